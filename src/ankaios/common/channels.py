@@ -1,0 +1,104 @@
+"""Bounded asynchronous channels between the parts of one process.
+
+[impl->swdd~from-server-channel~1]
+[impl->swdd~to-server-channel~1]
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Generic, TypeVar
+
+from ankaios.common.messages import FromServerMessage, ToServerMessage
+
+T = TypeVar("T")
+
+
+class ChannelClosed(Exception):
+    """Nobody sends, or nobody receives, any more."""
+
+
+class Channel(Generic[T]):
+    """Many producers, one consumer, first in first out.
+
+    `send` waits while the channel is full; `try_send` answers False instead, for producers that must not wait. After
+    `close` the consumer still gets what was sent before.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._items: deque[T] = deque()
+        self._consumer: asyncio.Future[None] | None = None
+        self._producers: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def try_send(self, item: T) -> bool:
+        if self._closed:
+            raise ChannelClosed
+        if len(self._items) >= self._capacity:
+            return False
+        self._items.append(item)
+        _wake(self._consumer)
+        return True
+
+    async def send(self, item: T) -> None:
+        while not self.try_send(item):
+            turn = asyncio.get_running_loop().create_future()
+            self._producers.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                # Whoever woke us counted on a send: hand the turn on.
+                if turn.done() and not turn.cancelled():
+                    self._wake_producer()
+                raise
+
+    async def receive(self) -> T:
+        while not self._items:
+            if self._closed:
+                raise ChannelClosed
+            self._consumer = asyncio.get_running_loop().create_future()
+            try:
+                await self._consumer
+            finally:
+                self._consumer = None
+        item = self._items.popleft()
+        self._wake_producer()
+        return item
+
+    def close(self) -> None:
+        self._closed = True
+        _wake(self._consumer)
+        while self._producers:
+            _wake(self._producers.popleft())
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        while True:
+            try:
+                item = await self.receive()
+            except ChannelClosed:
+                return
+            yield item
+
+    def _wake_producer(self) -> None:
+        while self._producers:
+            turn = self._producers.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+ToServerChannel = Channel[ToServerMessage]
+FromServerChannel = Channel[FromServerMessage]

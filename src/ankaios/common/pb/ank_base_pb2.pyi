@@ -1,0 +1,757 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AddCondition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ADD_COND_RUNNING: _ClassVar[AddCondition]
+    ADD_COND_SUCCEEDED: _ClassVar[AddCondition]
+    ADD_COND_FAILED: _ClassVar[AddCondition]
+
+class RestartPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NEVER: _ClassVar[RestartPolicy]
+    ON_FAILURE: _ClassVar[RestartPolicy]
+    ALWAYS: _ClassVar[RestartPolicy]
+
+class ReadWriteEnum(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RW_NOTHING: _ClassVar[ReadWriteEnum]
+    RW_READ: _ClassVar[ReadWriteEnum]
+    RW_WRITE: _ClassVar[ReadWriteEnum]
+    RW_READ_WRITE: _ClassVar[ReadWriteEnum]
+
+class AgentDisconnected(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AGENT_DISCONNECTED: _ClassVar[AgentDisconnected]
+
+class Pending(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PENDING_INITIAL: _ClassVar[Pending]
+    PENDING_WAITING_TO_START: _ClassVar[Pending]
+    PENDING_STARTING: _ClassVar[Pending]
+    PENDING_STARTING_FAILED: _ClassVar[Pending]
+
+class Running(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUNNING_OK: _ClassVar[Running]
+
+class Stopping(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STOPPING: _ClassVar[Stopping]
+    STOPPING_WAITING_TO_STOP: _ClassVar[Stopping]
+    STOPPING_REQUESTED_AT_RUNTIME: _ClassVar[Stopping]
+    STOPPING_DELETE_FAILED: _ClassVar[Stopping]
+
+class Succeeded(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SUCCEEDED_OK: _ClassVar[Succeeded]
+
+class Failed(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAILED_EXEC_FAILED: _ClassVar[Failed]
+    FAILED_UNKNOWN: _ClassVar[Failed]
+    FAILED_LOST: _ClassVar[Failed]
+
+class NotScheduled(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NOT_SCHEDULED: _ClassVar[NotScheduled]
+
+class Removed(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REMOVED: _ClassVar[Removed]
+
+class Distinct(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISTINCT_REQUIRED: _ClassVar[Distinct]
+    DISTINCT_PREFERRED: _ClassVar[Distinct]
+
+class OnDeviceLost(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_DEVICE_LOST_KEEP: _ClassVar[OnDeviceLost]
+    ON_DEVICE_LOST_STOP: _ClassVar[OnDeviceLost]
+    ON_DEVICE_LOST_RESTART: _ClassVar[OnDeviceLost]
+
+class BrokerStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BROKER_PER_NODE: _ClassVar[BrokerStrategy]
+    BROKER_PER_DEVICE: _ClassVar[BrokerStrategy]
+    BROKER_PER_CONFIGURATION: _ClassVar[BrokerStrategy]
+ADD_COND_RUNNING: AddCondition
+ADD_COND_SUCCEEDED: AddCondition
+ADD_COND_FAILED: AddCondition
+NEVER: RestartPolicy
+ON_FAILURE: RestartPolicy
+ALWAYS: RestartPolicy
+RW_NOTHING: ReadWriteEnum
+RW_READ: ReadWriteEnum
+RW_WRITE: ReadWriteEnum
+RW_READ_WRITE: ReadWriteEnum
+AGENT_DISCONNECTED: AgentDisconnected
+PENDING_INITIAL: Pending
+PENDING_WAITING_TO_START: Pending
+PENDING_STARTING: Pending
+PENDING_STARTING_FAILED: Pending
+RUNNING_OK: Running
+STOPPING: Stopping
+STOPPING_WAITING_TO_STOP: Stopping
+STOPPING_REQUESTED_AT_RUNTIME: Stopping
+STOPPING_DELETE_FAILED: Stopping
+SUCCEEDED_OK: Succeeded
+FAILED_EXEC_FAILED: Failed
+FAILED_UNKNOWN: Failed
+FAILED_LOST: Failed
+NOT_SCHEDULED: NotScheduled
+REMOVED: Removed
+DISTINCT_REQUIRED: Distinct
+DISTINCT_PREFERRED: Distinct
+ON_DEVICE_LOST_KEEP: OnDeviceLost
+ON_DEVICE_LOST_STOP: OnDeviceLost
+ON_DEVICE_LOST_RESTART: OnDeviceLost
+BROKER_PER_NODE: BrokerStrategy
+BROKER_PER_DEVICE: BrokerStrategy
+BROKER_PER_CONFIGURATION: BrokerStrategy
+
+class Request(_message.Message):
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest")
+    REQUESTID_FIELD_NUMBER: _ClassVar[int]
+    UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
+    COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
+    LOGSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    requestId: str
+    updateStateRequest: UpdateStateRequest
+    completeStateRequest: CompleteStateRequest
+    logsRequest: LogsRequest
+    logsCancelRequest: LogsCancelRequest
+    eventsCancelRequest: EventsCancelRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ...) -> None: ...
+
+class Response(_message.Message):
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted")
+    REQUESTID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
+    UPDATESTATESUCCESS_FIELD_NUMBER: _ClassVar[int]
+    LOGSREQUESTACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    LOGENTRIESRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    requestId: str
+    error: Error
+    completeStateResponse: CompleteStateResponse
+    UpdateStateSuccess: UpdateStateSuccess
+    logsRequestAccepted: LogsRequestAccepted
+    logEntriesResponse: LogEntriesResponse
+    logsStopResponse: LogsStopResponse
+    logsCancelAccepted: LogsCancelAccepted
+    eventsCancelAccepted: EventsCancelAccepted
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ...) -> None: ...
+
+class LogsRequest(_message.Message):
+    __slots__ = ("workloadNames", "follow", "tail", "since", "until")
+    WORKLOADNAMES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    workloadNames: _containers.RepeatedCompositeFieldContainer[WorkloadInstanceName]
+    follow: bool
+    tail: int
+    since: str
+    until: str
+    def __init__(self, workloadNames: _Optional[_Iterable[_Union[WorkloadInstanceName, _Mapping]]] = ..., follow: bool = ..., tail: _Optional[int] = ..., since: _Optional[str] = ..., until: _Optional[str] = ...) -> None: ...
+
+class LogsCancelRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EventsCancelRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogsCancelAccepted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EventsCancelAccepted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogsRequestAccepted(_message.Message):
+    __slots__ = ("workloadNames",)
+    WORKLOADNAMES_FIELD_NUMBER: _ClassVar[int]
+    workloadNames: _containers.RepeatedCompositeFieldContainer[WorkloadInstanceName]
+    def __init__(self, workloadNames: _Optional[_Iterable[_Union[WorkloadInstanceName, _Mapping]]] = ...) -> None: ...
+
+class LogEntriesResponse(_message.Message):
+    __slots__ = ("logEntries",)
+    LOGENTRIES_FIELD_NUMBER: _ClassVar[int]
+    logEntries: _containers.RepeatedCompositeFieldContainer[LogEntry]
+    def __init__(self, logEntries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ...) -> None: ...
+
+class LogsStopResponse(_message.Message):
+    __slots__ = ("workloadName",)
+    WORKLOADNAME_FIELD_NUMBER: _ClassVar[int]
+    workloadName: WorkloadInstanceName
+    def __init__(self, workloadName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ...) -> None: ...
+
+class LogEntry(_message.Message):
+    __slots__ = ("workloadName", "message")
+    WORKLOADNAME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    workloadName: WorkloadInstanceName
+    message: str
+    def __init__(self, workloadName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class CompleteStateRequest(_message.Message):
+    __slots__ = ("fieldMask", "subscribeForEvents")
+    FIELDMASK_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBEFOREVENTS_FIELD_NUMBER: _ClassVar[int]
+    fieldMask: _containers.RepeatedScalarFieldContainer[str]
+    subscribeForEvents: bool
+    def __init__(self, fieldMask: _Optional[_Iterable[str]] = ..., subscribeForEvents: bool = ...) -> None: ...
+
+class UpdateStateRequest(_message.Message):
+    __slots__ = ("newState", "updateMask")
+    NEWSTATE_FIELD_NUMBER: _ClassVar[int]
+    UPDATEMASK_FIELD_NUMBER: _ClassVar[int]
+    newState: CompleteState
+    updateMask: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UpdateStateSuccess(_message.Message):
+    __slots__ = ("addedWorkloads", "deletedWorkloads")
+    ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    DELETEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    addedWorkloads: _containers.RepeatedScalarFieldContainer[str]
+    deletedWorkloads: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CompleteStateResponse(_message.Message):
+    __slots__ = ("completeState", "alteredFields")
+    COMPLETESTATE_FIELD_NUMBER: _ClassVar[int]
+    ALTEREDFIELDS_FIELD_NUMBER: _ClassVar[int]
+    completeState: CompleteState
+    alteredFields: AlteredFields
+    def __init__(self, completeState: _Optional[_Union[CompleteState, _Mapping]] = ..., alteredFields: _Optional[_Union[AlteredFields, _Mapping]] = ...) -> None: ...
+
+class AlteredFields(_message.Message):
+    __slots__ = ("addedFields", "updatedFields", "removedFields")
+    ADDEDFIELDS_FIELD_NUMBER: _ClassVar[int]
+    UPDATEDFIELDS_FIELD_NUMBER: _ClassVar[int]
+    REMOVEDFIELDS_FIELD_NUMBER: _ClassVar[int]
+    addedFields: _containers.RepeatedScalarFieldContainer[str]
+    updatedFields: _containers.RepeatedScalarFieldContainer[str]
+    removedFields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, addedFields: _Optional[_Iterable[str]] = ..., updatedFields: _Optional[_Iterable[str]] = ..., removedFields: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CompleteState(_message.Message):
+    __slots__ = ("desiredState", "workloadStates", "agents", "effectiveState", "deviceInstances")
+    DESIREDSTATE_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADSTATES_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVESTATE_FIELD_NUMBER: _ClassVar[int]
+    DEVICEINSTANCES_FIELD_NUMBER: _ClassVar[int]
+    desiredState: State
+    workloadStates: WorkloadStatesMap
+    agents: AgentMap
+    effectiveState: State
+    deviceInstances: DeviceInstanceMap
+    def __init__(self, desiredState: _Optional[_Union[State, _Mapping]] = ..., workloadStates: _Optional[_Union[WorkloadStatesMap, _Mapping]] = ..., agents: _Optional[_Union[AgentMap, _Mapping]] = ..., effectiveState: _Optional[_Union[State, _Mapping]] = ..., deviceInstances: _Optional[_Union[DeviceInstanceMap, _Mapping]] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ("apiVersion", "workloads", "configs", "deviceConfigurations")
+    APIVERSION_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    DEVICECONFIGURATIONS_FIELD_NUMBER: _ClassVar[int]
+    apiVersion: str
+    workloads: WorkloadMap
+    configs: ConfigMap
+    deviceConfigurations: DeviceConfigurationMap
+    def __init__(self, apiVersion: _Optional[str] = ..., workloads: _Optional[_Union[WorkloadMap, _Mapping]] = ..., configs: _Optional[_Union[ConfigMap, _Mapping]] = ..., deviceConfigurations: _Optional[_Union[DeviceConfigurationMap, _Mapping]] = ...) -> None: ...
+
+class WorkloadMap(_message.Message):
+    __slots__ = ("workloads",)
+    class WorkloadsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Workload
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Workload, _Mapping]] = ...) -> None: ...
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.MessageMap[str, Workload]
+    def __init__(self, workloads: _Optional[_Mapping[str, Workload]] = ...) -> None: ...
+
+class Workload(_message.Message):
+    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    RESTARTPOLICY_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    RUNTIMECONFIG_FIELD_NUMBER: _ClassVar[int]
+    CONTROLINTERFACEACCESS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    restartPolicy: RestartPolicy
+    dependencies: Dependencies
+    tags: Tags
+    runtime: str
+    runtimeConfig: str
+    controlInterfaceAccess: ControlInterfaceAccess
+    configs: ConfigMappings
+    files: Files
+    resources: ResourceRequests
+    placement: Placement
+    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ...) -> None: ...
+
+class Tags(_message.Message):
+    __slots__ = ("tags",)
+    class TagsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    tags: _containers.ScalarMap[str, str]
+    def __init__(self, tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Dependencies(_message.Message):
+    __slots__ = ("dependencies",)
+    class DependenciesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: AddCondition
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[AddCondition, str]] = ...) -> None: ...
+    DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
+    dependencies: _containers.ScalarMap[str, AddCondition]
+    def __init__(self, dependencies: _Optional[_Mapping[str, AddCondition]] = ...) -> None: ...
+
+class ConfigMappings(_message.Message):
+    __slots__ = ("configs",)
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Files(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[File]
+    def __init__(self, files: _Optional[_Iterable[_Union[File, _Mapping]]] = ...) -> None: ...
+
+class File(_message.Message):
+    __slots__ = ("mountPoint", "data", "binaryData")
+    MOUNTPOINT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    BINARYDATA_FIELD_NUMBER: _ClassVar[int]
+    mountPoint: str
+    data: str
+    binaryData: str
+    def __init__(self, mountPoint: _Optional[str] = ..., data: _Optional[str] = ..., binaryData: _Optional[str] = ...) -> None: ...
+
+class ConfigMap(_message.Message):
+    __slots__ = ("configs",)
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ConfigItem
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ConfigItem, _Mapping]] = ...) -> None: ...
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    configs: _containers.MessageMap[str, ConfigItem]
+    def __init__(self, configs: _Optional[_Mapping[str, ConfigItem]] = ...) -> None: ...
+
+class ConfigItem(_message.Message):
+    __slots__ = ("String", "array", "object")
+    STRING_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    String: str
+    array: ConfigArray
+    object: ConfigObject
+    def __init__(self, String: _Optional[str] = ..., array: _Optional[_Union[ConfigArray, _Mapping]] = ..., object: _Optional[_Union[ConfigObject, _Mapping]] = ...) -> None: ...
+
+class ConfigArray(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedCompositeFieldContainer[ConfigItem]
+    def __init__(self, values: _Optional[_Iterable[_Union[ConfigItem, _Mapping]]] = ...) -> None: ...
+
+class ConfigObject(_message.Message):
+    __slots__ = ("fields",)
+    class FieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ConfigItem
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ConfigItem, _Mapping]] = ...) -> None: ...
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    fields: _containers.MessageMap[str, ConfigItem]
+    def __init__(self, fields: _Optional[_Mapping[str, ConfigItem]] = ...) -> None: ...
+
+class ControlInterfaceAccess(_message.Message):
+    __slots__ = ("allowRules", "denyRules")
+    ALLOWRULES_FIELD_NUMBER: _ClassVar[int]
+    DENYRULES_FIELD_NUMBER: _ClassVar[int]
+    allowRules: _containers.RepeatedCompositeFieldContainer[AccessRightsRule]
+    denyRules: _containers.RepeatedCompositeFieldContainer[AccessRightsRule]
+    def __init__(self, allowRules: _Optional[_Iterable[_Union[AccessRightsRule, _Mapping]]] = ..., denyRules: _Optional[_Iterable[_Union[AccessRightsRule, _Mapping]]] = ...) -> None: ...
+
+class AccessRightsRule(_message.Message):
+    __slots__ = ("stateRule", "logRule")
+    STATERULE_FIELD_NUMBER: _ClassVar[int]
+    LOGRULE_FIELD_NUMBER: _ClassVar[int]
+    stateRule: StateRule
+    logRule: LogRule
+    def __init__(self, stateRule: _Optional[_Union[StateRule, _Mapping]] = ..., logRule: _Optional[_Union[LogRule, _Mapping]] = ...) -> None: ...
+
+class StateRule(_message.Message):
+    __slots__ = ("operation", "filterMasks")
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    FILTERMASKS_FIELD_NUMBER: _ClassVar[int]
+    operation: ReadWriteEnum
+    filterMasks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, operation: _Optional[_Union[ReadWriteEnum, str]] = ..., filterMasks: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LogRule(_message.Message):
+    __slots__ = ("workloadNames",)
+    WORKLOADNAMES_FIELD_NUMBER: _ClassVar[int]
+    workloadNames: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workloadNames: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkloadStatesMap(_message.Message):
+    __slots__ = ("agentStateMap",)
+    class AgentStateMapEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ExecutionsStatesOfWorkload
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ExecutionsStatesOfWorkload, _Mapping]] = ...) -> None: ...
+    AGENTSTATEMAP_FIELD_NUMBER: _ClassVar[int]
+    agentStateMap: _containers.MessageMap[str, ExecutionsStatesOfWorkload]
+    def __init__(self, agentStateMap: _Optional[_Mapping[str, ExecutionsStatesOfWorkload]] = ...) -> None: ...
+
+class ExecutionsStatesOfWorkload(_message.Message):
+    __slots__ = ("wlNameStateMap",)
+    class WlNameStateMapEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ExecutionsStatesForId
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ExecutionsStatesForId, _Mapping]] = ...) -> None: ...
+    WLNAMESTATEMAP_FIELD_NUMBER: _ClassVar[int]
+    wlNameStateMap: _containers.MessageMap[str, ExecutionsStatesForId]
+    def __init__(self, wlNameStateMap: _Optional[_Mapping[str, ExecutionsStatesForId]] = ...) -> None: ...
+
+class ExecutionsStatesForId(_message.Message):
+    __slots__ = ("idStateMap",)
+    class IdStateMapEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ExecutionState
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ExecutionState, _Mapping]] = ...) -> None: ...
+    IDSTATEMAP_FIELD_NUMBER: _ClassVar[int]
+    idStateMap: _containers.MessageMap[str, ExecutionState]
+    def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
+
+class ExecutionState(_message.Message):
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed")
+    ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
+    AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    additionalInfo: str
+    agentDisconnected: AgentDisconnected
+    pending: Pending
+    running: Running
+    stopping: Stopping
+    succeeded: Succeeded
+    failed: Failed
+    notScheduled: NotScheduled
+    removed: Removed
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ...) -> None: ...
+
+class WorkloadState(_message.Message):
+    __slots__ = ("instanceName", "executionState")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    executionState: ExecutionState
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ...) -> None: ...
+
+class WorkloadInstanceName(_message.Message):
+    __slots__ = ("workloadName", "agentName", "id")
+    WORKLOADNAME_FIELD_NUMBER: _ClassVar[int]
+    AGENTNAME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    workloadName: str
+    agentName: str
+    id: str
+    def __init__(self, workloadName: _Optional[str] = ..., agentName: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
+class AgentMap(_message.Message):
+    __slots__ = ("agents",)
+    class AgentsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: AgentAttributes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[AgentAttributes, _Mapping]] = ...) -> None: ...
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.MessageMap[str, AgentAttributes]
+    def __init__(self, agents: _Optional[_Mapping[str, AgentAttributes]] = ...) -> None: ...
+
+class AgentAttributes(_message.Message):
+    __slots__ = ("status", "tags", "resources")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    status: AgentStatus
+    tags: Tags
+    resources: NodeResources
+    def __init__(self, status: _Optional[_Union[AgentStatus, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., resources: _Optional[_Union[NodeResources, _Mapping]] = ...) -> None: ...
+
+class AgentStatus(_message.Message):
+    __slots__ = ("cpu_usage", "free_memory")
+    CPU_USAGE_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    cpu_usage: CpuUsage
+    free_memory: FreeMemory
+    def __init__(self, cpu_usage: _Optional[_Union[CpuUsage, _Mapping]] = ..., free_memory: _Optional[_Union[FreeMemory, _Mapping]] = ...) -> None: ...
+
+class CpuUsage(_message.Message):
+    __slots__ = ("cpu_usage",)
+    CPU_USAGE_FIELD_NUMBER: _ClassVar[int]
+    cpu_usage: int
+    def __init__(self, cpu_usage: _Optional[int] = ...) -> None: ...
+
+class FreeMemory(_message.Message):
+    __slots__ = ("free_memory",)
+    FREE_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    free_memory: int
+    def __init__(self, free_memory: _Optional[int] = ...) -> None: ...
+
+class Error(_message.Message):
+    __slots__ = ("message",)
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    message: str
+    def __init__(self, message: _Optional[str] = ...) -> None: ...
+
+class ResourceRequests(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ResourceRequest]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ResourceRequest, _Mapping]]] = ...) -> None: ...
+
+class ResourceRequest(_message.Message):
+    __slots__ = ("name", "quantity", "container")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUANTITY_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    quantity: int
+    container: str
+    def __init__(self, name: _Optional[str] = ..., quantity: _Optional[int] = ..., container: _Optional[str] = ...) -> None: ...
+
+class Placement(_message.Message):
+    __slots__ = ("tags",)
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    tags: Tags
+    def __init__(self, tags: _Optional[_Union[Tags, _Mapping]] = ...) -> None: ...
+
+class NodeResources(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[NodeResource]
+    def __init__(self, resources: _Optional[_Iterable[_Union[NodeResource, _Mapping]]] = ...) -> None: ...
+
+class NodeResource(_message.Message):
+    __slots__ = ("name", "capacity", "allocatable", "allocated")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATABLE_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    capacity: int
+    allocatable: int
+    allocated: int
+    def __init__(self, name: _Optional[str] = ..., capacity: _Optional[int] = ..., allocatable: _Optional[int] = ..., allocated: _Optional[int] = ...) -> None: ...
+
+class DeviceConfigurationMap(_message.Message):
+    __slots__ = ("deviceConfigurations",)
+    class DeviceConfigurationsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: DeviceConfiguration
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[DeviceConfiguration, _Mapping]] = ...) -> None: ...
+    DEVICECONFIGURATIONS_FIELD_NUMBER: _ClassVar[int]
+    deviceConfigurations: _containers.MessageMap[str, DeviceConfiguration]
+    def __init__(self, deviceConfigurations: _Optional[_Mapping[str, DeviceConfiguration]] = ...) -> None: ...
+
+class DeviceConfiguration(_message.Message):
+    __slots__ = ("discoveryHandler", "capacity", "brokerProperties", "broker", "placement", "distinct", "offlineGraceSeconds", "onDeviceLost")
+    DISCOVERYHANDLER_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    BROKERPROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    DISTINCT_FIELD_NUMBER: _ClassVar[int]
+    OFFLINEGRACESECONDS_FIELD_NUMBER: _ClassVar[int]
+    ONDEVICELOST_FIELD_NUMBER: _ClassVar[int]
+    discoveryHandler: DiscoveryHandler
+    capacity: int
+    brokerProperties: StringMap
+    broker: Broker
+    placement: DevicePlacement
+    distinct: Distinct
+    offlineGraceSeconds: int
+    onDeviceLost: OnDeviceLost
+    def __init__(self, discoveryHandler: _Optional[_Union[DiscoveryHandler, _Mapping]] = ..., capacity: _Optional[int] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., broker: _Optional[_Union[Broker, _Mapping]] = ..., placement: _Optional[_Union[DevicePlacement, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, str]] = ..., offlineGraceSeconds: _Optional[int] = ..., onDeviceLost: _Optional[_Union[OnDeviceLost, str]] = ...) -> None: ...
+
+class DiscoveryHandler(_message.Message):
+    __slots__ = ("name", "discoveryDetails", "discoveryProperties")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DISCOVERYDETAILS_FIELD_NUMBER: _ClassVar[int]
+    DISCOVERYPROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    discoveryDetails: str
+    discoveryProperties: StringMap
+    def __init__(self, name: _Optional[str] = ..., discoveryDetails: _Optional[str] = ..., discoveryProperties: _Optional[_Union[StringMap, _Mapping]] = ...) -> None: ...
+
+class StringMap(_message.Message):
+    __slots__ = ("values",)
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, str]
+    def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class DevicePlacement(_message.Message):
+    __slots__ = ("agents", "tags")
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedScalarFieldContainer[str]
+    tags: Tags
+    def __init__(self, agents: _Optional[_Iterable[str]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ...) -> None: ...
+
+class Broker(_message.Message):
+    __slots__ = ("strategy", "workload", "replicas", "quantity")
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    QUANTITY_FIELD_NUMBER: _ClassVar[int]
+    strategy: BrokerStrategy
+    workload: Workload
+    replicas: int
+    quantity: int
+    def __init__(self, strategy: _Optional[_Union[BrokerStrategy, str]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., replicas: _Optional[int] = ..., quantity: _Optional[int] = ...) -> None: ...
+
+class DeviceInstanceMap(_message.Message):
+    __slots__ = ("deviceInstances",)
+    class DeviceInstancesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: DeviceInstance
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[DeviceInstance, _Mapping]] = ...) -> None: ...
+    DEVICEINSTANCES_FIELD_NUMBER: _ClassVar[int]
+    deviceInstances: _containers.MessageMap[str, DeviceInstance]
+    def __init__(self, deviceInstances: _Optional[_Mapping[str, DeviceInstance]] = ...) -> None: ...
+
+class DeviceInstance(_message.Message):
+    __slots__ = ("configurationName", "cdiName", "capacity", "shared", "nodes", "deviceUsage", "brokerProperties", "attributes", "slotOwners")
+    CONFIGURATIONNAME_FIELD_NUMBER: _ClassVar[int]
+    CDINAME_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    DEVICEUSAGE_FIELD_NUMBER: _ClassVar[int]
+    BROKERPROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    SLOTOWNERS_FIELD_NUMBER: _ClassVar[int]
+    configurationName: str
+    cdiName: str
+    capacity: int
+    shared: bool
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    deviceUsage: StringMap
+    brokerProperties: StringMap
+    attributes: DeviceAttributes
+    slotOwners: StringMap
+    def __init__(self, configurationName: _Optional[str] = ..., cdiName: _Optional[str] = ..., capacity: _Optional[int] = ..., shared: bool = ..., nodes: _Optional[_Iterable[str]] = ..., deviceUsage: _Optional[_Union[StringMap, _Mapping]] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., attributes: _Optional[_Union[DeviceAttributes, _Mapping]] = ..., slotOwners: _Optional[_Union[StringMap, _Mapping]] = ...) -> None: ...
+
+class DeviceAttributes(_message.Message):
+    __slots__ = ("id", "mounts", "deviceSpecs", "online")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    MOUNTS_FIELD_NUMBER: _ClassVar[int]
+    DEVICESPECS_FIELD_NUMBER: _ClassVar[int]
+    ONLINE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    mounts: _containers.RepeatedCompositeFieldContainer[DeviceMount]
+    deviceSpecs: _containers.RepeatedCompositeFieldContainer[DeviceNode]
+    online: bool
+    def __init__(self, id: _Optional[str] = ..., mounts: _Optional[_Iterable[_Union[DeviceMount, _Mapping]]] = ..., deviceSpecs: _Optional[_Iterable[_Union[DeviceNode, _Mapping]]] = ..., online: bool = ...) -> None: ...
+
+class DeviceMount(_message.Message):
+    __slots__ = ("containerPath", "hostPath", "readOnly")
+    CONTAINERPATH_FIELD_NUMBER: _ClassVar[int]
+    HOSTPATH_FIELD_NUMBER: _ClassVar[int]
+    READONLY_FIELD_NUMBER: _ClassVar[int]
+    containerPath: str
+    hostPath: str
+    readOnly: bool
+    def __init__(self, containerPath: _Optional[str] = ..., hostPath: _Optional[str] = ..., readOnly: bool = ...) -> None: ...
+
+class DeviceNode(_message.Message):
+    __slots__ = ("containerPath", "hostPath", "permissions")
+    CONTAINERPATH_FIELD_NUMBER: _ClassVar[int]
+    HOSTPATH_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    containerPath: str
+    hostPath: str
+    permissions: str
+    def __init__(self, containerPath: _Optional[str] = ..., hostPath: _Optional[str] = ..., permissions: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,32 @@
+"""YAML 1.2 text to plain values and back, in the dialect and style of every Ankaios program.
+
+In comes text from files, standard input and runtime configurations, which may be hostile: the parser refuses alias
+blow-up, deep nesting, duplicate keys and several documents by itself; size is bounded here.
+"""
+
+from typing import Any
+
+from ankaios.common.errors import Rejected
+
+MAX_YAML_BYTES = 32 * 1024 * 1024
+
+
+def load_yaml(text: str | bytes, what: str) -> Any:
+    """`what` names the origin in the error: "cannot read <what>: <why, where>"."""
+    import ryaml
+
+    if len(text) > MAX_YAML_BYTES:
+        raise Rejected(f"cannot read {what}: {len(text)} bytes are more than the limit of {MAX_YAML_BYTES}")
+    try:
+        return ryaml.loads(text.decode() if isinstance(text, bytes) else text)
+    except UnicodeDecodeError as fault:
+        raise Rejected(f"cannot read {what}: not UTF-8 at byte {fault.start}") from fault
+    except ValueError as fault:
+        raise Rejected(f"cannot read {what}: {fault}") from fault
+
+
+def dump_yaml(value: Any) -> str:
+    """Block style, two blanks, lists not indented, text with newlines as literal blocks; ends with a newline."""
+    import ryaml
+
+    return str(ryaml.dumps(value))

@@ -1,0 +1,124 @@
+"""What an agent asks of a runtime, and what it gives and gets.
+
+In come rendered workloads and what they need from the host; out come runtime ids, execution states and log lines. Every
+connector passes the same contract tests.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+
+WorkloadId = str
+StateSink = Callable[[ExecutionState], None]
+
+
+class Unsupported(Rejected):
+    """The runtime can never run this workload as written: do not try again."""
+
+
+class RuntimeFailed(Unavailable):
+    """A call to the runtime failed; the text says which call and why. Trying again may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMount:
+    container_path: str
+    host_path: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    container_path: str
+    host_path: str
+    permissions: str = "rwm"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrant:
+    """All that the devices of a workload bring along; `container` is that of the request, for pods."""
+
+    envs: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[DeviceMount, ...] = ()
+    devices: tuple[DeviceNode, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+    container: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What the agent prepared on the host for one start of one workload."""
+
+    control_interface: Path | None = None
+    files: Mapping[Path, str] = field(default_factory=dict)  # file on the host -> mount point
+    reuse: WorkloadId | None = None  # start this one again instead of creating a new one
+    grants: tuple[DeviceGrant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A workload found in the runtime. Without `id` it cannot be reused."""
+
+    instance_name: InstanceName
+    state: ExecutionState
+    id: WorkloadId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    follow: bool = False
+    tail: int | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class StateChecker(Protocol):
+    """Watches one workload and tells its sink each new state, the first one at once.
+
+    After `stop` returned, the sink is never called again.
+    """
+
+    def stop(self) -> None: ...
+
+
+class RuntimeConnector(Protocol):
+    """All an agent asks of a runtime.
+
+    Raises `Unsupported` for what can never work and `RuntimeFailed` for everything else that goes wrong.
+    [impl->swdd~functions-required-by-runtime-connector~1]
+    """
+
+    name: str
+
+    async def existing_workloads(self, agent: str) -> list[Existing]: ...
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        """Start it; the caller starts a checker for the id next."""
+        ...
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        """None: no such workload exists (any more)."""
+        ...
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker: ...
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        """Stop and remove it. One that is gone already counts as deleted."""
+        ...
+
+    def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        """Raw output of the workload in pieces of any size; closing the iterator ends the collection.
+
+        Raises `Unsupported` if the runtime has no logs.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End helper tasks. Workloads keep running."""
+        ...

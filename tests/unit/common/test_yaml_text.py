@@ -1,0 +1,56 @@
+"""YAML in the dialect of Ankaios: 1.2 scalars, hostile input refused, output style byte for byte."""
+
+import pytest
+
+from ankaios.common.errors import Rejected
+from ankaios.common.yaml_text import MAX_YAML_BYTES, dump_yaml, load_yaml
+
+
+def test_yes_octal_and_dates_are_strings() -> None:
+    assert load_yaml("a: yes\nb: 010\nc: 2020-01-01", "it") == {"a": "yes", "b": "010", "c": "2020-01-01"}
+
+
+def test_merge_keys_are_not_expanded() -> None:
+    assert load_yaml("<<: {a: '1'}", "it") == {"<<": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: 1\na: 2", "duplicate entry"),
+        ("a: 1\n---\nb: 2", "more than one document"),
+        ("[" * 1000 + "]" * 1000, "recursion limit exceeded"),
+        ("a: [", "did not find"),
+        (b"a: \xff", "not UTF-8 at byte 3"),
+        ("x" * (MAX_YAML_BYTES + 1), "more than the limit"),
+    ],
+)
+def test_bad_text_is_refused_with_the_reason(text: str | bytes, why: str) -> None:
+    with pytest.raises(Rejected, match=r"cannot read manifest 'm\.yaml': ") as refusal:
+        load_yaml(text, "manifest 'm.yaml'")
+    assert why in str(refusal.value)
+
+
+def test_an_alias_bomb_is_refused() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)
+    )
+    with pytest.raises(Rejected, match="repetition limit exceeded"):
+        load_yaml(bomb, "it")
+
+
+def test_strings_are_quoted_only_where_needed() -> None:
+    value = {
+        "a": "",
+        "b": "1.0",
+        "c": "yes",
+        "d": "a: b",
+        "e": "{{x}}",
+        "f": "a\nb\n",
+        "g": "a\tb",
+        "h": {},
+        "i": ["x"],
+    }
+    assert dump_yaml(value) == (
+        "a: ''\nb: '1.0'\nc: yes\nd: 'a: b'\ne: '{{x}}'\nf: |\n  a\n  b\ng: \"a\\tb\"\nh: {}\ni:\n- x\n"
+    )
