@@ -147,7 +147,7 @@ def workload_to_pb(spec: WorkloadSpec) -> base.Workload:
         files=base.Files(files=[file_to_pb(file) for file in spec.files]),
     )
     for name, condition in spec.dependencies.items():
-        message.dependencies.dependencies[name] = condition.value
+        message.dependencies.dependencies[name] = condition.value  # type: ignore[assignment]
     if spec.resources:
         message.resources.resources.extend(
             base.ResourceRequest(name=request.name, quantity=request.quantity, container=request.container)
@@ -197,7 +197,7 @@ def added_workload_from_pb(message: grpc.AddedWorkload) -> WorkloadSpec:
 def deleted_workload_to_pb(deleted: DeletedWorkload) -> grpc.DeletedWorkload:
     message = grpc.DeletedWorkload(instanceName=instance_name_to_pb(deleted.instance_name))
     for name, condition in deleted.dependencies.items():
-        message.dependencies[name] = condition.value
+        message.dependencies[name] = condition.value  # type: ignore[assignment]
     return message
 
 

@@ -357,11 +357,11 @@ def fill_workload(workload: base.Workload, form: Form) -> None:
         if scalar in form:
             setattr(workload, scalar, form[scalar])
     if "restartPolicy" in form:
-        workload.restartPolicy = base.RestartPolicy.Value(form["restartPolicy"])
+        workload.restartPolicy = base.RestartPolicy.Value(form["restartPolicy"])  # type: ignore[assignment]
     if "dependencies" in form:
         workload.dependencies.SetInParent()
         for name, condition in form["dependencies"].items():
-            workload.dependencies.dependencies[name] = base.AddCondition.Value(condition)
+            workload.dependencies.dependencies[name] = base.AddCondition.Value(condition)  # type: ignore[assignment]
     if "tags" in form:
         workload.tags.SetInParent()
         workload.tags.tags.update(form["tags"])
