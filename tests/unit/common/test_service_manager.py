@@ -1,0 +1,57 @@
+"""Signs of life for systemd, over a real datagram socket."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.service_manager import ALIVE, READY, keep_watchdog_calm, notify, watchdog_interval
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        yield listener
+
+
+def test_ready_arrives_as_one_datagram(systemd: socket.socket) -> None:
+    assert notify(READY)
+    assert systemd.recv(100) == b"READY=1"
+
+
+def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert not notify(READY)
+
+
+def test_a_vanished_socket_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    assert not notify(READY)
+
+
+@pytest.mark.parametrize(("given", "expected"), [("2000000", 1.0), ("0", None), ("soon", None), ("", None)])
+def test_the_interval_is_half_of_what_systemd_waits(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: float | None
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", given)
+    assert watchdog_interval() == expected
+
+
+def test_a_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "2000000")
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid() + 1))
+    assert watchdog_interval() is None
+
+
+async def test_the_watchdog_hears_us_again_and_again(systemd: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "2000")
+    task = asyncio.create_task(keep_watchdog_calm())
+    signs = [await asyncio.to_thread(systemd.recv, 100) for _ in range(3)]
+    task.cancel()
+    assert signs == [ALIVE.encode()] * 3
