@@ -1,0 +1,66 @@
+"""`ank certs create` makes files that pass the product's own checks; here: files, permissions, chain and names."""
+
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ankaios.cli.certificates import create, parties
+from ankaios.common.config import load_pem_material, require_security
+from ankaios.common.errors import AnkaiosError, Rejected
+
+
+def openssl(*arguments: str | Path) -> str:
+    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("algorithm", ["ed25519", "ecdsa", "rsa"])
+def test_all_parties_are_signed_and_pass_the_permission_checks(tmp_path: Path, algorithm: str) -> None:
+    made = create(tmp_path / "certs", ["front", "rear"], algorithm, days=30)
+    stems = ["ca", "server", "cli", "agent-front", "agent-rear"]
+    assert {path.name for path in made} == {f"{stem}{end}.pem" for stem in stems for end in ("", "-key")}
+    ca = tmp_path / "certs/ca.pem"
+    for stem in stems[1:]:
+        crt, key = tmp_path / f"certs/{stem}.pem", tmp_path / f"certs/{stem}-key.pem"
+        assert openssl("verify", "-CAfile", ca, crt).strip().endswith("OK")
+        flags = {"ca_pem": str(ca), "crt_pem": str(crt), "key_pem": str(key)}
+        assert require_security(load_pem_material(flags, "TEST", {}), insecure=False) is not None
+    assert "DNS:ank-server" in openssl("x509", "-in", tmp_path / "certs/server.pem", "-noout", "-ext", "subjectAltName")
+    assert "DNS:rear" in openssl("x509", "-in", tmp_path / "certs/agent-rear.pem", "-noout", "-ext", "subjectAltName")
+
+
+def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    for path in create(tmp_path, [], "ed25519", days=30):
+        wanted = 0o600 if path.name.endswith("-key.pem") else 0o644
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+def test_without_names_one_certificate_serves_any_agent(tmp_path: Path) -> None:
+    create(tmp_path, [], "ed25519", days=30)
+    assert "DNS:*" in openssl("x509", "-in", tmp_path / "agent.pem", "-noout", "-ext", "subjectAltName")
+
+
+def test_a_second_run_adds_only_what_is_missing(tmp_path: Path) -> None:
+    create(tmp_path, ["front"], "ed25519", days=30)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.pem")}
+    made = create(tmp_path, ["front", "rear"], "ed25519", days=30)
+    assert [path.name for path in made] == ["agent-rear.pem", "agent-rear-key.pem"]
+    assert all((tmp_path / name).read_bytes() == content for name, content in before.items())
+    assert openssl("verify", "-CAfile", tmp_path / "ca.pem", tmp_path / "agent-rear.pem").strip().endswith("OK")
+
+
+def test_no_intermediate_files_stay_behind(tmp_path: Path) -> None:
+    create(tmp_path, ["front"], "ed25519", days=30)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".pem", ".srl"}
+
+
+def test_a_name_no_agent_can_have_is_refused() -> None:
+    with pytest.raises(Rejected, match=r"Unsupported agent name 'a\.b'"):
+        parties(["a.b"])
+
+
+def test_an_unreadable_authority_is_told_with_the_failing_command(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(AnkaiosError, match="cannot create certificates: 'openssl x509"):
+        create(tmp_path, [], "ed25519", days=30)
