@@ -1,0 +1,107 @@
+"""Each verdict of the doctor, on machines we describe instead of own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.cli.doctor import (
+    EARLIEST_SANE_CLOCK,
+    LOCAL_CHECKS,
+    Finding,
+    Result,
+    Surroundings,
+    Verdict,
+    check_clock,
+    check_native_rights,
+    check_podman,
+    check_run_folder,
+)
+
+
+def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., Result]:
+    store = {"graphRoot": "/", "graphDriverName": host.pop("driver", "overlay")}
+    facts = {
+        "version": {"Version": version},
+        "host": {"ociRuntime": {"name": "runc"}, "cgroupVersion": "v2", "security": {"rootless": False}} | host,
+        "store": store,
+    }
+    return lambda *_: Result(0, json.dumps(facts))
+
+
+def machine(**more: Any) -> Surroundings:
+    given: dict[str, Any] = {"find": lambda name: f"/usr/bin/{name}", "run": podman_info(), "environ": {}} | more
+    return Surroundings(**given)
+
+
+def verdicts(findings: list[Finding]) -> dict[str, Verdict]:
+    return {finding.topic: finding.verdict for finding in findings}
+
+
+def test_a_good_machine_has_nothing_to_fix(tmp_path: Path) -> None:
+    around = machine(environ={"TMPDIR": str(tmp_path)}, now=EARLIEST_SANE_CLOCK + 1, uid=0)
+    findings = [finding for check in LOCAL_CHECKS for finding in check(around)]
+    assert {finding.verdict for finding in findings} == {Verdict.FINE}
+    assert not any(finding.fix for finding in findings)
+
+
+def test_without_podman_the_native_runtime_is_named() -> None:
+    [finding] = check_podman(machine(find=lambda _: None))
+    assert finding.verdict is Verdict.NOTE
+    assert "native" in finding.text
+    assert finding.fix == "apt-get install podman"
+
+
+def test_an_old_podman_is_wrong() -> None:
+    assert verdicts(list(check_podman(machine(run=podman_info("3.4.7")))))["podman"] is Verdict.WRONG
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (Result(125, "a\nno storage"), "no storage"),
+        (Result(None, "timed out"), "timed out"),
+        (Result(0, "no json"), "nonsense"),
+        (Result(0, "{}"), "nonsense"),
+    ],
+)
+def test_a_broken_podman_is_wrong_with_its_own_words(answer: Result, part: str) -> None:
+    [finding] = check_podman(machine(run=lambda *_: answer))
+    assert finding.verdict is Verdict.WRONG
+    assert part in finding.text
+
+
+def test_crun_on_old_cgroups_is_noted() -> None:
+    around = machine(run=podman_info(ociRuntime={"name": "crun"}, cgroupVersion="v1"))
+    assert verdicts(list(check_podman(around)))["cgroups"] is Verdict.NOTE
+
+
+def test_the_copying_storage_driver_is_noted() -> None:
+    findings = list(check_podman(machine(run=podman_info(driver="vfs"))))
+    assert findings[-1].verdict is Verdict.NOTE
+
+
+@pytest.mark.parametrize(("owner", "verdict"), [("edge", Verdict.FINE), ("other", Verdict.WRONG)])
+def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdict: Verdict) -> None:
+    (tmp_path / "etc").mkdir()
+    for name in ("subuid", "subgid"):
+        (tmp_path / "etc" / name).write_text(f"{owner}:100000:65536\n")
+    around = machine(run=podman_info(security={"rootless": True}), root=tmp_path, environ={"USER": "edge"}, uid=1000)
+    assert verdicts(list(check_podman(around)))["rootless"] is verdict
+
+
+def test_a_run_folder_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
+    [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path / "missing")}))
+    assert finding.verdict is Verdict.WRONG
+    assert "--run-folder" in finding.fix
+
+
+def test_a_lost_clock_is_wrong() -> None:
+    assert verdicts(list(check_clock(machine(now=0.0)))) == {"clock": Verdict.WRONG}
+
+
+@pytest.mark.parametrize(("uid", "verdict"), [(0, Verdict.FINE), (1000, Verdict.NOTE)])
+def test_rights_for_native_workloads(uid: int, verdict: Verdict) -> None:
+    assert verdicts(list(check_native_rights(machine(uid=uid)))) == {"native": verdict}
