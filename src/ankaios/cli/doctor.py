@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class Surroundings:
     find: Callable[[str], str | None] = shutil.which
     root: Path = Path("/")
     uid: int = os.getuid()
-    environ: Mapping[str, str] = os.environ
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now: float = 0.0
 
 
