@@ -6,6 +6,8 @@
 
 from dataclasses import dataclass, replace
 
+_WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutionState:
@@ -16,7 +18,7 @@ class ExecutionState:
     additional_info: str = ""
 
     def __str__(self) -> str:
-        return self.state if self.state == self.sub_state else f"{self.state}({self.sub_state})"
+        return self.state if self.state in _WITHOUT_SUB_STATES else f"{self.state}({self.sub_state})"
 
     def because(self, info: str) -> "ExecutionState":
         return replace(self, additional_info=info)

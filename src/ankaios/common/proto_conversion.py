@@ -53,9 +53,13 @@ _STATES = {field: ExecutionState(*words) for words, field in _FIELDS.items()}
 
 def execution_state_to_pb(state: ExecutionState) -> base.ExecutionState:
     message = base.ExecutionState(additionalInfo=state.additional_info)
-    field, number = _FIELDS[state.state, state.sub_state]
-    setattr(message, field, number)
+    set_execution_state(message, state.state, state.sub_state)
     return message
+
+
+def set_execution_state(message: base.ExecutionState, state: str, sub_state: str) -> None:
+    field, number = _FIELDS[state, sub_state]
+    setattr(message, field, number)
 
 
 def execution_state_from_pb(message: base.ExecutionState) -> ExecutionState:

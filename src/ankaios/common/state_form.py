@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.proto_conversion import execution_state_from_pb, execution_state_to_pb
+from ankaios.common.proto_conversion import execution_state_from_pb, set_execution_state
 
 Form = dict[str, Any]
 V = TypeVar("V")
@@ -179,14 +178,11 @@ def workload_states_to_form(states: base.WorkloadStatesMap) -> Form:
 
 
 def _execution_state_pb_to_form(message: base.ExecutionState) -> Form:
-    form = execution_state_to_form(execution_state_from_pb(message))
-    if not message.HasField("additionalInfo"):
-        del form["additionalInfo"]
+    form: Form = {"additionalInfo": message.additionalInfo} if message.HasField("additionalInfo") else {}
+    if message.WhichOneof("ExecutionStateEnum"):  # a mask may ask for the additional information alone
+        state = execution_state_from_pb(message)
+        form |= {"state": state.state, "subState": state.sub_state}
     return form
-
-
-def execution_state_to_form(state: ExecutionState) -> Form:
-    return {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
 
 
 def agent_to_form(agent: base.AgentAttributes) -> Form:
@@ -421,16 +417,16 @@ def workload_states_from_form(form: Form) -> base.WorkloadStatesMap:
         for workload, ids in workloads.items():
             of_workload = of_agent.wlNameStateMap[workload]
             for instance_id, state in ids.items():
-                of_workload.idStateMap[instance_id].CopyFrom(execution_state_form_to_pb(state))
+                fill_execution_state(of_workload.idStateMap[instance_id], state)
     return states
 
 
-def execution_state_form_to_pb(form: Form) -> base.ExecutionState:
-    info = form.get("additionalInfo")
-    message = execution_state_to_pb(ExecutionState(form["state"], form["subState"], info or ""))
-    if info is None:
-        message.ClearField("additionalInfo")
-    return message
+def fill_execution_state(message: base.ExecutionState, form: Form) -> None:
+    """Of a state picked by masks any part may be missing; state and substate come together."""
+    if (info := form.get("additionalInfo")) is not None:
+        message.additionalInfo = info
+    if "state" in form:
+        set_execution_state(message, form["state"], form["subState"])
 
 
 def agent_from_form(form: Form) -> base.AgentAttributes:
@@ -457,11 +453,14 @@ _BROKER_STRATEGY_NUMBERS = {word: number for number, word in BROKER_STRATEGIES.i
 
 
 def device_configuration_from_form(form: Form) -> base.DeviceConfiguration:
-    handler = form["discoveryHandler"]
-    configuration = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name=handler["name"]))
-    if "discoveryDetails" in handler:
-        configuration.discoveryHandler.discoveryDetails = handler["discoveryDetails"]
-    configuration.discoveryHandler.discoveryProperties.values.update(handler.get("discoveryProperties", {}))
+    """Of a configuration picked by masks any part may be missing."""
+    configuration = base.DeviceConfiguration()
+    if "discoveryHandler" in form:
+        handler = form["discoveryHandler"]
+        configuration.discoveryHandler.name = handler.get("name", "")
+        if "discoveryDetails" in handler:
+            configuration.discoveryHandler.discoveryDetails = handler["discoveryDetails"]
+        configuration.discoveryHandler.discoveryProperties.values.update(handler.get("discoveryProperties", {}))
     for number in ("capacity", "offlineGraceSeconds"):
         if number in form:
             setattr(configuration, number, form[number])
@@ -481,9 +480,12 @@ def device_configuration_from_form(form: Form) -> base.DeviceConfiguration:
 
 
 def _broker_from_form(form: Form) -> base.Broker:
-    broker = base.Broker(strategy=_BROKER_STRATEGY_NUMBERS[form["strategy"]])
-    broker.workload.SetInParent()
-    fill_workload(broker.workload, form["workload"])
+    broker = base.Broker()
+    if "strategy" in form:
+        broker.strategy = _BROKER_STRATEGY_NUMBERS[form["strategy"]]
+    if "workload" in form:
+        broker.workload.SetInParent()
+        fill_workload(broker.workload, form["workload"])
     for number in ("replicas", "quantity"):
         if number in form:
             setattr(broker, number, form[number])

@@ -1,0 +1,38 @@
+"""All commands of `ank`, by name. This is the place to register one.
+
+A command is a module in this package with a constant `COMMAND`: its words, summary, group, examples, and as
+"module:function" what it runs (see `ankaios.cli.arguments.Command`). Declarations import nothing heavy, so that help
+and completion stay fast; what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ankaios.cli.arguments import Command
+
+LOOK = "Look at the cluster"
+CHANGE = "Change the cluster"
+TOOLS = "Tools"
+
+COMMAND_MODULES = {
+    "get": "ankaios.cli.commands.get",
+    "describe": "ankaios.cli.commands.describe",
+    "logs": "ankaios.cli.commands.logs",
+    "apply": "ankaios.cli.commands.apply",
+    "run": "ankaios.cli.commands.run",
+    "set": "ankaios.cli.commands.set",
+    "delete": "ankaios.cli.commands.delete",
+    "up": "ankaios.cli.commands.up",
+    "doctor": "ankaios.cli.commands.doctor",
+    "certs": "ankaios.cli.commands.certs",
+    "schema": "ankaios.cli.commands.schema",
+}
+"""In the order of the help text."""
+
+
+def load_command(name: str) -> Command:
+    from importlib import import_module
+
+    command: Command = import_module(COMMAND_MODULES[name]).COMMAND
+    return command

@@ -165,7 +165,7 @@ class LogsStopResponse(_message.Message):
     def __init__(self, requestId: _Optional[str] = ..., logsStopResponse: _Optional[_Union[_ank_base_pb2.LogsStopResponse, _Mapping]] = ...) -> None: ...
 
 class DeviceReport(_message.Message):
-    __slots__ = ("complete", "seen", "gone", "resources")
+    __slots__ = ("complete", "seen", "gone", "resources", "goneResources", "held")
     class SeenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -177,11 +177,15 @@ class DeviceReport(_message.Message):
     SEEN_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    GONERESOURCES_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     complete: bool
     seen: _containers.MessageMap[str, _ank_base_pb2.DeviceInstance]
     gone: _containers.RepeatedScalarFieldContainer[str]
-    resources: _ank_base_pb2.NodeResources
-    def __init__(self, complete: bool = ..., seen: _Optional[_Mapping[str, _ank_base_pb2.DeviceInstance]] = ..., gone: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[_ank_base_pb2.NodeResources, _Mapping]] = ...) -> None: ...
+    resources: _containers.RepeatedCompositeFieldContainer[_ank_base_pb2.NodeResource]
+    goneResources: _containers.RepeatedScalarFieldContainer[str]
+    held: _containers.RepeatedCompositeFieldContainer[SlotChange]
+    def __init__(self, complete: bool = ..., seen: _Optional[_Mapping[str, _ank_base_pb2.DeviceInstance]] = ..., gone: _Optional[_Iterable[str]] = ..., resources: _Optional[_Iterable[_Union[_ank_base_pb2.NodeResource, _Mapping]]] = ..., goneResources: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[SlotChange, _Mapping]]] = ...) -> None: ...
 
 class SlotRequest(_message.Message):
     __slots__ = ("requestId", "changes")
@@ -216,7 +220,7 @@ class SlotResponse(_message.Message):
     def __init__(self, requestId: _Optional[str] = ..., granted: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DeviceUpdate(_message.Message):
-    __slots__ = ("complete", "configurations", "instances", "gone")
+    __slots__ = ("complete", "configurations", "instances")
     class InstancesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -227,9 +231,7 @@ class DeviceUpdate(_message.Message):
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
-    GONE_FIELD_NUMBER: _ClassVar[int]
     complete: bool
     configurations: _ank_base_pb2.DeviceConfigurationMap
     instances: _containers.MessageMap[str, _ank_base_pb2.DeviceInstance]
-    gone: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, complete: bool = ..., configurations: _Optional[_Union[_ank_base_pb2.DeviceConfigurationMap, _Mapping]] = ..., instances: _Optional[_Mapping[str, _ank_base_pb2.DeviceInstance]] = ..., gone: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, complete: bool = ..., configurations: _Optional[_Union[_ank_base_pb2.DeviceConfigurationMap, _Mapping]] = ..., instances: _Optional[_Mapping[str, _ank_base_pb2.DeviceInstance]] = ...) -> None: ...

@@ -1,0 +1,201 @@
+"""The control interface of one workload: two FIFOs, one conversation.
+
+Comes in: frames from the workload, responses from the server. Goes out: requests to the server, frames to the workload.
+Owned here: the FIFOs and what waits for a slow workload. Each interface has its own tasks and limits, so that one which
+floods, stalls or lies disturbs only itself.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ankaios.agent.core.authorizer import Authorizer
+from ankaios.agent.core.control_session import (
+    ACCEPTED,
+    Accept,
+    Answer,
+    Close,
+    ControlSession,
+    Forward,
+    Reaction,
+    Skip,
+    closed_message,
+    response_message,
+)
+from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
+from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
+from ankaios.common.pb.ank_base_pb2 import Request, Response
+from ankaios.common.workload import WorkloadSpec
+
+MAX_WAITING = 1024
+MAX_WAITING_BYTES = 8 * 1024 * 1024
+_FRAMES_AT_ONCE = 32
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    frame: bytes
+    log_request: str | None = None  # the log campaign that ends if nobody reads its entries
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs."""
+
+    forward: Callable[[Request], Awaitable[None]]
+    log_unread: Callable[[str], None]
+
+
+class ControlInterface:
+    """[impl->swdd~agent-create-control-interface-pipes-per-workload~1]"""
+
+    def __init__(self, spec: WorkloadSpec, folder: Path, outside: Outside, tasks: asyncio.TaskGroup) -> None:
+        """Raises OSError if the FIFOs cannot be made.
+
+        [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
+        """
+        self.spec = spec
+        self.folder = folder
+        self._outside = outside
+        folder.mkdir(parents=True, exist_ok=True)
+        make_fifo(folder / "input")
+        make_fifo(folder / "output")
+        self._session = ControlSession(spec.name, Authorizer(spec.access))
+        self._reader = FifoReader(folder / "output")
+        self._writer = FifoWriter(folder / "input")
+        self._urgent: deque[bytes] = deque()
+        self._waiting: deque[_Outgoing] = deque()
+        self._waiting_bytes = 0
+        self._more = asyncio.Event()
+        self._less = asyncio.Event()
+        self._tasks = [
+            tasks.create_task(self._read(), name=f"control interface of '{spec.name}': requests"),
+            tasks.create_task(self._write(), name=f"control interface of '{spec.name}': responses"),
+        ]
+
+    def serves(self, spec: WorkloadSpec) -> bool:
+        """The conversation may go on for this one, too."""
+        return (spec.instance_name, spec.access) == (self.spec.instance_name, self.spec.access)
+
+    async def close(self, *, keep_fifos: bool = False) -> None:
+        """FIFOs are kept when only the agent ends: the workload outlives it and the next agent uses them again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._reader.close()
+        self._writer.close()
+        if not keep_fifos:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def deliver(self, response: Response) -> None:
+        """Queue a response for the workload; what does not fit any more is dropped.
+
+        [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
+        """
+        is_log = response.HasField("logEntriesResponse")
+        item = _Outgoing(encode(response_message(response)), response.requestId if is_log else None)
+        if self._session.dead or not self._has_room(item):
+            self._drop(item)
+            return
+        self._append(item)
+
+    def _has_room(self, item: _Outgoing) -> bool:
+        if len(self._waiting) >= MAX_WAITING:
+            return False
+        return not self._waiting or self._waiting_bytes + len(item.frame) <= MAX_WAITING_BYTES
+
+    def _append(self, item: _Outgoing) -> None:
+        self._waiting.append(item)
+        self._waiting_bytes += len(item.frame)
+        self._more.set()
+
+    def _drop(self, item: _Outgoing) -> None:
+        log.warning("the workload '%s' does not read its control interface: a message is dropped", self.spec.name)
+        if item.log_request is not None:
+            self._outside.log_unread(item.log_request)
+
+    async def _read(self) -> None:
+        """Requests of the workload, as fast as the agent takes them.
+
+        [impl->swdd~agent-listens-for-requests-from-pipe~1]
+        [impl->swdd~agent-ensures-control-interface-output-pipe-read~1]
+        """
+        decoder = FrameDecoder()
+        while True:
+            try:
+                data = await self._reader.read()
+            except OSError as error:
+                log.warning("the workload '%s' broke its control interface: %s", self.spec.name, error)
+                return
+            if not data:
+                decoder.reset()
+                continue
+            for number, frame in enumerate(decoder.feed(data)):
+                if number % _FRAMES_AT_ONCE == _FRAMES_AT_ONCE - 1:
+                    await asyncio.sleep(0)  # others have their turn
+                if not await self._receive(frame):
+                    return  # the reading end stays, but nothing is read any more
+            await asyncio.sleep(0)
+
+    async def _receive(self, frame: bytes | Garbage) -> bool:
+        """Whether the conversation goes on."""
+        self._writer.hope()
+        reaction: Reaction = self._session.receive(frame)
+        match reaction:
+            case Accept():
+                if encode(ACCEPTED) not in self._urgent:
+                    self._say(encode(ACCEPTED))
+            case Answer(response):
+                await self._answer(response)
+            case Forward(request):
+                # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
+                await self._outside.forward(request)
+            case Close(reason):
+                log.warning("the control interface of '%s' is closed: %s", self.spec.name, reason)
+                self._waiting.clear()
+                self._waiting_bytes = 0
+                self._say(encode(closed_message(reason)))
+            case Skip(why):
+                log.warning("a message of '%s' on its control interface is ignored: %s", self.spec.name, why)
+        return not self._session.dead
+
+    def _say(self, frame: bytes) -> None:
+        self._urgent.append(frame)
+        self._more.set()
+
+    async def _answer(self, response: Response) -> None:
+        """Who asks faster than it reads the answers is not read any more meanwhile."""
+        item = _Outgoing(encode(response_message(response)))
+        while not self._has_room(item):
+            self._less.clear()
+            await self._less.wait()
+        self._append(item)
+
+    async def _write(self) -> None:
+        while True:
+            if self._urgent:
+                await self._write_urgent()
+            elif self._waiting and self._session.accepted:
+                await self._write_waiting()
+            else:
+                self._more.clear()
+                await self._more.wait()
+
+    async def _write_urgent(self) -> None:
+        frame = self._urgent.popleft()
+        if not await self._writer.write(frame):
+            log.warning("the workload '%s' said hello but does not listen", self.spec.name)
+            self._session.not_greeted()
+
+    async def _write_waiting(self) -> None:
+        item = self._waiting.popleft()
+        self._waiting_bytes -= len(item.frame)
+        self._less.set()
+        if not await self._writer.write(item.frame):
+            self._drop(item)

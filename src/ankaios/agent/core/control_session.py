@@ -1,0 +1,122 @@
+"""One conversation with a workload: handshake, then requests.
+
+Comes in: frames from the workload. Goes out: what to answer, what to forward, or that it is over. Owned here: whether
+the workload has said hello.
+"""
+
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from ankaios.agent.core.authorizer import Authorizer
+from ankaios.agent.core.framing import Garbage
+from ankaios.common.errors import Rejected
+from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
+from ankaios.common.pb.ank_base_pb2 import Request, Response
+from ankaios.common.pb.control_api_pb2 import ConnectionClosed, ControlInterfaceAccepted, FromAnkaios, ToAnkaios
+from ankaios.common.version import check_version_compatibility
+
+ACCESS_DENIED = "Access denied"
+NEW_STATE_MISSING = "The UpdateStateRequest has no newState"
+HELLO_MISSING = "Initial Hello missing!"
+UNDECODABLE = "Could not decode protobuf data"
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Greet the workload; whatever waits for it may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """To the server, with an id that leads the response back here."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Say why and serve no more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Worth a line in the log, but no answer."""
+
+    why: str
+
+
+Reaction = Accept | Answer | Forward | Close | Skip
+ACCEPTED = FromAnkaios(controlInterfaceAccepted=ControlInterfaceAccepted()).SerializeToString()
+
+
+def closed_message(reason: str) -> bytes:
+    return FromAnkaios(connectionClosed=ConnectionClosed(reason=reason)).SerializeToString()
+
+
+def response_message(response: Response) -> bytes:
+    return FromAnkaios(response=response).SerializeToString()
+
+
+class ControlSession:
+    """Every valid hello is accepted: a workload that was restarted knows nothing of an earlier one."""
+
+    def __init__(self, workload: str, authorizer: Authorizer) -> None:
+        self._workload = workload
+        self._authorizer = authorizer
+        self.accepted = False
+        self.dead = False
+
+    def not_greeted(self) -> None:
+        """The acceptance did not arrive, so the workload has to say hello again."""
+        self.accepted = False
+
+    def receive(self, frame: bytes | Garbage) -> Reaction:
+        message = _decode(frame)
+        match message.WhichOneof("ToAnkaiosEnum") if message else None:
+            case "hello" if message:
+                return self._greet(message.hello.protocolVersion)
+            case "request" if message and self.accepted:
+                return self._request(message.request)
+            case _ if self.accepted:
+                return Skip(frame.why if isinstance(frame, Garbage) else "no message that this agent understands")
+            case _:
+                return self._close(UNDECODABLE if message is None else HELLO_MISSING)
+
+    def _greet(self, version: str) -> Reaction:
+        try:
+            check_version_compatibility(version)
+        except Rejected as refusal:
+            return self._close(str(refusal))
+        self.accepted = True
+        return Accept()
+
+    def _close(self, reason: str) -> Close:
+        self.accepted, self.dead = False, True
+        return Close(reason)
+
+    def _request(self, request: Request) -> Reaction:
+        if not self._authorizer.allows(request):
+            return Answer(error_response(request.requestId, ACCESS_DENIED))
+        if request.HasField("updateStateRequest") and not request.updateStateRequest.HasField("newState"):
+            # The server would end the connection of the whole agent for it.
+            return Answer(error_response(request.requestId, NEW_STATE_MISSING))
+        # [impl->swdd~agent-adds-workload-prefix-id-control-interface-request~1]
+        request.requestId = f"{self._workload}{REQUEST_ID_SEPARATOR}{request.requestId}"
+        return Forward(request)
+
+
+def _decode(frame: bytes | Garbage) -> ToAnkaios | None:
+    if isinstance(frame, Garbage):
+        return None
+    try:
+        return ToAnkaios.FromString(frame)
+    except DecodeError:
+        return None

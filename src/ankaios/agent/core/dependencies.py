@@ -1,0 +1,197 @@
+"""May it start, may it stop: operations wait here until what they depend on is in the right state.
+
+Comes in: operations from the planner, and the names of workloads whose state changed. Goes out: operations that are
+ready, and states to report for those that wait. Owned here: the waiting queue, one entry for each workload name. Only
+entries that look at a changed workload are judged again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
+from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING_WAITING_TO_STOP,
+    SUCCEEDED_OK,
+    ExecutionState,
+)
+from ankaios.common.workload import AddCondition, DeleteCondition, InstanceName
+
+Waiting = Create | Update | Delete
+_WANTED = {
+    AddCondition.ADD_COND_RUNNING: RUNNING_OK,
+    AddCondition.ADD_COND_SUCCEEDED: SUCCEEDED_OK,
+    AddCondition.ADD_COND_FAILED: FAILED_EXEC_FAILED,
+}
+
+
+class KnownStates(Protocol):
+    def states_of(self, workload: str) -> Collection[ExecutionState]: ...
+
+
+@dataclass(slots=True)
+class Decision:
+    """`abandoned` are finished containers that were to be started again and now are not."""
+
+    ready: list[Operation] = field(default_factory=list)
+    reports: list[StateReport] = field(default_factory=list)
+    abandoned: list[Create] = field(default_factory=list)
+
+
+def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
+    """Each dependency has some instance, anywhere, in the wanted state."""
+    return all(
+        any(state.is_same(_WANTED[condition]) for state in states.states_of(name))
+        for name, condition in dependencies.items()
+    )
+
+
+def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
+    """Every instance of every dependent lets go; one that is unknown does."""
+    return all(_lets_go(state, condition) for name, condition in conditions.items() for state in states.states_of(name))
+
+
+def _lets_go(state: ExecutionState, condition: DeleteCondition) -> bool:
+    if state.is_same(PENDING_WAITING_TO_START):
+        return True  # it cannot start before we stop, and we must not wait for it to run
+    if condition is DeleteCondition.DEL_COND_RUNNING:
+        return state.is_same(RUNNING_OK)
+    return state.state not in ("Pending", "Running")
+
+
+class DependencyScheduler:
+    def __init__(self) -> None:
+        self._waiting: dict[str, Waiting] = {}
+        self._watchers: dict[str, set[str]] = {}  # workload name -> names of entries that look at it
+
+    def waiting(self, name: str) -> Waiting | None:
+        return self._waiting.get(name)
+
+    def names(self) -> list[str]:
+        return list(self._waiting)
+
+    def schedule(self, operations: Iterable[Operation], states: KnownStates) -> Decision:
+        """Judge new operations; whatever waited under the same name is outdated."""
+        decision = Decision()
+        for operation in operations:
+            if meant := self._supersede(operation, decision):
+                self._judge(meant, states, decision)
+        return decision
+
+    def recheck(self, changed: Iterable[str], states: KnownStates) -> Decision:
+        """Judge again what looks at a changed workload. What still waits is not reported again."""
+        decision = Decision()
+        names = {name for workload in changed for name in self._watchers.get(workload, ())}
+        for name in sorted(names):
+            self._judge_again(self._waiting[name], states, decision)
+        return decision
+
+    def drop(self, name: str) -> Decision:
+        """Forget what waits under this name; a create that never happened is reported as removed."""
+        decision = Decision()
+        match self._remove(name):
+            case Create(_, str()) as entry:
+                decision.abandoned.append(entry)
+            case Create(spec) | Update(spec):
+                decision.reports.append((spec.instance_name, REMOVED))
+            case _:
+                pass
+        return decision
+
+    def _supersede(self, operation: Operation, decision: Decision) -> Operation | None:
+        """Remove the older entry and let the newer operation mean what is really there."""
+        match operation, self._remove(operation.name):
+            case _, Create() as entry:
+                return self._instead_of(entry, operation, decision)
+            case Update(spec, deleted), Update(never, running):
+                self._never_started(never.instance_name, spec.instance_name, decision)
+                return Update(spec, replace(deleted, instance_name=running.instance_name))
+            case Delete(deleted), Update(never, running):
+                self._never_started(never.instance_name, running.instance_name, decision)
+                return Delete(replace(deleted, instance_name=running.instance_name))
+            case _:
+                return operation
+
+    @staticmethod
+    def _instead_of(entry: Create, operation: Operation, decision: Decision) -> Operation | None:
+        """Nothing of it runs, so nothing has to stop first; only a finished container may be left."""
+        if entry.reuse is not None and not (isinstance(operation, Create) and operation.reuse == entry.reuse):
+            decision.abandoned.append(entry)
+            if isinstance(operation, Delete):
+                return None
+        elif entry.spec.instance_name != _instance(operation):
+            decision.reports.append((entry.spec.instance_name, REMOVED))
+        return Create(operation.spec) if isinstance(operation, Update) else operation
+
+    @staticmethod
+    def _never_started(never: InstanceName, alive: InstanceName, decision: Decision) -> None:
+        if never != alive:
+            decision.reports.append((never, REMOVED))
+
+    def _judge(self, operation: Operation, states: KnownStates, decision: Decision) -> None:
+        match operation:
+            case Create(spec) if not may_start(spec.dependencies, states):
+                self._wait(operation)
+                decision.reports.append((spec.instance_name, PENDING_WAITING_TO_START))
+            case Delete(deleted) if not may_stop(deleted.dependencies, states):
+                self._wait(operation)
+                decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
+            case Update(spec, deleted) if not may_stop(deleted.dependencies, states):
+                self._wait(operation)
+                decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
+            case Update(spec, deleted) if not may_start(spec.dependencies, states):
+                self._split(operation, decision)
+            case _:
+                decision.ready.append(operation)
+
+    def _split(self, update: Update, decision: Decision) -> None:
+        """The old one may go, the new one may not come yet."""
+        self._wait(Create(update.spec))
+        decision.reports.append((update.spec.instance_name, PENDING_WAITING_TO_START))
+        decision.ready.append(Vacate(update.deleted.instance_name))
+
+    def _judge_again(self, entry: Waiting, states: KnownStates, decision: Decision) -> None:
+        again = Decision()
+        self._remove(entry.name)
+        self._judge(entry, states, again)
+        decision.ready += again.ready
+        if self._waiting.get(entry.name) != entry:
+            decision.reports += again.reports
+
+    def _wait(self, entry: Waiting) -> None:
+        self._waiting[entry.name] = entry
+        for name in _looks_at(entry):
+            self._watchers.setdefault(name, set()).add(entry.name)
+
+    def _remove(self, name: str) -> Waiting | None:
+        entry = self._waiting.pop(name, None)
+        for other in _looks_at(entry) if entry else ():
+            watchers = self._watchers[other]
+            watchers.discard(name)
+            if not watchers:
+                del self._watchers[other]
+        return entry
+
+
+def _instance(operation: Operation) -> InstanceName:
+    match operation:
+        case Create(spec) | Update(spec):
+            return spec.instance_name
+        case Vacate(instance):
+            return instance
+        case Delete(deleted):
+            return deleted.instance_name
+
+
+def _looks_at(entry: Waiting) -> set[str]:
+    match entry:
+        case Create(spec):
+            return set(spec.dependencies)
+        case Update(spec, deleted):
+            return {*spec.dependencies, *deleted.dependencies}
+        case Delete(deleted):
+            return set(deleted.dependencies)

@@ -1,0 +1,217 @@
+"""Wanted against found: what the server's lists mean for what runs here.
+
+Comes in: the lists of ServerHello and UpdateWorkload, and what each runtime found when it was asked. Goes out: a plan.
+Owned here: the workloads that are held back because their runtime has not yet said what exists. Runtimes answer one by
+one, so one that hangs or fails keeps only its own workloads waiting.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ankaios.agent.core.operations import Create, Delete, Operation, Update
+from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A workload that exists in a runtime; without an id it cannot be started again."""
+
+    runtime: str
+    instance_name: InstanceName
+    state: ExecutionState
+    id: str | None = None
+
+    def as_spec(self) -> WorkloadSpec:
+        """All that is known of it; its restart policy and files belong to the past."""
+        return WorkloadSpec(self.instance_name, self.runtime, runtime_config="")
+
+
+class Managed(Protocol):
+    """What planning has to know of a workload that has a task.
+
+    `target` is what the task works towards, None if that is nothing; it `owns` all that it may have containers of.
+    """
+
+    @property
+    def target(self) -> WorkloadSpec | None: ...
+    @property
+    def current(self) -> InstanceName: ...
+    def owns(self, name: InstanceName, runtime: str | None = None) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    spec: WorkloadSpec
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Take over the found one, so that its task can delete it before the new one is created."""
+
+    found: Found
+    spec: WorkloadSpec
+
+
+@dataclass(slots=True)
+class Plan:
+    """`keep` runs on as it is and is reported again; `drop` no longer waits; `unneeded` is deleted at once."""
+
+    keep: list[str] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    removed: list[InstanceName] = field(default_factory=list)
+    unneeded: list[Found] = field(default_factory=list)
+    resume: list[Resume] = field(default_factory=list)
+    replace: list[Replace] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+
+class RuntimeManager:
+    """[impl->swdd~agent-supports-multiple-runtime-connectors~1]"""
+
+    def __init__(self, runtimes: Collection[str]) -> None:
+        self._runtimes = runtimes
+        self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is being asked -> what is wanted of it
+
+    def unlisted(self) -> list[str]:
+        """Runtimes that still have to say what exists."""
+        return list(self._held)
+
+    def held(self, runtime: str) -> Collection[WorkloadSpec]:
+        return self._held.get(runtime, {}).values()
+
+    def server_hello(
+        self, added: Iterable[WorkloadSpec], managed: Mapping[str, Managed], waiting: Mapping[str, Operation]
+    ) -> Plan:
+        """The complete list. What has a task is settled at once, the rest when its runtime has been asked.
+
+        What exists decides: an unchanged workload goes on untouched and only its state, which the server has lost, is
+        told again.
+        [impl->swdd~agent-initial-list-existing-workloads~1]
+        [impl->swdd~agent-existing-workloads-finds-list~1]
+        """
+        plan = Plan()
+        wanted = {spec.name: spec for spec in added}
+        self._held = {runtime: {} for runtime in self._runtimes}
+        plan.drop = [name for name in waiting if name not in wanted]
+        for name, work in managed.items():
+            if name not in wanted:
+                plan.operations.append(Delete(DeletedWorkload(work.current)))
+        for name, spec in wanted.items():
+            if name in managed or name in waiting:
+                self._again(spec, managed.get(name), waiting.get(name), plan)
+            else:
+                self._hold_or_create(spec, plan)
+        return plan
+
+    @staticmethod
+    def _again(spec: WorkloadSpec, work: Managed | None, entry: Operation | None, plan: Plan) -> None:
+        if work is None or (entry and work.target is None):
+            unchanged = isinstance(entry, Create) and entry.spec == spec
+            plan.operations.append(entry if entry and unchanged else Create(spec))
+        elif work.target == spec:
+            plan.keep.append(spec.name)
+        else:
+            plan.operations.append(Update(spec, DeletedWorkload(work.current)))
+
+    def _hold_or_create(self, spec: WorkloadSpec, plan: Plan) -> None:
+        """A runtime nobody knows cannot be asked; that the workload can never start is reported by its task.
+
+        [impl->swdd~agent-skips-unknown-runtime~1]
+        """
+        if spec.runtime in self._held:
+            self._held[spec.runtime][spec.name] = spec
+        else:
+            plan.operations.append(Create(spec))
+
+    def listed(self, runtime: str, found: Iterable[Found], managed: Mapping[str, Managed]) -> Plan:
+        """A runtime said what exists: match by full instance name first, then by workload name.
+
+        [impl->swdd~agent-existing-workloads-starts-new-if-not-found~1]
+        """
+        plan = Plan()
+        held = self._held.pop(runtime, {})
+        strays = [item for item in found if not _in_hand(item, managed)]
+        strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
+        for item in strays:
+            spec = held.pop(item.instance_name.workload, None)
+            if spec is None:
+                # [impl->swdd~agent-existing-workloads-delete-unneeded~1]
+                plan.unneeded.append(item)
+            else:
+                _match(item, spec, plan)
+        plan.operations.extend(Create(spec) for spec in held.values())
+        return plan
+
+    def update_workload(
+        self,
+        added: Iterable[WorkloadSpec],
+        deleted: Iterable[DeletedWorkload],
+        managed: Mapping[str, Managed],
+        waiting: Collection[str],
+    ) -> Plan:
+        """The difference to the last list: what is deleted comes first, to free resources.
+
+        [impl->swdd~agent-handle-deleted-before-added-workloads~1]
+        """
+        plan = Plan()
+        new = {spec.name: spec for spec in added}
+        for item in {item.instance_name.workload: item for item in deleted}.values():
+            spec = new.pop(item.instance_name.workload, None)
+            if self._release(item, spec, plan):
+                continue
+            # [impl->swdd~agent-updates-deleted-and-added-workloads~1]
+            # [impl->swdd~agent-deletes-workload~1]
+            plan.operations.append(Delete(item) if spec is None else Update(spec, item))
+        for spec in new.values():
+            self._add(spec, managed.get(spec.name), spec.name in waiting, plan)
+        return plan
+
+    def _release(self, item: DeletedWorkload, spec: WorkloadSpec | None, plan: Plan) -> bool:
+        """Held back, so nothing was started; what may exist is found to be unneeded when the runtime answers."""
+        for held in self._held.values():
+            if old := held.pop(item.instance_name.workload, None):
+                if spec is None or spec.instance_name != old.instance_name:
+                    plan.removed.append(old.instance_name)
+                if spec is not None:
+                    self._hold_or_create(spec, plan)
+                return True
+        return False
+
+    def _add(self, spec: WorkloadSpec, work: Managed | None, waits: bool, plan: Plan) -> None:
+        if work is not None and work.target is not None:
+            # [impl->swdd~agent-update-on-add-known-workload~1]
+            plan.operations.append(Update(spec, DeletedWorkload(work.current)))
+        elif work is not None or waits:
+            plan.operations.append(Create(spec))  # behind the delete under way, or instead of what waits
+        else:
+            # [impl->swdd~agent-added-creates-workload~1]
+            self._hold_or_create(spec, plan)
+
+
+def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
+    work = managed.get(item.instance_name.workload)
+    return work is not None and work.owns(item.instance_name, item.runtime)
+
+
+def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:
+    spec = held.get(item.instance_name.workload)
+    return spec is not None and spec.instance_name == item.instance_name
+
+
+def _match(item: Found, spec: WorkloadSpec, plan: Plan) -> None:
+    """Resume what runs unchanged, start again what finished, replace everything else.
+
+    [impl->swdd~agent-existing-workloads-resume-existing~1]
+    [impl->swdd~agent-existing-workloads-replace-updated~1]
+    """
+    same = item.instance_name == spec.instance_name
+    if same and item.state.is_same(RUNNING_OK):
+        plan.resume.append(Resume(spec, item.id))
+    elif same and item.state.is_same(SUCCEEDED_OK) and item.id is not None:
+        plan.operations.append(Create(spec, item.id))
+    else:
+        plan.replace.append(Replace(item, spec))
+        plan.operations.append(Update(spec, DeletedWorkload(item.instance_name)))

@@ -1,0 +1,366 @@
+"""What one event means for one workload.
+
+Comes in: commands, outcomes of effects, states seen by the checker. Goes out: effects, which the workload's task
+performs in order, feeding each outcome back before it takes the next command. Owned here: all that the task remembers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ankaios.agent.core.workload_events import (
+    AcquireDevices,
+    CancelRetry,
+    CloseInterface,
+    Command,
+    Create,
+    Delete,
+    DeleteContainer,
+    Deleted,
+    DeleteFailed,
+    DevicesChanged,
+    DevicesGranted,
+    DevicesMissing,
+    Effect,
+    Event,
+    Identified,
+    Identify,
+    NotIdentified,
+    OpenInterface,
+    Outcome,
+    ReleaseDevices,
+    RemoveFiles,
+    RemoveFolder,
+    Report,
+    Restart,
+    Resume,
+    RetryDue,
+    ScheduleRetry,
+    Signal,
+    Start,
+    Started,
+    StartFailed,
+    StartImpossible,
+    StateSeen,
+    Unwatch,
+    Update,
+    Watch,
+)
+from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
+    FAILED_LOST,
+    FAILED_UNKNOWN,
+    PENDING_STARTING,
+    PENDING_STARTING_FAILED,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    STOPPING_DELETE_FAILED,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    SUCCEEDED_OK,
+    TRIGGERED_AT_RUNTIME,
+    ExecutionState,
+)
+from ankaios.common.workload import InstanceName, RestartPolicy, WorkloadSpec
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeEmpty:
+    """Aim of a delete: the name stays, waiting for its successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeGone:
+    """Aim of a delete: nothing is left and the task ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeAgain:
+    """Aim of a delete: the same workload in a new container, with the devices it holds."""
+
+
+Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload name on this agent.
+
+    `turn` numbers checkers and retries; whatever comes with an older number is stale. `doomed` says that a delete was
+    asked for, so nothing restarts any more, also if that delete failed.
+    """
+
+    spec: WorkloadSpec
+    runtime_id: str | None = None
+    reuse: str | None = None
+    attempts: int = 0
+    turn: int = 0
+    watching: bool = False
+    retrying: bool = False
+    lacks_devices: bool = False
+    aim: Aim | None = None
+    empty: bool = False
+    doomed: bool = False
+    gone: bool = False
+
+    @property
+    def name(self) -> InstanceName:
+        return self.spec.instance_name
+
+
+Step = tuple[Workload, list[Effect]]
+
+
+def reduce(w: Workload, event: Event) -> Step:
+    """Decide what one event means for one workload."""
+    match event:
+        case Create() | Resume() | Update() | Delete() | Restart():
+            return _command(w, event)
+        case StateSeen() | RetryDue() | DevicesChanged():
+            return _signal(w, event)
+        case _:
+            return _outcome(w, event)
+
+
+def _command(w: Workload, command: Command) -> Step:
+    match command:
+        case Create(reuse):
+            return _begin(replace(w, reuse=reuse))
+        case Resume(runtime_id):
+            known, effects = (w, [Identify(w.spec)]) if runtime_id is None else _watch(w, runtime_id)
+            return known, [OpenInterface(w.spec), *effects]
+        case Update(spec):
+            return _update(w, spec)
+        case Delete():
+            return _delete(w)
+        case Restart():
+            return (w, []) if w.runtime_id is None or w.doomed else _vacate(w, w.spec)
+
+
+def _signal(w: Workload, signal: Signal) -> Step:
+    match signal:
+        case StateSeen(turn, state) if w.watching and turn == w.turn:
+            return _seen(w, state)
+        case RetryDue(turn) if w.retrying and turn == w.turn:
+            return replace(w, retrying=False), [Start(w.spec)]
+        case DevicesChanged() if w.lacks_devices:
+            return w, [AcquireDevices(w.spec)]
+        case _:
+            return w, []  # of an earlier container, retry or wait
+
+
+def _outcome(w: Workload, outcome: Outcome) -> Step:
+    match outcome:
+        case Started(runtime_id):
+            return _watch(replace(w, attempts=0), runtime_id)
+        case StartFailed(why):
+            return _retry(w, why)
+        case StartImpossible(why):
+            failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
+            return replace(w, runtime_id=None), [RemoveFiles(w.name), *_release(w.spec), failed]
+        case Deleted():
+            return _deleted(w)
+        case DeleteFailed(why):
+            # The id stays, so that the next command may try again.
+            # [impl->swdd~agent-workload-task-update-delete-failed-allows-retry~1]
+            # [impl->swdd~agent-workload-task-delete-failed-allows-retry~1]
+            return replace(w, aim=None), [Report(w.name, STOPPING_DELETE_FAILED.because(why))]
+        case Identified(found):
+            return (w, [Report(w.name, FAILED_LOST)]) if found is None else _watch(w, found)
+        case NotIdentified(why):
+            return w, [Report(w.name, FAILED_UNKNOWN.because(why))]
+        case DevicesGranted():
+            return _launch(replace(w, lacks_devices=False))
+        case DevicesMissing(why):
+            waiting = Report(w.name, PENDING_WAITING_TO_START.because(why))
+            return replace(w, lacks_devices=True), [waiting]
+
+
+def _begin(w: Workload) -> Step:
+    """A workload that needs devices says that it starts only when it has them."""
+    return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w)
+
+
+def _launch(w: Workload) -> Step:
+    starting = Report(w.name, PENDING_STARTING.because(TRIGGERED_AT_RUNTIME))
+    return replace(w, reuse=None), [starting, Start(w.spec, w.reuse)]
+
+
+def _watch(w: Workload, runtime_id: str) -> Step:
+    """The id and the number of the checker are stored; what older checkers still say is stale."""
+    watched = replace(w, runtime_id=runtime_id, turn=w.turn + 1, watching=True)
+    return watched, [Watch(w.spec, runtime_id, watched.turn)]
+
+
+def _retry(w: Workload, why: str) -> Step:
+    """A create that failed is tried again for ever, and may be replaced or deleted meanwhile.
+
+    [impl->swdd~agent-workload-task-update-create-failed-allows-retry~1]
+    """
+    n, turn = w.attempts + 1, w.turn + 1
+    failed = Report(w.name, PENDING_STARTING.because(f"Retry {n}: {why}"))
+    retrying = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True)
+    return retrying, [RemoveFiles(w.name), failed, ScheduleRetry(n, turn)]
+
+
+def _seen(w: Workload, state: ExecutionState) -> Step:
+    """Report it, then restart if the policy says so; dependencies play no part in a restart."""
+    report: Effect = Report(w.name, state)
+    if w.doomed or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
+        return w, [report]
+    if state.is_same(SUCCEEDED_OK):
+        again, effects = _launch(replace(w, watching=False, reuse=w.runtime_id, attempts=0))
+        return again, [report, Unwatch(), *effects]
+    again, effects = _vacate(w, BecomeAgain())
+    return again, [report, *effects]
+
+
+def restarts(policy: RestartPolicy, state: ExecutionState) -> bool:
+    """A lost or unknown container was taken away by somebody on purpose, or may still run."""
+    match policy:
+        case RestartPolicy.NEVER:
+            return False
+        case RestartPolicy.ON_FAILURE:
+            return state.is_same(FAILED_EXEC_FAILED)
+        case RestartPolicy.ALWAYS:
+            return state.is_same(FAILED_EXEC_FAILED) or state.is_same(SUCCEEDED_OK)
+
+
+def _update(w: Workload, spec: WorkloadSpec | None) -> Step:
+    """Replace the workload, or make room for its successor.
+
+    [impl->swdd~agent-workload-task-executes-update~1]
+    [impl->swdd~agent-workload-tasks-executes-update~1]
+    """
+    if not w.gone:
+        return _vacate(w, spec or BecomeEmpty())
+    return (w, []) if spec is None else _begin(Workload(spec, turn=w.turn))
+
+
+def _delete(w: Workload) -> Step:
+    """Delete the workload.
+
+    [impl->swdd~agent-workload-tasks-executes-delete~1]
+    """
+    if w.gone:
+        return w, []
+    if w.empty:  # its end was reported when it made room
+        return replace(w, gone=True), [CloseInterface(), RemoveFolder(w.name)]
+    return _vacate(replace(w, doomed=True), BecomeGone())
+
+
+def _vacate(w: Workload, aim: Aim) -> Step:
+    """Say that it stops, then delete the container, if there is one.
+
+    Nothing to stop means that it does not run any more, so the system heals by going on.
+    [impl->swdd~agent-workload-task-update-broken-allowed~1]
+    [impl->swdd~agent-workload-task-delete-broken-allowed~1]
+    """
+    effects: list[Effect] = [Report(w.name, STOPPING_REQUESTED_AT_RUNTIME)]
+    if w.retrying:
+        effects.append(CancelRetry())
+    if not _keeps_interface(w.spec, aim):
+        effects.append(CloseInterface())
+    stopping = replace(w, retrying=False, lacks_devices=False, aim=aim)
+    container = w.runtime_id or w.reuse  # one that was to be started again exists, too
+    if container is None:
+        stopped, more = _deleted(stopping)
+        return stopped, effects + more
+    return stopping, [*effects, DeleteContainer(w.spec, container)]
+
+
+def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:
+    """Rights that changed end before the old container does."""
+    match aim:
+        case WorkloadSpec():
+            return (aim.instance_name, aim.access) == (spec.instance_name, spec.access)
+        case BecomeAgain():
+            return True
+        case BecomeEmpty() | BecomeGone():
+            return False
+
+
+def _deleted(w: Workload) -> Step:
+    """Nothing of it runs any more: tidy up, report that, and go on to what the delete was for."""
+    unwatch: list[Effect] = [Unwatch()] if w.watching else []
+    removed = Report(w.name, REMOVED)
+    match w.aim:
+        case WorkloadSpec() as spec:
+            moved = spec.instance_name != w.name
+            tidy: Effect = RemoveFolder(w.name) if moved else RemoveFiles(w.name)
+            new, effects = _begin(Workload(spec, turn=w.turn))
+            return new, [*unwatch, tidy, *_release(w.spec), removed, *effects]
+        case BecomeAgain():
+            again, effects = _launch(Workload(w.spec, turn=w.turn))
+            return again, [*unwatch, RemoveFiles(w.name), removed, *effects]
+        case BecomeEmpty():
+            empty = Workload(w.spec, turn=w.turn, empty=True)
+            return empty, [*unwatch, RemoveFiles(w.name), *_release(w.spec), removed]
+        case BecomeGone():
+            gone = Workload(w.spec, turn=w.turn, gone=True)
+            return gone, [*unwatch, RemoveFolder(w.name), *_release(w.spec), removed]
+        case None:
+            raise AssertionError("a container was deleted without reason")
+
+
+def _release(spec: WorkloadSpec) -> list[Effect]:
+    return [ReleaseDevices(spec.instance_name)] if spec.resources else []
+
+
+def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
+    """What it is to become when all commands are done; None if that is nothing."""
+    for event in reversed(pending):
+        match event:
+            case Update(spec):
+                return spec
+            case Delete():
+                return None
+            case _:
+                pass
+    match w.aim:
+        case WorkloadSpec() as spec:
+            return spec
+        case BecomeEmpty() | BecomeGone():
+            return None
+        case _:
+            return None if w.gone or w.empty or w.doomed else w.spec
+
+
+def instances_of(w: Workload, pending: Sequence[Event]) -> set[tuple[InstanceName, str]]:
+    """Everything, with its runtime, of which it may have a container now or when the commands are done."""
+    planned = [event.spec for event in pending if isinstance(event, Update)]
+    specs = [w.spec, *planned, w.aim if isinstance(w.aim, WorkloadSpec) else None]
+    return {(spec.instance_name, spec.runtime) for spec in specs if spec is not None}
+
+
+def retry_limit(attempt: int) -> float:
+    """The longest pause, in seconds, before the next attempt after failure number `attempt`."""
+    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt - 1, 20)))
+
+
+def fold(pending: Sequence[Event], new: Command, current: InstanceName) -> tuple[list[Event], list[InstanceName]]:
+    """Put a command behind those a busy task has not taken yet; what a newer command makes pointless is left out.
+
+    Answers also the instances that now never start, so that their end can be reported. At most a handful of commands
+    can wait, however many the server sends.
+    """
+    rest, skipped = list(pending), []
+    while rest and _is_pointless(rest[-1], before=new):
+        if isinstance(last := rest.pop(), Update) and last.spec is not None:
+            skipped.append(last.spec.instance_name)
+    already_so = rest[-1:] == [new] or (rest[-1:] == [Delete()] and new == Update(None))
+    if not already_so:
+        rest.append(new)
+    alive = {current} | {event.spec.instance_name for event in rest if isinstance(event, Update) and event.spec}
+    return rest, [name for name in skipped if name not in alive]
+
+
+def _is_pointless(command: Event, before: Command) -> bool:
+    match before:
+        case Delete():
+            return isinstance(command, Update | Restart)
+        case Update():
+            return isinstance(command, Restart) or (isinstance(command, Update) and command.spec is not None)
+        case _:
+            return False

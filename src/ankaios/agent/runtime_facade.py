@@ -1,0 +1,116 @@
+"""Starts a workload's task and object, and deals with what the runtimes hold besides.
+
+Comes in: what the manager wants to exist. Goes out: workload objects, and what the runtimes found. Owned here: the list
+of workloads that have a task, one task for each name, and the deletions of found workloads under way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ankaios.agent.control_interface import Outside
+from ankaios.agent.core.runtime_manager import Found
+from ankaios.agent.core.workload_events import Command, Create, Resume
+from ankaios.agent.workload_object import WorkloadObject
+from ankaios.agent.workload_task import Surroundings
+from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.execution_state import (
+    REMOVED,
+    STOPPING_DELETE_FAILED,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    ExecutionState,
+)
+from ankaios.common.workload import InstanceName, WorkloadSpec
+
+log = logging.getLogger(__name__)
+
+
+class RuntimeFacade:
+    """[impl->swdd~agent-uses-specified-runtime~1]"""
+
+    def __init__(
+        self, agent: str, around: Surroundings, outside: Callable[[], Outside], tasks: asyncio.TaskGroup
+    ) -> None:
+        self._agent = agent
+        self._around = around
+        self._outside = outside
+        self._tasks = tasks
+        self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
+        self.workloads: dict[str, WorkloadObject] = {}
+
+    async def existing_workloads(self, runtime: str) -> list[Found]:
+        """Raises `Unavailable` if the runtime cannot say.
+
+        [impl->swdd~agent-facade-forwards-list-reusable-workloads-call~1]
+        """
+        existing = await self._around.connectors[runtime].existing_workloads(self._agent)
+        return [Found(runtime, item.instance_name, item.state, item.id) for item in existing]
+
+    def create(self, spec: WorkloadSpec, reuse: str | None = None) -> WorkloadObject:
+        """[impl->swdd~agent-create-workload~1]"""
+        return self._begin(spec, Create(reuse))
+
+    def resume(self, spec: WorkloadSpec, runtime_id: str | None) -> WorkloadObject:
+        """[impl->swdd~agent-resume-workload~1]"""
+        return self._begin(spec, Resume(runtime_id))
+
+    def replace(self, old: Found) -> WorkloadObject:
+        """Take over the old one; the update that follows deletes it before the new one is created.
+
+        [impl->swdd~agent-replace-workload~1]
+        """
+        return self._begin(old.as_spec(), Resume(old.id))
+
+    def delete_found(self, found: Found) -> None:
+        """Delete what no workload object stands for.
+
+        [impl->swdd~agent-delete-old-workload~1]
+        """
+        key = (found.instance_name, found.runtime)
+        if key not in self._deletions:
+            self._deletions[key] = self._tasks.create_task(self._delete(found), name=f"delete of unneeded '{key[0]}'")
+
+    def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
+        """[impl->swdd~agent-stores-running-workload~1]"""
+        workload = WorkloadObject(spec, first, self._around, self._outside, self._tasks)
+        self.workloads[spec.name] = workload
+        self._tasks.create_task(self._run(spec.name, workload), name=f"workload '{spec.name}'")
+        return workload
+
+    async def _run(self, name: str, workload: WorkloadObject) -> None:
+        """A container of the same name that is being deleted must be gone first, and so must its folder.
+
+        [impl->swdd~podman-adapter-removes-podman-workload~2]
+        """
+        if before := [task for (other, _), task in self._deletions.items() if other.workload == name]:
+            await asyncio.wait(before)
+        await workload.run()
+        del self.workloads[name]
+
+    async def _delete(self, found: Found) -> None:
+        name = found.instance_name
+        # The same instance may live on in another runtime; then state and folder are those of the living one.
+        work = self.workloads.get(name.workload)
+        report = _nothing if work and work.owns(name) else self._around.report
+        report(name, STOPPING_REQUESTED_AT_RUNTIME)
+        try:
+            await self._delete_container(found)
+        except (Rejected, Unavailable) as error:
+            log.warning("cannot delete unneeded '%s': %s", name, error)
+            report(name, STOPPING_DELETE_FAILED.because(str(error)))
+        else:
+            if report is not _nothing:
+                self._around.folder.remove(name)
+            report(name, REMOVED)
+        finally:
+            del self._deletions[name, found.runtime]
+
+    async def _delete_container(self, found: Found) -> None:
+        connector = self._around.connectors[found.runtime]
+        runtime_id = found.id or await connector.workload_id(found.instance_name)
+        if runtime_id is not None:
+            await connector.delete_workload(runtime_id)
+
+
+def _nothing(name: InstanceName, state: ExecutionState) -> None:
+    del name, state

@@ -1,0 +1,135 @@
+"""The connection to the server: made, kept, made again.
+
+Comes in: what the agent has to say. Goes out: what the server says, and when a session begins and ends, into a channel.
+Owned here: the one stream and the queue of what waits for it. Workloads do not notice whether there is a server.
+
+[impl->swdd~agent-shall-use-interfaces-to-server~1]
+[impl->swdd~communication-to-from-agent-middleware~1]
+[impl->swdd~agent-default-communication-grpc~1]
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ankaios.agent.core.outgoing_queue import OutgoingQueue
+from ankaios.common.channels import Channel
+from ankaios.common.errors import Unavailable
+from ankaios.common.pb.ank_base_pb2 import Tags
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
+from ankaios.common.version import PROTOCOL_VERSION
+from ankaios.common.workload import InstanceName
+from ankaios.middleware.client import CannotConnect, ConnectionSettings, Method, ServerConnection, connect
+
+RECONNECT_PAUSE = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The server has accepted the hello; all it knows of other agents follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    pass
+
+
+LinkEvent = Connected | Disconnected | FromServer
+LinkChannel = Channel[LinkEvent]
+LINK_CAPACITY = 256
+
+
+def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServer:
+    """[impl->swdd~agent-sends-hello~1]"""
+    hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
+    return ToServer(agentHello=hello)
+
+
+class Outbox:
+    """An `OutgoingQueue` that one sender can wait for."""
+
+    def __init__(self) -> None:
+        self._queue = OutgoingQueue()
+        self._filled = asyncio.Event()
+
+    def put_state(self, name: InstanceName, message: ToServer) -> None:
+        self._queue.put_state(name, message)
+        self._filled.set()
+
+    def put_load(self, message: ToServer) -> None:
+        self._queue.put_load(message)
+        self._filled.set()
+
+    def put(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
+        self._queue.put(message, left)
+        self._filled.set()
+
+    def put_transient(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
+        self._queue.put_transient(message, left)
+        self._filled.set()
+
+    def go_online(self) -> None:
+        self._queue.go_online()
+
+    def go_offline(self) -> None:
+        self._queue.go_offline()
+
+    async def take(self) -> ToServer:
+        while (message := self._queue.take()) is None:
+            self._filled.clear()
+            await self._filled.wait()
+        return message
+
+
+class ServerLink:
+    def __init__(self, settings: ConnectionSettings, hello: ToServer, outbox: Outbox, inbox: LinkChannel) -> None:
+        self._settings = settings
+        self._hello = hello
+        self._outbox = outbox
+        self._inbox = inbox
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
+        while True:
+            try:
+                async with connect(self._settings, Method.AGENT, self._hello) as connection:
+                    await self._session(connection)
+            except Unavailable as error:
+                self._complain(error)
+            # Always the same pause, also after a server that lets us in and drops us at once, as it does when another
+            # agent has the same name.
+            await asyncio.sleep(RECONNECT_PAUSE)
+
+    async def _session(self, connection: ServerConnection) -> None:
+        self._complaint = ""
+        log.info("connected to the server")
+        await self._inbox.send(Connected())
+        self._outbox.go_online()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._send(connection), name="messages to the server")
+                tasks.create_task(self._receive(connection), name="messages from the server")
+        except* Unavailable as group:
+            self._complain(group.exceptions[0])
+        finally:
+            self._outbox.go_offline()
+            await self._inbox.send(Disconnected())
+
+    async def _send(self, connection: ServerConnection) -> None:
+        while True:
+            await connection.send(await self._outbox.take())
+
+    async def _receive(self, connection: ServerConnection) -> None:
+        while True:
+            await self._inbox.send(await connection.receive())
+
+    def _complain(self, error: BaseException) -> None:
+        """Once for each reason: a server that is away for a day does not fill the log."""
+        reason = f"{error} {error.reason}" if isinstance(error, CannotConnect) else str(error)
+        if reason != self._complaint:
+            log.warning("no connection to the server, trying again each second: %s", reason)
+            self._complaint = reason

@@ -1,0 +1,114 @@
+"""What the agent is told at its start: flags over environment over config file over defaults."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ankaios import __version__
+from ankaios.agent.run_folder import default_run_folder
+from ankaios.common.config import (
+    CONFIG_CONTEXT,
+    BadEnvironment,
+    ConfigTable,
+    GivenPem,
+    choose,
+    load_config_file,
+    load_pem_material,
+)
+from ankaios.common.errors import StartupFailed
+from ankaios.common.names import has_allowed_characters
+
+DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-agent.conf")
+DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
+NAME_CONTEXT = "Agent name is invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Everything but the run folder is already checked. `runtimes` None: all there are."""
+
+    name: str
+    server_url: str
+    run_folder: Path
+    insecure: bool
+    pem: GivenPem
+    tags: Mapping[str, str]
+    runtimes: tuple[str, ...] | None
+
+
+def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
+    """Usage errors end the process with code 2, as does a senseless environment variable."""
+    parser = _parser()
+    flags = parser.parse_args(arguments)
+    file = load_config_file(flags.agent_config, [DEFAULT_CONFIG_FILE])
+    try:
+        return AgentSettings(
+            name=_checked_name(choose(flags.name, None, file, "name", "")),
+            server_url=_checked_url(choose(flags.server_url, None, file, "server_url", DEFAULT_SERVER_URL)),
+            run_folder=Path(choose(flags.run_folder, None, file, "run_folder", str(default_run_folder()))),
+            insecure=choose(flags.insecure, "ANKAGENT_INSECURE", file, "insecure", False),
+            pem=load_pem_material(vars(flags), "ANKAGENT", file),
+            tags=dict(flags.tag) if flags.tag else _tags_of(file),
+            runtimes=_runtimes_of(file),
+        )
+    except BadEnvironment as fault:
+        parser.error(str(fault))
+
+
+def _checked_name(name: str) -> str:
+    if not name:
+        raise StartupFailed(NAME_CONTEXT, "it is empty, give one with --name or 'name' in the config file")
+    if not has_allowed_characters(name):
+        raise StartupFailed(NAME_CONTEXT, f"'{name}' has other characters than a-z, A-Z, 0-9, '_' and '-'")
+    return name
+
+
+def _checked_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise StartupFailed("Wrong server address format", f"'{url}' starts neither with http:// nor with https://")
+    return url
+
+
+def _tags_of(file: ConfigTable) -> Mapping[str, str]:
+    tags: dict[str, str] = choose(None, None, file, "tags", {})
+    for key, value in tags.items():
+        if not isinstance(value, str):
+            raise StartupFailed(CONFIG_CONTEXT, f"'tags.{key}' must be a string, found '{value}'")
+    return tags
+
+
+def _runtimes_of(file: ConfigTable) -> tuple[str, ...] | None:
+    if "runtimes" not in file:
+        return None
+    names: list[str] = choose(None, None, file, "runtimes", [])
+    if not all(isinstance(name, str) for name in names):
+        raise StartupFailed(CONFIG_CONTEXT, "'runtimes' must be a list of strings")
+    return tuple(names)
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"invalid value '{text}': no '=' found, expected KEY=VALUE")
+    return key, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ank-agent",
+        description="The Ankaios agent: runs the workloads that the server assigns to this node.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-x", "--agent-config", metavar="PATH", type=Path, help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
+    add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
+    add("-s", "--server-url", metavar="URL", help=f"address of the server [default: {DEFAULT_SERVER_URL}]")
+    add("-r", "--run-folder", metavar="DIR", help=f"where run-time files live [default: {default_run_folder()}]")
+    add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKAGENT_INSECURE]")
+    add("-t", "--tag", metavar="KEY=VALUE", type=_tag, action="append", help="tag of this agent, may be given often")
+    for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
+        name = f"{item}_pem"
+        add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
+    add("-V", "--version", action="version", version=f"ank-agent {__version__}")
+    return parser

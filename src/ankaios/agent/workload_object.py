@@ -1,0 +1,124 @@
+"""Handle to one workload: its task and its pipes.
+
+Comes in: what is to become of the workload, responses for it. Goes out: commands to its task, frames to its pipes.
+Owned here: the control interface, which the task opens and closes in the order of its commands.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from ankaios.agent.control_interface import ControlInterface, Outside
+from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
+from ankaios.agent.core.workload_lifecycle import instances_of, target_of
+from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.runtime_connector import RuntimeConnector
+
+log = logging.getLogger(__name__)
+
+
+class WorkloadObject:
+    def __init__(
+        self,
+        spec: WorkloadSpec,
+        first: Command,
+        around: Surroundings,
+        outside: Callable[[], Outside],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._around = around
+        self._outside = outside
+        self._tasks = tasks
+        self._interface: ControlInterface | None = None
+        self._task = WorkloadTask(spec, first, around, Interfaces(self._open_interface, self._close_interface))
+
+    @property
+    def target(self) -> WorkloadSpec | None:
+        """What the task works towards, None if that is nothing."""
+        return target_of(self._task.workload, self._task.commands)
+
+    @property
+    def current(self) -> InstanceName:
+        return self._task.workload.name
+
+    def owns(self, name: InstanceName, runtime: str | None = None) -> bool:
+        """Whether containers of this instance, in this or any runtime, are the task's business."""
+        instances = instances_of(self._task.workload, self._task.commands)
+        return any(name == ours and runtime in (None, used) for ours, used in instances)
+
+    @property
+    def last_state(self) -> ExecutionState | None:
+        """What was last reported of the current instance, before anything was damped."""
+        last = self._task.last_report
+        return last[1] if last and last[0] == self.current else None
+
+    def update(self, spec: WorkloadSpec | None) -> None:
+        """Replace the workload and, if its rights or its name change, its pipes.
+
+        [impl->swdd~agent-workload-obj-update-command~1]
+        """
+        self._task.command(Update(spec))
+
+    def delete(self) -> None:
+        """Delete the workload and its pipes.
+
+        [impl->swdd~agent-workload-obj-delete-command~1]
+        """
+        self._task.command(Delete())
+
+    def restart(self) -> None:
+        self._task.command(Restart())
+
+    def devices_changed(self) -> None:
+        if self._task.workload.lacks_devices:
+            self._task.signal(DevicesChanged())
+
+    def deliver(self, response: Response) -> bool:
+        """False: this workload has no control interface.
+
+        [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
+        """
+        if self._interface is None:
+            return False
+        self._interface.deliver(response)
+        return True
+
+    def log_source(self) -> tuple[RuntimeConnector, str] | None:
+        """Where its logs are at this moment; None while nothing of it exists."""
+        workload = self._task.workload
+        connector = self._around.connectors.get(workload.spec.runtime)
+        if connector is None or workload.runtime_id is None:
+            return None
+        return connector, workload.runtime_id
+
+    async def run(self) -> None:
+        """Lives as long as the workload; pipes stay if only the agent ends."""
+        try:
+            await self._task.run()
+        finally:
+            if self._interface is not None:
+                await self._interface.close(keep_fifos=True)
+
+    async def _open_interface(self, spec: WorkloadSpec) -> Path | None:
+        """The folder to mount, if the workload has rights to use one."""
+        if self._interface is not None and self._interface.serves(spec):
+            return self._interface.folder
+        await self._close_interface()
+        if not spec.needs_control_interface:
+            return None
+        folder = self._around.folder.control_interface(spec.instance_name)
+        try:
+            self._interface = ControlInterface(spec, folder, self._outside(), self._tasks)
+        except OSError as error:
+            log.warning("'%s' starts without its control interface: %s", spec.name, error)
+            return None
+        return folder
+
+    async def _close_interface(self) -> None:
+        if self._interface is not None:
+            interface, self._interface = self._interface, None
+            await interface.close()

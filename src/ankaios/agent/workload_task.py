@@ -1,0 +1,226 @@
+"""Performs one workload's effects, strictly in order.
+
+Comes in: commands from the manager, states from the checker. Goes out: calls to the runtime, reports. A command is
+finished, with all outcomes of its effects, before the next one is taken; workloads run beside each other.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ankaios.agent.core.workload_events import (
+    AcquireDevices,
+    CancelRetry,
+    CloseInterface,
+    Command,
+    DeleteContainer,
+    Deleted,
+    DeleteFailed,
+    DevicesGranted,
+    DevicesMissing,
+    Effect,
+    Event,
+    Identified,
+    Identify,
+    NotIdentified,
+    OpenInterface,
+    ReleaseDevices,
+    RemoveFiles,
+    RemoveFolder,
+    Report,
+    RetryDue,
+    ScheduleRetry,
+    Signal,
+    Start,
+    Started,
+    StartFailed,
+    StartImpossible,
+    StateSeen,
+    Unwatch,
+    Watch,
+)
+from ankaios.agent.core.workload_lifecycle import Workload, fold, reduce, retry_limit
+from ankaios.agent.device_joint import DeviceService, Waiting
+from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.workload_files import write_files
+from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.execution_state import REMOVED, ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.runtime_connector import DeviceGrant, Extras, RuntimeConnector, StateChecker
+
+UNSUPPORTED_RUNTIME = "Unsupported Runtime"
+MAX_SIGNALS = 64
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all workload tasks of an agent share. `chance` gives a number from 0 to 1, evenly spread."""
+
+    connectors: Mapping[str, RuntimeConnector]
+    folder: RunFolder
+    devices: DeviceService
+    report: Callable[[InstanceName, ExecutionState], None]
+    chance: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Interfaces:
+    """How the task reaches the control interface, which its workload object holds."""
+
+    open: Callable[[WorkloadSpec], Awaitable[Path | None]]
+    close: Callable[[], Awaitable[None]]
+
+
+class WorkloadTask:
+    def __init__(self, spec: WorkloadSpec, first: Command, around: Surroundings, interfaces: Interfaces) -> None:
+        self.workload = Workload(spec)
+        self.last_report: tuple[InstanceName, ExecutionState] | None = None
+        self.commands: list[Event] = [first]
+        self._around = around
+        self._interfaces = interfaces
+        self._signals: deque[Signal] = deque(maxlen=MAX_SIGNALS)
+        self._wake = asyncio.Event()
+        self._checker: StateChecker | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._grants: tuple[DeviceGrant, ...] = ()
+
+    def command(self, command: Command) -> None:
+        self.commands, skipped = fold(self.commands, command, self.workload.name)
+        self._wake.set()
+        for name in skipped:
+            self._around.report(name, REMOVED)
+
+    def signal(self, signal: Signal) -> None:
+        self._signals.append(signal)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until the workload is gone and nothing more is asked of it."""
+        try:
+            while not self.workload.gone or self.commands:
+                await self._handle(await self._next())
+        finally:
+            self._stop_watching()
+            self._cancel_retry()
+
+    async def _next(self) -> Event:
+        """Commands come first: what happened to a workload that is to be replaced is of no interest any more."""
+        while True:
+            if self.commands:
+                return self.commands.pop(0)
+            if self._signals:
+                return self._signals.popleft()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _handle(self, event: Event) -> None:
+        events = deque([event])
+        while events:
+            self.workload, effects = reduce(self.workload, events.popleft())
+            for effect in effects:
+                if outcome := await self._perform(effect):
+                    events.append(outcome)
+
+    async def _perform(self, effect: Effect) -> Event | None:
+        match effect:
+            case Report(name, state):
+                self.last_report = (name, state)
+                self._around.report(name, state)
+            case Start(spec, reuse):
+                return await self._start(spec, reuse)
+            case DeleteContainer(spec, runtime_id):
+                return await self._delete(spec, runtime_id)
+            case Identify(spec):
+                return await self._identify(spec)
+            case Watch(spec, runtime_id, turn):
+                self._watch(spec, runtime_id, turn)
+            case Unwatch():
+                self._stop_watching()
+            case ScheduleRetry(attempt, turn):
+                delay = self._around.chance() * retry_limit(attempt)
+                self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
+            case CancelRetry():
+                self._cancel_retry()
+            case AcquireDevices(spec):
+                return await self._acquire(spec)
+            case ReleaseDevices(name):
+                self._grants = ()
+                await self._around.devices.release(name)
+            case OpenInterface(spec):
+                await self._interfaces.open(spec)
+            case CloseInterface():
+                await self._interfaces.close()
+            case RemoveFiles(name):
+                self._around.folder.remove_files(name)
+            case RemoveFolder(name):
+                self._around.folder.remove(name)
+        return None
+
+    async def _start(self, spec: WorkloadSpec, reuse: str | None) -> Event:
+        connector = self._around.connectors.get(spec.runtime)
+        if connector is None:
+            return StartImpossible(UNSUPPORTED_RUNTIME)
+        interface = await self._interfaces.open(spec)
+        try:
+            files = await self._write_files(spec)
+            extras = Extras(interface, files, reuse, self._grants)
+            return Started(await connector.create_workload(spec, extras))
+        except Rejected as error:  # also files that cannot be written
+            return StartImpossible(str(error))
+        except Unavailable as error:
+            return StartFailed(str(error))
+
+    async def _write_files(self, spec: WorkloadSpec) -> Mapping[Path, str]:
+        """In a thread: a slow disk must not hold up other workloads."""
+        if not spec.files:
+            return {}
+        return await asyncio.to_thread(write_files, self._around.folder.files(spec.instance_name), spec.files)
+
+    async def _delete(self, spec: WorkloadSpec, runtime_id: str) -> Event:
+        connector = self._around.connectors.get(spec.runtime)
+        if connector is None:
+            return Deleted()
+        try:
+            await connector.delete_workload(runtime_id)
+        except (Rejected, Unavailable) as error:
+            return DeleteFailed(str(error))
+        return Deleted()
+
+    async def _identify(self, spec: WorkloadSpec) -> Event:
+        connector = self._around.connectors.get(spec.runtime)
+        if connector is None:
+            return Identified(None)
+        try:
+            return Identified(await connector.workload_id(spec.instance_name))
+        except (Rejected, Unavailable) as error:
+            log.warning("cannot resume '%s': %s", spec.instance_name, error)
+            return NotIdentified(str(error))
+
+    def _watch(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
+        def sink(state: ExecutionState) -> None:
+            self.signal(StateSeen(turn, state))
+
+        self._stop_watching()
+        self._checker = self._around.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
+
+    def _stop_watching(self) -> None:
+        if self._checker is not None:
+            self._checker.stop()
+            self._checker = None
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    async def _acquire(self, spec: WorkloadSpec) -> Event:
+        answer = await self._around.devices.acquire(spec)
+        if isinstance(answer, Waiting):
+            return DevicesMissing(answer.reason)
+        self._grants = answer
+        return DevicesGranted()

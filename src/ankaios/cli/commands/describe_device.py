@@ -1,0 +1,52 @@
+"""`ank describe device`: slots, users, properties and device nodes of one discovered device."""
+
+from __future__ import annotations
+
+from ankaios.cli.arguments import Call
+from ankaios.cli.connection import Session, run_session
+from ankaios.cli.description import Description
+from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
+from ankaios.cli.failures import told_as
+from ankaios.cli.output import CliError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ankaios.common.pb import ank_base_pb2 as base
+
+
+def run(call: Call) -> int:
+    name: str = call.values["name"]
+
+    async def action(session: Session) -> None:
+        instances = (await session.complete_state("deviceInstances")).deviceInstances.deviceInstances
+        if name not in instances:
+            from ankaios.cli.suggestions import did_you_mean
+
+            raise CliError(f"Device '{name}' does not exist.", did_you_mean("device", name, instances))
+        call.output.line(described(name, instances[name]).text(call.output))
+
+    with told_as("Failed to describe device"):
+        run_session(call, action)
+    return 0
+
+
+def described(name: str, instance: base.DeviceInstance) -> Description:
+    slots = slots_of(name, instance)
+    used = sum(slot.is_used for slot in slots)
+    attributes = instance.attributes
+    description = Description()
+    description.fact("Device", name)
+    description.fact("Configuration", instance.configurationName)
+    description.fact("CDI name", instance.cdiName)
+    description.fact("Agents", ", ".join(sorted(instance.nodes)))
+    description.fact("Shared", "yes" if instance.shared else "no")
+    if attributes.HasField("online"):
+        description.fact("Online", "yes" if attributes.online else "no")
+    description.fact("Slots", f"{instance.capacity}, {used} used, {max(instance.capacity - used, 0)} free")
+    description.table("Slots", SLOTS_HEADER, [slot.cells() for slot in slots])
+    description.table("Properties", ("NAME", "VALUE"), sorted(instance.brokerProperties.values.items()))
+    nodes = [(spec.containerPath, spec.hostPath, spec.permissions) for spec in attributes.deviceSpecs]
+    description.table("Device nodes", ("IN CONTAINER", "ON HOST", "PERMISSIONS"), nodes)
+    mounts = [(m.containerPath, m.hostPath, "read-only" if m.readOnly else "read-write") for m in attributes.mounts]
+    description.table("Mounts", ("IN CONTAINER", "ON HOST", "ACCESS"), mounts)
+    return description

@@ -1,0 +1,93 @@
+"""`ank get workloads`: a table of all instances, once or (`--watch`) again after every change."""
+
+from __future__ import annotations
+
+from ankaios.cli.arguments import Call
+from ankaios.cli.connection import Session, run_session
+from ankaios.cli.failures import told_as
+from ankaios.cli.output import Output
+from ankaios.cli.table import WRAP, harmless, table_lines
+from ankaios.cli.workload_rows import (
+    HEADER,
+    STATE_COLUMN,
+    Filter,
+    Instance,
+    Row,
+    instance_of,
+    rows_of,
+    style_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ankaios.common.pb import ank_base_pb2 as base
+
+MASKS = ("workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime")
+
+
+def run(call: Call) -> int:
+    wanted = Filter(call.values["names"], call.values["agent"], call.values["state"])
+
+    async def show(session: Session) -> None:
+        rows = rows_of(await session.complete_state(*MASKS))
+        call.output.line("\n".join(table_of(call.output, filter(wanted.matches, rows.values()))))
+        _hint_at_unknown(call, wanted, rows)
+
+    async def watch(session: Session) -> None:
+        await _watch(call, session, wanted)
+
+    watching = call.values["watch"]
+    with told_as("Failed to watch workloads" if watching else "Failed to get workloads"):
+        run_session(call, watch if watching else show)
+    return 0
+
+
+def table_of(output: Output, shown: Iterable[Row]) -> list[str]:
+    rows = sorted(shown, key=lambda row: row.instance)
+    if not output.is_terminal:
+        return table_lines(HEADER, [row.cells() for row in rows], output.width, WRAP)
+
+    def paint(cell: str, number: int, column: int) -> str:
+        if number == 0:
+            return output.paint(cell, "header")
+        return output.paint(cell, style_of(rows[number - 1].state)) if column == STATE_COLUMN else cell
+
+    cells: Sequence[Sequence[str]] = [tuple(map(harmless, row.cells())) for row in rows]
+    return table_lines(HEADER, cells, output.width, WRAP, paint)
+
+
+def _hint_at_unknown(call: Call, wanted: Filter, rows: Iterable[Instance]) -> None:
+    known = {name for name, _, _ in rows}
+    if unknown := sorted(wanted.names - known):
+        from ankaios.cli.suggestions import did_you_mean
+
+        for name in unknown:
+            call.output.hint(did_you_mean("workload", name, known))
+
+
+async def _watch(call: Call, session: Session, wanted: Filter) -> None:
+    from ankaios.cli.screen import Screen
+
+    screen = Screen(call.output)
+    rows = rows_of(await session.complete_state(*MASKS))
+    while True:
+        if not call.output.quiet:
+            screen.draw(table_of(call.output, filter(wanted.matches, rows.values())))
+        states = await session.next_states()
+        if all(updated(rows, state) for state in states):
+            continue
+        rows = rows_of(await session.complete_state(*MASKS))
+
+
+def updated(rows: dict[Instance, Row], state: base.WorkloadState) -> bool:
+    """Take the state into the rows; False for an instance whose runtime is not known yet."""
+    instance = instance_of(state.instanceName)
+    if state.executionState.WhichOneof("ExecutionStateEnum") == "removed":
+        rows.pop(instance, None)
+    elif instance in rows:
+        rows[instance] = rows[instance].with_state(state.executionState)
+    else:
+        return False
+    return True

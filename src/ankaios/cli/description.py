@@ -1,0 +1,37 @@
+"""The form of `ank describe`: facts one below the other, then titled tables. Empty parts are left out."""
+
+from __future__ import annotations
+
+from ankaios.cli.table import harmless, table_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ankaios.cli.output import Output
+
+
+class Description:
+    def __init__(self) -> None:
+        self._facts: list[tuple[str, str, str]] = []
+        self._tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = []
+
+    def fact(self, label: str, value: str, style: str = "") -> None:
+        if value:
+            self._facts.append((f"{label}:", value, style))
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        if rows:
+            self._tables.append((title, header, rows))
+
+    def text(self, output: Output) -> str:
+        left = max(len(label) for label, _, _ in self._facts) + 3
+        lines = []
+        for label, value, style in self._facts:
+            shown = harmless(value) if output.is_terminal else value
+            lines.append(f"{label:<{left}}{output.paint(shown, style) if style else shown}")
+        for title, header, rows in self._tables:
+            cells = [tuple(map(harmless, row)) for row in rows] if output.is_terminal else rows
+            lines += ["", f"{output.paint(title, 'header')}:"]
+            lines += [f"  {line}" for line in table_lines(header, cells, output.width - 2)]
+        return "\n".join(lines)

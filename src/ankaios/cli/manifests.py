@@ -1,0 +1,80 @@
+"""Applying manifests: files to one change, the change to the server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ankaios.cli.arguments import Call
+from ankaios.cli.output import CliError, Output
+from ankaios.common.errors import Rejected
+from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ankaios.cli.connection import Session
+    from ankaios.common.pb import ank_base_pb2 as base
+
+
+def run(call: Call) -> int:
+    """Everything that can be wrong with the manifests is found before the server is asked."""
+    deleting: bool = call.values["delete"]
+    try:
+        change = read_change(call.output, call.values["files"], call.values["agent"], need_agent=not deleting)
+        if not change.masks:
+            call.output.progress("Nothing to update.")
+            return 0
+        new_state = _state_of(change, deleting)
+    except Rejected as fault:
+        raise CliError(f"Command failed: '{fault}'") from fault
+    _send(call, change, new_state)
+    return 0
+
+
+def read_change(output: Output, files: Sequence[str], agent: str | None, *, need_agent: bool) -> ManifestChange:
+    texts = [("standard input", sys.stdin.buffer.read())] if files[:1] == ["-"] else list(map(_read, files))
+    manifests = []
+    for what, text in texts:
+        manifests.append(load_manifest(text, what))
+        if is_deprecated(manifests[-1]):
+            output.progress(f"Warning: {DEPRECATED_WARNING}")
+    return change_of(manifests, agent, need_agent=need_agent)
+
+
+def _read(file: str) -> tuple[str, bytes]:
+    try:
+        return f"'{file}'", Path(file).read_bytes()
+    except FileNotFoundError:
+        raise Rejected(f"File '{file}' not found!") from None
+    except OSError as fault:
+        raise Rejected(f"File '{file}' cannot be read: {fault.strerror}") from fault
+
+
+def _state_of(change: ManifestChange, deleting: bool) -> base.CompleteState:
+    from ankaios.common.pb import ank_base_pb2 as base
+    from ankaios.common.state_form import complete_state_from_form
+
+    if deleting:
+        return base.CompleteState()
+    try:
+        return complete_state_from_form({"desiredState": change.desired_state})
+    except Rejected as fault:
+        raise Rejected(f"Invalid manifest data provided: {fault}") from fault
+
+
+def _send(call: Call, change: ManifestChange, new_state: base.CompleteState) -> None:
+    from ankaios.cli.connection import run_session
+    from ankaios.cli.failures import told_as
+    from ankaios.cli.update import update_and_wait
+
+    # A changed configuration item changes every workload that uses it, whoever that is.
+    names = change.desired_state.get("workloads", {}).keys()
+
+    async def action(session: Session) -> None:
+        await update_and_wait(call, session, new_state, change.masks, names)
+        await session.goodbye()
+
+    with told_as():
+        run_session(call, action)

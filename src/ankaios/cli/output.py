@@ -1,0 +1,128 @@
+"""What a person or a script sees: lines, warnings, errors, hints, and the colours that are allowed.
+
+Results and warnings go to standard output, errors and hints to standard error; every message is flushed at once,
+because readers of a pipe wait for it. The words `error:`, `warn:` and `debug:` are coloured even in a pipe, as every
+`ank` does; everything else only on a terminal. `NO_COLOR` switches all colours off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ankaios.common.errors import AnkaiosError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+NO_TERMINAL_WIDTH = 65535
+_FALLBACK_WIDTH = 80
+_ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m"
+_WARN = "\x1b[38;5;11mwarn:\x1b[39m"
+_DEBUG = "\x1b[38;5;12mdebug:\x1b[39m"
+
+_STYLES = {
+    "error": ("\x1b[38;5;9m\x1b[1m", "\x1b[0m"),
+    "heading": ("\x1b[1m\x1b[4m", "\x1b[0m"),
+    "header": ("\x1b[1m", "\x1b[22m"),
+    "literal": ("\x1b[1m", "\x1b[22m"),
+    "good": ("\x1b[32m", "\x1b[39m"),
+    "busy": ("\x1b[33m", "\x1b[39m"),
+    "bad": ("\x1b[31m", "\x1b[39m"),
+    "dim": ("\x1b[2m", "\x1b[22m"),
+    "hint": ("\x1b[36m", "\x1b[39m"),
+}
+
+
+class CliError(AnkaiosError):
+    """Printed after `error: `, exit code 1; the hint goes on a line of its own."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class Output:
+    """The two streams of this process and how much may be said on them."""
+
+    def __init__(
+        self,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        environ = os.environ if environ is None else environ
+        self._stdout = stdout or sys.stdout
+        self._stderr = stderr or sys.stderr
+        self._colour = not environ.get("NO_COLOR")
+        self._smart = self._colour and environ.get("TERM", "") != "dumb"
+        self.quiet = quiet
+        self.verbose = verbose
+        self.is_terminal = self._stdout.isatty()
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal now (people resize windows); a pipe has room for everything."""
+        return self._size()[0]
+
+    @property
+    def height(self) -> int:
+        """Lines of the terminal; 0 if unknown."""
+        return self._size()[1]
+
+    def _size(self) -> tuple[int, int]:
+        if not self.is_terminal:
+            return NO_TERMINAL_WIDTH, 0
+        try:
+            size = os.get_terminal_size(self._stdout.fileno())
+        except (OSError, ValueError):
+            return _FALLBACK_WIDTH, 0
+        return size.columns or _FALLBACK_WIDTH, size.lines
+
+    def paint(self, text: str, style: str) -> str:
+        """Colour for standard output, if it is a terminal."""
+        return _styled(text, style) if self.is_terminal and self._smart else text
+
+    def paint_stderr(self, text: str, style: str) -> str:
+        return _styled(text, style) if self._smart and self._stderr.isatty() else text
+
+    def write(self, text: str) -> None:
+        """As it is, flushed."""
+        self._stdout.write(text)
+        self._stdout.flush()
+
+    def line(self, text: str) -> None:
+        self.write(text + "\n")
+
+    def progress(self, text: str) -> None:
+        """Said unless `--quiet`."""
+        if not self.quiet:
+            self.line(text)
+
+    def warn(self, text: str) -> None:
+        self.line(f"{_WARN if self._colour else 'warn:'} {text}")
+
+    def debug(self, text: str) -> None:
+        if self.verbose and not self.quiet:
+            self.line(f"{_DEBUG if self._colour else 'debug:'} {text}")
+
+    def error(self, text: str) -> None:
+        self.stderr_line(f"{_ERROR if self._colour else 'error:'} {text}")
+
+    def hint(self, text: str) -> None:
+        if text and not self.quiet:
+            self.stderr_line(f"{self.paint_stderr('hint:', 'hint')} {text}")
+
+    def stderr_line(self, text: str) -> None:
+        self._stderr.write(text + "\n")
+        self._stderr.flush()
+
+
+def _styled(text: str, style: str) -> str:
+    start, end = _STYLES[style]
+    return f"{start}{text}{end}"

@@ -1,0 +1,19 @@
+"""Tables that are printed once and cut at the width of the terminal."""
+
+from __future__ import annotations
+
+from ankaios.cli.output import Output
+from ankaios.cli.table import harmless, table_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def print_table(output: Output, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def paint(cell: str, row: int, column: int) -> str:
+        return output.paint(cell, "header") if row == 0 else cell
+
+    if output.is_terminal:
+        rows = [tuple(map(harmless, row)) for row in rows]
+    output.line("\n".join(table_lines(header, rows, output.width, paint=paint)))

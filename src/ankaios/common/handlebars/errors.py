@@ -1,0 +1,64 @@
+"""What can be wrong with a template, in the words the user gets to read.
+
+`TemplateSyntaxError` belongs to the text of a template, `TemplateRenderError` to the text together with a context.
+`Failure` is how helpers and path lookups say *why* something cannot be rendered; the renderer adds *where*.
+"""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+from ankaios.common.errors import Rejected
+
+_SHORT_ESCAPES = {"\0": "\\0", "\t": "\\t", "\n": "\\n", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+class TemplateSyntaxError(Rejected):
+    """The text is not a template: nothing can be rendered from it."""
+
+
+class TemplateRenderError(Rejected):
+    """A well-formed template cannot be rendered with this context."""
+
+
+class Failure(Exception):
+    """Why an element cannot be rendered, not yet knowing where it stands."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def missing_variable(path: str | None) -> Failure:
+    """Strict mode: a value that is not there is an error."""
+    shown = "None" if path is None else f"Some({quoted(path)})"
+    return Failure(f"Failed to access variable in strict mode {shown}")
+
+
+def missing_parameter(helper: str, which: str) -> Failure:
+    return Failure(f"Helper/Decorator {helper} param {which} required but not found")
+
+
+def quoted(text: str) -> str:
+    """Quote a text so that control and invisible characters can be seen."""
+    return '"' + "".join(map(_visible, text)) + '"'
+
+
+def _visible(char: str) -> str:
+    if short := _SHORT_ESCAPES.get(char):
+        return short
+    if char.isascii() and char.isprintable():
+        return char
+    if char.isprintable() and category(char) not in ("Mn", "Me"):
+        return char
+    return f"\\u{{{ord(char):x}}}"
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """Where an offset is for a human: both counted from 1, columns in characters."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def syntax_error(text: str, offset: int, message: str) -> TemplateSyntaxError:
+    line, column = line_and_column(text, offset)
+    return TemplateSyntaxError(f"Template syntax error in line {line}, col {column}: {message}")

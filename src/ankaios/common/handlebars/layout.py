@@ -1,0 +1,85 @@
+"""White space around tags: `~` eats all of it, and a tag alone on its line takes the line with it.
+
+Owned here: the texts of a template between the tags, from reading them (with `\\{{` escapes) to trimming them.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+# What Unicode calls white space; str.strip() without arguments would also eat the separators \x1c to \x1f.
+_WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
+    "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_REST_OF_LINE: Final = re.compile(r"[ \t]*+\r?\n|\Z")
+
+
+class Trim(Enum):
+    """What is taken from the text behind a tag."""
+
+    NOTHING = 0
+    LINE = 1
+    ALL = 2
+
+
+class Gap(NamedTuple):
+    """The surroundings of a tag."""
+
+    blanks: str
+    """Spaces and tabs directly before it."""
+    is_alone: bool
+    """Nothing but blanks stands on its line, so the line belongs to the tag."""
+
+
+def gap_around(text: str, start: int, end: int) -> Gap:
+    """Look at the line on which a tag stands.
+
+    [impl->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]
+    """
+    before = start
+    while before > 0 and text[before - 1] in " \t":
+        before -= 1
+    starts_line = before == 0 or text[before - 1] == "\n"
+    return Gap(text[before:start], starts_line and _REST_OF_LINE.match(text, end) is not None)
+
+
+def trim_start(text: str, trim: Trim) -> str:
+    """Take from a text what the tag before it claims."""
+    if trim is Trim.ALL:
+        return text.lstrip(_WHITE_SPACE)
+    if trim is Trim.LINE and (line := _REST_OF_LINE.match(text)):
+        return text[line.end() :]
+    return text
+
+
+def trim_end(text: str, *, everything: bool) -> str:
+    """Take from a text what the tag behind it claims."""
+    return text.rstrip(_WHITE_SPACE) if everything else text.rstrip(" \t")
+
+
+def find_tag(text: str, start: int, opening: str = "{{") -> tuple[str, int]:
+    """Read the text up to the next tag that is not escaped; without one, up to the end.
+
+    One backslash makes the braces text and disappears. Of several, one disappears and the tag counts.
+    """
+    parts: list[str] = []
+    found = text.find("{{", start)
+    while found >= 0:
+        before = text[start:found]
+        bare = before.rstrip("\\")
+        slashes = len(before) - len(bare)
+        if slashes == 1:
+            length = 4 if text.startswith("{{{{", found) else 2
+            parts.append(bare + "{" * length)
+            start = found + length
+        elif text.startswith(opening, found):
+            parts.append(before[:-1] if slashes else before)
+            return "".join(parts), found
+        else:
+            parts.append((before[:-1] if slashes else before) + "{{")
+            start = found + 2
+        found = text.find("{{", start)
+    return "".join(parts) + text[start:], len(text)

@@ -1,0 +1,79 @@
+"""What has been rendered so far: keeps the indentation of partials and the bound of what a template may write."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ankaios.common.handlebars.errors import Failure
+
+MAX_OUTPUT: Final = 64 * 1024 * 1024
+"""Characters; beyond it a template is taken for a mistake or an attack."""
+
+
+class Indentation(NamedTuple):
+    """How the text goes on behind a partial."""
+
+    indent: str
+    at_line_start: bool
+    parts: int
+
+
+class Output:
+    """Collects texts.
+
+    [impl->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]
+    """
+
+    __slots__ = ("_at_line_start", "_indent", "_limit", "_parts", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+        self._limit = limit
+        self._indent = ""
+        self._at_line_start = False
+
+    def discarded(self) -> Output:
+        """An output which nobody reads, with the same bound."""
+        return Output(self._limit)
+
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def write(self, text: str) -> None:
+        """Add a text, indented.
+
+        The indent goes before the first character of a line, also of an empty one, unless a text begins with it.
+        """
+        if not text:
+            return
+        indent = self._indent
+        if indent:
+            self._check(len(text) + (text.count("\n") + 1) * len(indent))
+            if self._at_line_start and not text.startswith(("\n", "\r\n")):
+                self._append(indent)
+            text = text[:-1].replace("\n", "\n" + indent) + text[-1]
+        self._at_line_start = text[-1] == "\n"
+        self._append(text)
+
+    def indent_more(self, indent: str, at_line_start: bool) -> Indentation:
+        """A partial begins; gives what `indent_as` needs at its end."""
+        before = Indentation(self._indent, self._at_line_start, len(self._parts))
+        self._indent += indent
+        self._at_line_start = at_line_start
+        return before
+
+    def indent_as(self, before: Indentation) -> None:
+        """A partial ends; if it wrote nothing the line goes on as if it was not there."""
+        self._indent = before.indent
+        if len(self._parts) == before.parts:
+            self._at_line_start = before.at_line_start
+
+    def _append(self, text: str) -> None:
+        self._check(len(text))
+        self._size += len(text)
+        self._parts.append(text)
+
+    def _check(self, more: int) -> None:
+        if self._size + more > self._limit:
+            raise Failure(f"the output is longer than {self._limit} characters, make the template or its lists smaller")

@@ -1,0 +1,170 @@
+"""One tag at a time: from `{{` to what it says and where it ends.
+
+Comes in: the source and the offset of a tag. Goes out: a `Tag`, which knows nothing of the tags around it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from ankaios.common.handlebars.errors import syntax_error
+from ankaios.common.handlebars.expressions import ExpressionReader
+from ankaios.common.handlebars.nodes import Block, Call, Decorator, Expression, Partial, Path
+
+
+class Kind(Enum):
+    COMMENT = auto()
+    VALUE = auto()
+    """Prints something where it stands; never takes the line with it."""
+    ELEMENT = auto()
+    """A partial or decorator without a block."""
+    OPEN = auto()
+    ELSE = auto()
+    CLOSE = auto()
+    RAW = auto()
+    """Opens a block in which tags are text."""
+
+
+class Tag(NamedTuple):
+    kind: Kind
+    start: int
+    end: int
+    trims_left: bool = False
+    trims_right: bool = False
+    node: Expression | Block | Decorator | Partial | None = None
+    """What it opens or is, still without its body; of an `else` the chained block, if any."""
+    name: str = ""
+    """The name which opens or closes a block."""
+
+
+class TagReader:
+    """Reads the tags of one template."""
+
+    __slots__ = ("_may_have_long_comments", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._may_have_long_comments = True
+
+    def read(self, at: int) -> Tag:
+        """Read the tag which starts here."""
+        text = self._text
+        if text.startswith("{{!", at):
+            return self._comment(at)
+        if text.startswith("{{{{", at):
+            return self._raw_start(at)
+        if text.startswith("{{{", at):
+            return self._triple(at)
+        reader = ExpressionReader(text, at + 2)
+        trims_left = reader.take("~")
+        reader.skip_blanks()
+        match text[reader.pos : reader.pos + 1]:
+            case "#":
+                return self._open(at, reader.step(), trims_left)
+            case "/":
+                name = reader.step().closing_name()
+                return Tag(Kind.CLOSE, at, *_end(reader, trims_left), name=name)
+            case ">":
+                return self._partial(at, reader.step(), trims_left)
+            case "*":
+                call, _ = reader.step().block_call("a decorator, e.g. inline")
+                return Tag(Kind.ELEMENT, at, *_end(reader, trims_left), Decorator(at, call))
+            case "&":
+                return _value(at, reader, trims_left, reader.step().value())
+            case "{":
+                value = reader.step().expression()
+                reader.expect("}")
+                return _value(at, reader, trims_left, value)
+            case _:
+                return self._else(at, reader, trims_left) or _value(at, reader, trims_left, reader.expression())
+
+    def read_raw_end(self, at: int, name: str) -> Tag:
+        """Read the end tag of a raw block."""
+        reader = ExpressionReader(self._text, at)
+        reader.expect("{{{{", f"'{{{{{{{{/{name}}}}}}}}}' to end the raw block")
+        trims_left = reader.take("~")
+        reader.expect("/")
+        if reader.identifier("the name of the raw block") != name:
+            raise syntax_error(self._text, at, f"expected '{{{{{{{{/{name}}}}}}}}}' to end the raw block")
+        return Tag(Kind.CLOSE, at, *_end(reader, trims_left, "}}}}"), name=name)
+
+    def _comment(self, at: int) -> Tag:
+        end = -1
+        if self._may_have_long_comments and self._text.startswith("{{!--", at):
+            end = self._text.find("--}}", at + 5)
+            self._may_have_long_comments = end >= 0  # else the rest need not be searched again
+        if end >= 0:
+            return Tag(Kind.COMMENT, at, end + 4)
+        end = self._text.find("}}", at)
+        if end < 0:
+            raise syntax_error(self._text, at, "the comment has no end, add '}}'")
+        return Tag(Kind.COMMENT, at, end + 2)
+
+    def _triple(self, at: int) -> Tag:
+        """`{{{name}}}`, which prints like `{{name}}` because nothing is ever escaped."""
+        reader = ExpressionReader(self._text, at + 3)
+        trims_left = reader.take("~")
+        value = reader.expression()
+        behind_value = reader.pos
+        trims_right = reader.take("~")
+        if reader.take("}}}"):
+            return Tag(Kind.VALUE, at, reader.pos, trims_left, trims_right, Expression(at, value))
+        reader.pos = behind_value
+        reader.expect("}", "'}}}' to end the tag")
+        if trims_left:
+            raise reader.error("'}}' to end the tag")
+        return _value(at, reader, trims_left, value)
+
+    def _raw_start(self, at: int) -> Tag:
+        reader = ExpressionReader(self._text, at + 4)
+        trims_left = reader.take("~")
+        call, params = reader.block_call("a helper, e.g. {{{{raw}}}}")
+        return Tag(Kind.RAW, at, *_end(reader, trims_left, "}}}}"), Block(at, call, params), call.name)
+
+    def _open(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag:
+        node: Block | Decorator | Partial
+        if reader.take(">"):
+            name = reader.partial_name()
+            if isinstance(name, Call):
+                raise syntax_error(self._text, at, "a partial block needs a plain name, e.g. {{#> name}}")
+            node = Partial(at, name, *reader.arguments())
+        elif reader.take("*"):
+            call, _ = reader.block_call('a decorator, e.g. {{#*inline "name"}}')
+            name, node = call.name, Decorator(at, call)
+        else:
+            call, params = reader.block_call("a helper, e.g. {{#if name}}")
+            name, node = call.name, Block(at, call, params)
+        return Tag(Kind.OPEN, at, *_end(reader, trims_left), node, name)
+
+    def _partial(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag:
+        node = Partial(at, reader.partial_name(), *reader.arguments())
+        return Tag(Kind.ELEMENT, at, *_end(reader, trims_left), node)
+
+    def _else(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag | None:
+        """`{{else}}`, `{{^}}` or `{{else if x}}`, else nothing is read: `else.x` is a path.
+
+        No blank is needed behind the word, so `{{elseif x}}` works, and `{{elsewhere}}` is no variable.
+        """
+        start = reader.pos
+        if not (reader.take("else") or reader.take("^")):
+            return None
+        chained: Block | None = None
+        if reader.is_at_identifier():
+            chained = Block(at, *reader.block_call("a helper"))
+        trims_right = reader.take("~")
+        if reader.take("}}"):
+            return Tag(Kind.ELSE, at, reader.pos, trims_left, trims_right, chained)
+        reader.pos = start
+        return None
+
+
+def _value(at: int, reader: ExpressionReader, trims_left: bool, value: Path | Call) -> Tag:
+    return Tag(Kind.VALUE, at, *_end(reader, trims_left), Expression(at, value))
+
+
+def _end(reader: ExpressionReader, trims_left: bool, braces: str = "}}") -> tuple[int, bool, bool]:
+    """Step over the end of a tag; gives where it is and on which sides white space goes."""
+    trims_right = reader.take("~")
+    reader.expect(braces, f"'{braces}' to end the tag")
+    return reader.pos, trims_left, trims_right

@@ -1,0 +1,168 @@
+"""Log lines of server and agent on stderr: `[<UTC seconds>Z LEVEL module] text`.
+
+Comes in: the environment variables `RUST_LOG` (directives of the env_logger syntax: `level`, `module=level` lists and
+an optional `/regular expression` at the end) and `RUST_LOG_STYLE` (`auto`, `always`, `never`). Goes out: a configured
+`logging` root. Owns nothing. The CLI does not use it.
+
+Modules are named as in Eclipse Ankaios (`ank_server::shell` for `ankaios.server.shell`), so that existing directives
+keep their meaning; dotted Python names are understood, too.
+"""
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from ankaios.common.errors import StartupFailed
+
+TRACE = 5
+_OFF = logging.CRITICAL + 1
+_LEVELS = {
+    "off": _OFF,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "trace": TRACE,
+}
+_WORDS = ((logging.ERROR, "ERROR"), (logging.WARNING, "WARN "), (logging.INFO, "INFO "), (logging.DEBUG, "DEBUG"))
+_COLOURS = {"ERROR": "31", "WARN ": "33", "INFO ": "32", "DEBUG": "34", "TRACE": "36"}
+_CRATES = (
+    ("ankaios.server", "ank_server"),
+    ("ankaios.agent", "ank_agent"),
+    ("ankaios.runtimes", "ank_agent::runtimes"),
+    ("ankaios.devices", "ank_agent::devices"),
+    ("ankaios.middleware", "grpc"),
+    ("ankaios.common", "common"),
+)
+# Text from outside must not be able to move the cursor, colour the terminal or start a line of its own.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_CONTROL[ord("\n")] = "\n    "
+
+
+@dataclass(frozen=True, slots=True)
+class Directives:
+    """Which records are shown: pairs of module prefix and level, longest prefix last, and an optional pattern."""
+
+    levels: tuple[tuple[str, int], ...]
+    pattern: re.Pattern[str] | None = None
+
+    def level_of(self, module: str) -> int:
+        for prefix, level in reversed(self.levels):
+            if module.startswith(prefix):
+                return level
+        return _OFF
+
+    @property
+    def lowest(self) -> int:
+        return min((level for _, level in self.levels), default=_OFF)
+
+    def allow(self, module: str, level: int, text: str) -> bool:
+        return level >= self.level_of(module) and (self.pattern is None or self.pattern.search(text) is not None)
+
+
+def parse_directives(spec: str) -> tuple[Directives, list[str]]:
+    """Understand a `RUST_LOG` text; what is not understood is left out and reported, never fatal."""
+    parts = spec.split("/")
+    if len(parts) > 2:
+        return Directives((("", logging.ERROR),)), [f"invalid logging spec '{spec}', ignoring it (too many '/'s)"]
+    levels: dict[str, int] = {}
+    faults: list[str] = []
+    for directive in filter(None, (part.strip() for part in parts[0].split(","))):
+        if parsed := _parse_directive(directive):
+            levels[parsed[0]] = parsed[1]
+        else:
+            faults.append(f"invalid logging spec '{directive}', ignoring it")
+    pattern = None
+    if len(parts) == 2:
+        try:
+            pattern = re.compile(parts[1])
+        except re.error as error:
+            faults.append(f"invalid regex filter '{parts[1]}', ignoring it: {error}")
+    ordered = sorted((levels or {"": logging.ERROR}).items(), key=lambda item: len(item[0]))
+    return Directives(tuple(ordered), pattern), faults
+
+
+def _parse_directive(directive: str) -> tuple[str, int] | None:
+    name, separator, word = (part.strip() for part in directive.partition("="))
+    if separator:
+        level = _LEVELS.get(word.lower()) if word else TRACE
+        return (module_of(name), level) if level is not None and "=" not in word else None
+    if name.lower() in _LEVELS:
+        return "", _LEVELS[name.lower()]
+    return module_of(name), TRACE
+
+
+def module_of(logger_name: str) -> str:
+    """The module name shown in a line; the root logger has none."""
+    if logger_name == "root":
+        return ""
+    for package, crate in _CRATES:
+        if logger_name == package or logger_name.startswith(package + "."):
+            return (crate + logger_name[len(package) :]).replace(".", "::")
+    return logger_name.replace(".", "::")
+
+
+def level_word(level: int) -> str:
+    """Five characters, so that the texts stand in one column."""
+    return next((word for limit, word in _WORDS if level >= limit), "TRACE")
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line; further lines are indented so that no text can pass itself off as a record."""
+
+    def __init__(self, coloured: bool) -> None:
+        super().__init__()
+        self._coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return self._head(record) + text.translate(_CONTROL)
+
+    def _head(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        word, module = level_word(record.levelno), module_of(record.name)
+        opening, closing = "[", "] "
+        if self._coloured:
+            word = f"\x1b[{_COLOURS[word]}m{word}\x1b[0m"
+            opening, closing = "\x1b[90m[\x1b[0m", "\x1b[90m]\x1b[0m "
+        return f"{opening}{stamp} {word}{' ' + module if module else ''}{closing}"
+
+
+class _DirectiveFilter(logging.Filter):
+    def __init__(self, directives: Directives) -> None:
+        super().__init__()
+        self._directives = directives
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return self._directives.allow(module_of(record.name), record.levelno, record.getMessage())
+
+
+def wants_colour(style: str, is_terminal: bool) -> bool:
+    return style == "always" or (style != "never" and is_terminal)
+
+
+def setup_logging(environ: Mapping[str, str] | None = None, stream: TextIO | None = None) -> None:
+    """Call once, first thing in a program; an earlier set-up is replaced."""
+    variables = os.environ if environ is None else environ
+    target = sys.stderr if stream is None else stream
+    directives, faults = parse_directives(variables.get("RUST_LOG", "info"))
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(LineFormatter(wants_colour(variables.get("RUST_LOG_STYLE", "auto"), target.isatty())))
+    handler.addFilter(_DirectiveFilter(directives))
+    logging.addLevelName(TRACE, "TRACE")
+    logging.root.handlers[:] = [handler]
+    logging.root.setLevel(directives.lowest)
+    for fault in faults:
+        print(f"warning: {fault}", file=target)
+
+
+def log_startup_error(error: StartupFailed) -> None:
+    """Start errors carry no module: `[… ERROR] <context>: '<reason>'`."""
+    logging.root.error("%s", error)

@@ -1,0 +1,264 @@
+"""Get, set, remove, select and compare parts of a state by path. In and out go plain dicts, lists and scalars.
+
+A path is a text with `.` between its parts, or the tuple of these parts; tuples are exact even if a key contains a dot
+or is empty. Nothing given to these functions is changed: set and remove copy the maps along the path and share the
+rest, so a state may be kept while a changed version of it is looked at.
+
+[impl->swdd~common-state-manipulation-path~1]
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ankaios.common.errors import Rejected
+
+Form = dict[str, Any]
+Path = tuple[str, ...]
+
+SEPARATOR: Final = "."
+WILDCARD: Final = "*"
+# Protobuf carries no deeper nesting, so no longer path leads anywhere: the limit spares splitting hostile texts.
+MAX_PATH_PARTS: Final = 128
+
+
+class _Missing:
+    """What a path leads to if it leads nowhere; None is a value."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final = _Missing()
+
+
+class FieldNotFound(Rejected):
+    """A path cannot be followed to where something is to be set or removed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"Could not find field {format_path(path)}")
+
+
+def parse_path(text: str) -> Path | None:
+    """None if the path is longer than anything that exists."""
+    return tuple(text.split(SEPARATOR)) if text.count(SEPARATOR) < MAX_PATH_PARTS else None
+
+
+def format_path(path: Path) -> str:
+    return SEPARATOR.join(path)
+
+
+def get_value(form: Any, path: Path) -> Any:
+    """What stands at the path, or MISSING. Elements of lists have no path.
+
+    [impl->swdd~common-state-manipulation-get~1]
+    """
+    for part in path:
+        if not isinstance(form, dict) or part not in form:
+            return MISSING
+        form = form[part]
+    return form
+
+
+def with_value(form: Form, path: Path, value: Any) -> Form:
+    """The form with the value at the path; missing maps on the way are made.
+
+    [impl->swdd~common-state-manipulation-set~1]
+    """
+    changed = dict(form)
+    here = changed
+    for part in path[:-1]:
+        # A missing map is made, so that new branches can be set leaf by leaf.
+        # [impl->swdd~common-state-manipulation-set-add-missing-objects~1]
+        below = here.get(part, {})
+        if not isinstance(below, dict):
+            raise FieldNotFound(path)
+        here[part] = here = dict(below)
+    here[path[-1]] = value
+    return changed
+
+
+def without_value(form: Form, path: Path) -> Form:
+    """The form without what stands at the path. Only the last part may be missing already.
+
+    [impl->swdd~common-state-manipulation-remove~1]
+    """
+    if not isinstance(get_value(form, path[:-1]), dict):
+        raise FieldNotFound(path)
+    changed = dict(form)
+    here = changed
+    for part in path[:-1]:
+        here[part] = here = dict(here[part])
+    here.pop(path[-1], None)
+    return changed
+
+
+def expand_wildcards(form: Any, path: Path) -> list[Path]:
+    """All existing paths that the given one stands for, `*` being every key of a map.
+
+    [impl->swdd~common-state-manipulation-expand-wildcards~1]
+    """
+    found: list[tuple[Path, Any]] = [((), form)]
+    for part in path:
+        found = [
+            ((*prefix, key), value[key])
+            for prefix, value in found
+            if isinstance(value, dict)
+            for key in (value if part == WILDCARD else (part,))
+            if key in value
+        ]
+    return [prefix for prefix, _ in found]
+
+
+@dataclass(slots=True)
+class Selection:
+    """A set of masks, ready to pick from a form what any of them names.
+
+    The masks are kept as a tree, so that picking costs as much as what is picked, not as much as the form is large.
+    """
+
+    _complete: bool = False
+    _parts: "dict[str, Selection]" = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, masks: Iterable[Path]) -> "Selection":
+        selection = cls()
+        for mask in masks:
+            selection.add(mask)
+        return selection
+
+    def add(self, mask: Path) -> None:
+        here = self
+        for part in mask:
+            here = here._parts.setdefault(part, Selection())
+        here._complete = True
+
+    def pick(self, form: Any) -> Any:
+        """The selected parts, complete ones shared with the form; MISSING if no mask leads to anything."""
+        return _pick([self], form)
+
+
+def _pick(selections: list[Selection], form: Any) -> Any:
+    if any(selection._complete for selection in selections):
+        return form
+    if not isinstance(form, dict):
+        return MISSING
+    picked = {}
+    for key in _candidates(selections, form):
+        below = [there for here in selections for part in (key, WILDCARD) if (there := here._parts.get(part))]
+        if (value := _pick(below, form[key])) is not MISSING:
+            picked[key] = value
+    return picked or MISSING
+
+
+def _candidates(selections: list[Selection], form: Form) -> Iterable[str]:
+    if any(WILDCARD in selection._parts for selection in selections):
+        return form
+    if len(selections) == 1:
+        return (key for key in selections[0]._parts if key in form)
+    return {key for selection in selections for key in selection._parts if key in form}
+
+
+# --- differences ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A key that only the new form has, with everything below it."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A key that only the old form had, with everything below it."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A leaf with another value."""
+
+    value: Any
+
+
+Change = Added | Removed | Updated
+Differences = dict[str, "Change | Differences"]
+
+
+@dataclass(slots=True)
+class AlteredPaths:
+    """Paths by kind of change. A dict without values is a set that keeps its order."""
+
+    added: dict[Path, None] = field(default_factory=dict)
+    updated: dict[Path, None] = field(default_factory=dict)
+    removed: dict[Path, None] = field(default_factory=dict)
+
+    def note(self, path: Path, change: Change) -> None:
+        match change:
+            case Added():
+                self.added[path] = None
+            case Updated():
+                self.updated[path] = None
+            case Removed():
+                self.removed[path] = None
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.updated or self.removed)
+
+    def __iter__(self) -> Iterator[Path]:
+        yield from self.added
+        yield from self.updated
+        yield from self.removed
+
+
+def differences(old: Form, new: Form) -> Differences:
+    """Where two forms differ, as a tree: the topmost new, vanished or changed keys are its leaves.
+
+    Parts that are one and the same object are not looked into.
+    [impl->swdd~common-state-manipulation-calculate-state-differences~1]
+    [impl->swdd~server-calculates-state-differences~1]
+    """
+    found: Differences = {}
+    for key, before in old.items():
+        if key not in new:
+            found[key] = Removed(before)
+        elif (after := new[key]) is not before and (change := _difference(before, after)):
+            found[key] = change
+    for key, after in new.items():
+        if key not in old:
+            found[key] = Added(after)
+    return found
+
+
+def _difference(before: Any, after: Any) -> "Change | Differences | None":
+    if isinstance(before, dict) and isinstance(after, dict):
+        return differences(before, after)
+    if before == after:
+        return None
+    if isinstance(before, list) and isinstance(after, list):
+        if not before:
+            return Added(after)
+        if not after:
+            return Removed(before)
+    return Updated(after)
+
+
+def all_paths(found: Differences) -> AlteredPaths:
+    """The absolute paths of all differences."""
+    altered = AlteredPaths()
+    note_paths(found, (), altered)
+    return altered
+
+
+def note_paths(found: "Change | Differences", prefix: Path, altered: AlteredPaths) -> None:
+    """Note every difference at or below the prefix."""
+    if isinstance(found, dict):
+        for key, below in found.items():
+            note_paths(below, (*prefix, key), altered)
+    else:
+        altered.note(prefix, found)

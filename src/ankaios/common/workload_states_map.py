@@ -1,0 +1,105 @@
+"""The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
+
+They are kept in the form in which they are read: `{agent: {workload: {id: {additionalInfo, state, subState}}}}`. A
+state is replaced, never changed, and maps that become empty vanish. Whoever wants to know what changes is told the path
+before it happens.
+
+[impl->swdd~state-map-for-workload-execution-states~2]
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ankaios.common.execution_state import (
+    AGENT_DISCONNECTED,
+    NOT_SCHEDULED,
+    PENDING_INITIAL,
+    ExecutionState,
+)
+from ankaios.common.workload import InstanceName
+
+Form = dict[str, Any]
+Touch = Callable[[tuple[str, ...]], None]
+
+REMOVED_WORD = "Removed"
+_SHARED: dict[tuple[str, str], Form] = {}
+
+
+def _nobody(_: tuple[str, ...]) -> None:
+    pass
+
+
+def state_form(state: ExecutionState) -> Form:
+    """States without additional information are shared: there are only a few of them."""
+    if state.additional_info:
+        return {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
+    key = (state.state, state.sub_state)
+    if key not in _SHARED:
+        _SHARED[key] = {"additionalInfo": "", "state": state.state, "subState": state.sub_state}
+    return _SHARED[key]
+
+
+def _state_of(form: Form) -> ExecutionState:
+    return ExecutionState(form["state"], form["subState"], form["additionalInfo"])
+
+
+class WorkloadStatesMap:
+    """`form` may be read by everybody and changed only here."""
+
+    def __init__(self, touch: Touch = _nobody) -> None:
+        self.form: dict[str, dict[str, dict[str, Form]]] = {}
+        self._touch = touch
+
+    def get(self, name: InstanceName) -> ExecutionState | None:
+        form = self.form.get(name.agent, {}).get(name.workload, {}).get(name.id)
+        return None if form is None else _state_of(form)
+
+    def of_agent(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
+        return list(self._walk(agent))
+
+    def all_except(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
+        return [entry for other in self.form if other != agent for entry in self._walk(other)]
+
+    def _walk(self, agent: str) -> Iterator[tuple[InstanceName, ExecutionState]]:
+        for workload, ids in self.form.get(agent, {}).items():
+            for instance_id, form in ids.items():
+                yield InstanceName(workload, instance_id, agent), _state_of(form)
+
+    def process(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
+        """Take over reported states; a removed workload has none."""
+        for name, state in states:
+            if state.state == REMOVED_WORD:
+                self.remove(name)
+            else:
+                self.put(name, state)
+
+    def put(self, name: InstanceName, state: ExecutionState) -> None:
+        self._touch((name.agent, name.workload, name.id))
+        self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = state_form(state)
+
+    def remove(self, name: InstanceName) -> None:
+        ids = self.form.get(name.agent, {}).get(name.workload, {})
+        if name.id not in ids:
+            return
+        self._touch((name.agent, name.workload, name.id))
+        del ids[name.id]
+        if not ids:
+            del self.form[name.agent][name.workload]
+        if not self.form[name.agent]:
+            del self.form[name.agent]
+
+    def add_initial(self, names: Iterable[InstanceName]) -> None:
+        """What already has a state keeps it.
+
+        [impl->swdd~server-sets-state-of-new-workloads-to-pending~1]
+        """
+        for name in names:
+            if name.id not in self.form.get(name.agent, {}).get(name.workload, {}):
+                self.put(name, PENDING_INITIAL if name.agent else NOT_SCHEDULED)
+
+    def mark_disconnected(self, agent: str) -> list[InstanceName]:
+        """Nothing is known any more of what this agent runs."""
+        names = [name for name, _ in self._walk(agent)]
+        for name in names:
+            self.put(name, AGENT_DISCONNECTED)
+        return names

@@ -1,0 +1,257 @@
+"""Gets a workload all the devices it asks for, or says what it waits for.
+
+In: the resource requests of a workload. Out: what each of its containers receives. Owned: what every workload holds.
+The slots of our own devices are claimed together before any plugin is asked, so that a workload never holds a part of
+what it needs; then each plugin, ours and those of others, is asked as a kubelet would.
+
+[impl->akri~workload-requests-resources~1]
+[impl->akri~denied-workload-waits-and-recovers~1]
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from ankaios.common.errors import Unavailable
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record
+from ankaios.devices.core.allocation import Denied
+from ankaios.devices.core.grants import (
+    DEVICES_FILE_VARIABLE,
+    Allocated,
+    Grant,
+    devices_file_text,
+    merged,
+)
+from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.core.workload_plan import Plan, Wish, waits_for
+from ankaios.devices.device_manager import DeviceManager
+from ankaios.devices.discovery.base import DeviceMount
+from ankaios.devices.slot_office import ATTEMPTS, SlotOffice
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The workload cannot have its devices now; the reason is for people."""
+
+    reason: str
+
+
+class _NotYet(Unavailable):
+    """Something is missing; nothing was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    container: str | None
+    resource: str
+    quantity: int
+
+
+def needs_of(requests: Sequence[ResourceRequest]) -> list[_Need]:
+    """One need for each container and resource; the same one twice is one of both."""
+    needs: dict[tuple[str | None, str], int] = {}
+    for request in requests:
+        if request.quantity:
+            key = (request.container, request.resource)
+            needs[key] = needs.get(key, 0) + request.quantity
+    return [_Need(container, resource, quantity) for (container, resource), quantity in needs.items()]
+
+
+class Acquisition:
+    def __init__(self, office: SlotOffice, manager: DeviceManager, store: ClaimStore, folder: Path) -> None:
+        self._office = office
+        self._node = office.node
+        self._manager = manager
+        self._store = store
+        self._folder = folder
+        self.records: dict[str, Record] = {}
+        self.under_way: set[str] = set()  # owners whose claims have no record yet
+        self.failed = False  # some plugin failed: try again though nothing changed
+
+    def restore(self) -> None:
+        """What workloads hold from before a restart."""
+        self._folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for record in self._store.load():
+            self.records[record.owner] = record
+            for held in record.slots:
+                self._node.remember(held.instance, held.capacity, {held.slot: held.claim})
+            for allocation in record.allocations:
+                self._manager.mark(allocation.resource, allocation.ids, record.owner)
+
+    # --- acquire ---
+
+    async def acquire(self, owner: str, requests: Sequence[ResourceRequest]) -> tuple[Grant, ...] | Waiting:
+        needs = needs_of(requests)
+        record = self.records.get(owner)
+        if record is not None and not _covers(record, needs):
+            self.release(owner)
+            record = None
+        try:
+            if record is None:
+                record = await self._obtain(owner, needs)
+            else:
+                await self._prepare_start(record)
+        except Unavailable as fault:
+            self.failed |= not isinstance(fault, _NotYet)
+            return Waiting(str(fault))
+        return record.grants
+
+    async def _obtain(self, owner: str, needs: Sequence[_Need]) -> Record:
+        self._office.give_back(self._node.ledger.claims_of(owner))  # from an attempt that was cut short
+        allocations: list[Allocation] = []
+        self.under_way.add(owner)
+        try:
+            await self._pick_foreign(owner, needs, allocations)
+            await self._claim_own(owner, needs, allocations)
+            grants = [await self._manager.allocate(it.resource, it.ids, owner) for it in allocations]
+            for allocation in allocations:
+                await self._manager.pre_start(allocation.resource, allocation.ids)
+            record = await self._recorded(owner, allocations, grants)
+        except BaseException:
+            self._give_back(owner, allocations)
+            raise
+        finally:
+            self.under_way.discard(owner)
+        self.records[owner] = record
+        return record
+
+    async def _pick_foreign(self, owner: str, needs: Sequence[_Need], allocations: list[Allocation]) -> None:
+        for need in needs:
+            if self._wish(need) is None:
+                ids = await self._manager.pick(need.resource, need.quantity, owner)
+                if not ids:
+                    count = self._manager.count(need.resource)
+                    free = count.allocatable - count.allocated
+                    raise _NotYet(waits_for(need.resource, need.quantity, count.allocatable, max(0, free)))
+                allocations.append(Allocation(need.resource, need.container, tuple(ids)))
+
+    async def _claim_own(self, owner: str, needs: Sequence[_Need], allocations: list[Allocation]) -> None:
+        own = [(need, wish) for need in needs if (wish := self._wish(need)) is not None]
+        if not own:
+            return
+        for need, _ in own:
+            if not self._manager.is_ready(need.resource):
+                raise _NotYet(f"waits for the device plugin of {need.resource}")
+        plan = await self._claimed_plan(owner, [wish for _, wish in own])
+        for (need, _), assignment in zip(own, plan.assignments, strict=True):
+            self._manager.mark(need.resource, list(assignment), owner)
+            allocations.append(Allocation(need.resource, need.container, tuple(assignment)))
+
+    async def _claimed_plan(self, owner: str, wishes: Sequence[Wish]) -> Plan:
+        """If another node was faster, the ledger is right by now and a new plan is made."""
+        refusal: str | None = ""
+        for _ in range(ATTEMPTS):
+            plan = self._node.plan(wishes, owner)
+            if isinstance(plan, Denied):
+                raise _NotYet(plan.reason)
+            refusal = await self._office.claim(plan.changes)
+            if refusal is None:
+                return plan
+        raise _NotYet(f"{wishes[0].resource}: {refusal}")
+
+    def _wish(self, need: _Need) -> Wish | None:
+        return self._node.wish(need.resource, need.quantity)
+
+    async def _prepare_start(self, record: Record) -> None:
+        """Before every start: the devices must be usable, and plugins may want to do something with them."""
+        for allocation in record.allocations:
+            if not self._is_usable(allocation):
+                raise _NotYet(f"waits for its devices of {allocation.resource} to return")
+            if self._slots(allocation) is None:
+                await self._manager.pre_start(allocation.resource, allocation.ids)
+
+    def _is_usable(self, allocation: Allocation) -> bool:
+        slots = self._slots(allocation)
+        if slots is None:
+            return self._manager.are_healthy(allocation.resource, allocation.ids)
+        return all(slot is not None and self._node.ledger.is_online(slot.instance) for slot in slots.values())
+
+    def _slots(self, allocation: Allocation) -> dict[str, Slot | None] | None:
+        """None if these are devices of somebody else's plugin."""
+        wish = self._node.wish(allocation.resource, len(allocation.ids))
+        if wish is None:
+            return None
+        if not wish.by_configuration:
+            return {id_: Slot.parse(id_) for id_ in allocation.ids}
+        ledger, node = self._node.ledger, self._node.node
+        return {id_: ledger.virtual_slot(wish.target, node, id_) for id_ in allocation.ids}
+
+    # --- what is given ---
+
+    async def _recorded(self, owner: str, allocations: Sequence[Allocation], grants: Sequence[Grant]) -> Record:
+        together: list[Grant] = []
+        for number, container in enumerate(dict.fromkeys(allocation.container for allocation in allocations)):
+            mine = [(a, g) for a, g in zip(allocations, grants, strict=True) if a.container == container]
+            grant, conflicts = merged((grant for _, grant in mine), container)
+            for conflict in conflicts:
+                log.warning("devices of '%s': %s", owner, conflict)
+            described = [self._described(allocation) for allocation, _ in mine]
+            together.append(await asyncio.to_thread(self._with_file, owner, number, grant, described))
+        record = Record(owner, tuple(allocations), tuple(together), tuple(self._held(owner)))
+        await asyncio.to_thread(self._store.save, record)
+        return record
+
+    def _described(self, allocation: Allocation) -> Allocated:
+        wish = self._node.wish(allocation.resource, 0)
+        slots = self._slots(allocation) or {}
+        known = {id_: slot for id_, slot in slots.items() if slot is not None}
+        devices = self._office.described(known, wish is not None and wish.by_configuration)
+        return Allocated(allocation.resource, allocation.ids, tuple(devices))
+
+    def _held(self, owner: str) -> list[HeldSlot]:
+        return [
+            HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
+            for slot, claim in self._node.ledger.claims_of(owner).items()
+            if (instance := self._node.instance(slot.instance)) is not None
+        ]
+
+    def _with_file(self, owner: str, number: int, grant: Grant, allocated: Sequence[Allocated]) -> Grant:
+        """The file has the same path inside and outside, so that it is right for plain processes too."""
+        path = self._file(owner, number)
+        envs = {**grant.envs, DEVICES_FILE_VARIABLE: str(path)}
+        mounts = (*grant.mounts, DeviceMount(str(path), str(path), read_only=True))
+        complete = replace(grant, envs=envs, mounts=mounts)
+        try:
+            path.write_text(devices_file_text(owner, complete, allocated))
+            path.chmod(0o444)
+        except OSError as error:
+            raise Unavailable(f"cannot write the devices file '{path}': {error}") from error
+        return complete
+
+    def _file(self, owner: str, number: int) -> Path:
+        return self._folder / f"{blake2b(owner.encode(), digest_size=8).hexdigest()}-{number}.json"
+
+    # --- release ---
+
+    def release(self, owner: str) -> None:
+        """Let go of everything; nothing held is fine too."""
+        record = self.records.pop(owner, None)
+        self._give_back(owner, record.allocations if record else ())
+        self._store.remove(owner)
+        for number in range(len(record.grants) if record else 0):
+            self._file(owner, number).unlink(missing_ok=True)
+
+    def _give_back(self, owner: str, allocations: Sequence[Allocation]) -> None:
+        for allocation in allocations:
+            self._manager.unmark(allocation.resource, allocation.ids, owner)
+        self._office.give_back(self._node.ledger.claims_of(owner))
+
+    def holders(self, slots: Mapping[Slot, Claim]) -> dict[str, list[Slot]]:
+        """Workloads that hold any of the slots."""
+        found: dict[str, list[Slot]] = {}
+        for slot, claim in slots.items():
+            if claim.owner in self.records:
+                found.setdefault(claim.owner, []).append(slot)
+        return found
+
+
+def _covers(record: Record, needs: Sequence[_Need]) -> bool:
+    """Whether the record is what is asked for now."""
+    held = {(it.container, it.resource): len(it.ids) for it in record.allocations}
+    return held == {(need.container, need.resource): need.quantity for need in needs}

@@ -1,0 +1,129 @@
+"""Keeps what each workload was given over a restart of the agent: one file for each workload.
+
+In: records of allocations. Out: the same after a restart. A file is written before the workload starts and removed
+after it let go, so its cost follows the change. One that cannot be read is left out and said.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from ankaios.common.errors import Unavailable
+from ankaios.devices.core.grants import Grant
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+
+SUFFIX = ".json"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Devices of one resource in one container."""
+
+    resource: str
+    container: str | None
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSlot:
+    slot: Slot
+    claim: Claim
+    instance: Instance
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All that one workload holds."""
+
+    owner: str
+    allocations: tuple[Allocation, ...]
+    grants: tuple[Grant, ...]
+    slots: tuple[HeldSlot, ...] = ()
+
+
+class ClaimStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self) -> Iterator[Record]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+            try:
+                yield record_from_json(path.read_text())
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                log.warning("the claims in '%s' cannot be read and are dropped: %r", path, error)
+                path.unlink(missing_ok=True)
+
+    def save(self, record: Record) -> None:
+        """Atomic: after a crash there is the whole record or none."""
+        path = self._path(record.owner)
+        draft = path.with_suffix(".new")
+        try:
+            draft.write_text(record_to_json(record))
+            draft.replace(path)
+        except OSError as error:
+            raise Unavailable(f"cannot keep the claims of '{record.owner}' in '{path}': {error}") from error
+
+    def remove(self, owner: str) -> None:
+        with suppress(OSError):
+            self._path(owner).unlink(missing_ok=True)
+
+    def _path(self, owner: str) -> Path:
+        return self._folder / f"{blake2b(owner.encode(), digest_size=16).hexdigest()}{SUFFIX}"
+
+
+def record_to_json(record: Record) -> str:
+    content = json.dumps(asdict(record), default=dict)
+    return json.dumps({"checksum": _checksum(content), "record": json.loads(content)})
+
+
+def record_from_json(text: str) -> Record:
+    """Raises one of ValueError, KeyError and TypeError for what was not written by us."""
+    document = json.loads(text)
+    content = document["record"]
+    if document["checksum"] != _checksum(json.dumps(content)):
+        raise ValueError("the checksum is wrong")
+    return Record(
+        content["owner"],
+        tuple(Allocation(it["resource"], it["container"], tuple(it["ids"])) for it in content["allocations"]),
+        tuple(map(_grant, content["grants"])),
+        tuple(
+            HeldSlot(Slot(**it["slot"]), Claim(**it["claim"]), _instance(it["instance"]), it["capacity"])
+            for it in content["slots"]
+        ),
+    )
+
+
+def _checksum(content: str) -> str:
+    return blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def _grant(form: dict[str, Any]) -> Grant:
+    mounts = tuple(DeviceMount(**it) for it in form["mounts"])
+    devices = tuple(DeviceNode(**it) for it in form["devices"])
+    return Grant(form["envs"], mounts, devices, form["annotations"], tuple(form["cdi_devices"]), form["container"])
+
+
+def _instance(form: dict[str, Any]) -> Instance:
+    device = form["device"]
+    return Instance(
+        form["name"],
+        form["configuration"],
+        form["shared"],
+        DiscoveredDevice(
+            device["id"],
+            device["properties"],
+            tuple(DeviceMount(**it) for it in device["mounts"]),
+            tuple(DeviceNode(**it) for it in device["device_specs"]),
+        ),
+    )

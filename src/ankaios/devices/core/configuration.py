@@ -1,0 +1,121 @@
+"""What a device configuration asks for, with its defaults, and why one is refused.
+
+In: the message of the state. Out: plain data, or `Rejected` with what is wrong, where, and what to write.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ankaios.common.errors import Rejected
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+
+LONGEST_NAME = 56  # `-` and the hash follow, and a resource name has at most 63 characters
+LARGEST_CAPACITY = 1024
+SHARED_GRACE_SECONDS = 300.0
+LOCAL_GRACE_SECONDS = 30.0
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LIKE_AN_INSTANCE = re.compile(r"(.+)-[0-9a-f]{6}")
+
+
+class OnDeviceLost(Enum):
+    """What happens to a workload whose device is gone for good."""
+
+    KEEP = "keep"
+    STOP = "stop"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    name: str
+    handler: str
+    details: str = ""
+    properties: Mapping[str, bytes | None] = field(default_factory=dict)
+    capacity: int = 1
+    broker_properties: Mapping[str, str] = field(default_factory=dict)
+    distinct: bool = True
+    offline_grace: float | None = None
+    on_lost: OnDeviceLost = OnDeviceLost.KEEP
+
+    @property
+    def resource(self) -> str:
+        return DEFAULT_RESOURCE_PREFIX + self.name
+
+    def grace(self, shared: bool) -> float:
+        """A network device is unreachable more often than a stick is pulled out."""
+        if self.offline_grace is not None:
+            return self.offline_grace
+        return SHARED_GRACE_SECONDS if shared else LOCAL_GRACE_SECONDS
+
+    def discovers_like(self, other: "Configuration") -> bool:
+        """Whether a running discovery may go on when the configuration changes to the other."""
+        return (self.handler, self.details, self.properties) == (other.handler, other.details, other.properties)
+
+
+_ON_LOST = {
+    base.ON_DEVICE_LOST_KEEP: OnDeviceLost.KEEP,
+    base.ON_DEVICE_LOST_STOP: OnDeviceLost.STOP,
+    base.ON_DEVICE_LOST_RESTART: OnDeviceLost.RESTART,
+}
+_DISTINCT = (base.DISTINCT_REQUIRED, base.DISTINCT_PREFERRED)
+
+
+def configuration_from_pb(name: str, message: base.DeviceConfiguration) -> Configuration:
+    _check(name, message)
+    handler = message.discoveryHandler
+    return Configuration(
+        name=name,
+        handler=handler.name,
+        details=handler.discoveryDetails,
+        properties={key: value.encode() for key, value in sorted(handler.discoveryProperties.values.items())},
+        capacity=message.capacity if message.HasField("capacity") else 1,
+        broker_properties=dict(sorted(message.brokerProperties.values.items())),
+        distinct=message.distinct == base.DISTINCT_REQUIRED,
+        offline_grace=float(message.offlineGraceSeconds) if message.HasField("offlineGraceSeconds") else None,
+        on_lost=_ON_LOST[message.onDeviceLost],
+    )
+
+
+def check_configurations(configurations: Mapping[str, base.DeviceConfiguration]) -> None:
+    """Refuse what cannot work before anything of it is used. Names of resources must stay unambiguous."""
+    for name, message in configurations.items():
+        _check(name, message)
+        like = _LIKE_AN_INSTANCE.fullmatch(name)
+        if like and like[1] in configurations:
+            raise _refusal(name, f"the name could be that of a device of '{like[1]}'; choose another one")
+
+
+def _check(name: str, message: base.DeviceConfiguration) -> None:
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        why = (
+            f"a name has at most {LONGEST_NAME} characters of [a-zA-Z0-9_-] and starts and ends with a letter or digit"
+        )
+        raise _refusal(name, why)
+    if not message.discoveryHandler.name:
+        raise _refusal(name, "discoveryHandler.name is missing")
+    if message.capacity > LARGEST_CAPACITY:
+        raise _refusal(name, f"capacity is {message.capacity}, at most {LARGEST_CAPACITY} is possible")
+    for key in message.discoveryHandler.discoveryProperties.values:
+        if not _PROPERTY.fullmatch(key):
+            raise _refusal(name, f"discoveryProperties has '{key}', expected [_A-Za-z][_A-Za-z0-9]*")
+    for key, value in message.brokerProperties.values.items():
+        if not is_variable(key, value):
+            raise _refusal(name, f"brokerProperties has '{key}', which cannot be an environment variable")
+    if message.onDeviceLost not in _ON_LOST or message.distinct not in (
+        base.DISTINCT_REQUIRED,
+        base.DISTINCT_PREFERRED,
+    ):
+        raise _refusal(name, "distinct or onDeviceLost has an unknown value")
+
+
+def _refusal(name: str, why: str) -> Rejected:
+    return Rejected(f"cannot use the device configuration '{name}': {why}")
+
+
+def is_variable(name: str, value: str) -> bool:
+    return _VARIABLE.fullmatch(name) is not None and "\0" not in value

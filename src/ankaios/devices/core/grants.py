@@ -1,0 +1,151 @@
+"""What a container receives with its devices.
+
+In: the devices of one container. Out: environment, mounts, device nodes and annotations, and the text of the file in
+which a workload can read all of it. Several plugins may add to one container; they are joined as a kubelet does it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.slot_ledger import Slot
+from ankaios.devices.discovery.base import DeviceMount, DeviceNode
+
+ANNOTATION_PREFIX = "akri.agent.slot-"
+DEVICES_FILE_VARIABLE = "ANKAIOS_DEVICES_FILE"
+V = TypeVar("V")
+P = TypeVar("P", DeviceMount, DeviceNode)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedDevice:
+    """One slot of one device. `virtual_id` is set if it was claimed through the configuration-level plugin."""
+
+    instance: Instance
+    slot: Slot
+    virtual_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    envs: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[DeviceMount, ...] = ()
+    devices: tuple[DeviceNode, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+    container: str | None = None
+
+
+def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict[str, str]:
+    """What the operator wrote wins over what a device says of itself."""
+    return dict(sorted({**instance.device.properties, **configured}.items()))
+
+
+def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> Grant:
+    """Everything of every device, since a container may use several.
+
+    Each property K of a device with hash h is `K_<H>`. Plain `K` is unambiguous only for a single device, or if the
+    configuration says it for all of them.
+    """
+    envs: dict[str, str] = {}
+    for device in devices:
+        for key, value in broker_properties(device.instance, configured).items():
+            envs[f"{key}_{device.instance.hash.upper()}"] = value
+            if len(devices) == 1 or key in configured:
+                envs[key] = value
+    return Grant(
+        envs=envs,
+        mounts=_first_of_each(mount for device in devices for mount in device.instance.device.mounts),
+        devices=_first_of_each(node for device in devices for node in device.instance.device.device_specs),
+        annotations=dict(slot_annotation(device) for device in devices),
+    )
+
+
+def slot_annotation(device: GrantedDevice) -> tuple[str, str]:
+    """[impl->akri~slot-annotation-format~1]"""
+    slot = str(device.slot)
+    return ANNOTATION_PREFIX + slot, slot if device.virtual_id is None else f"C:{device.virtual_id}:{slot}"
+
+
+def merged(grants: Iterable[Grant], container: str | None) -> tuple[Grant, list[str]]:
+    """Join the answers of several plugins for one container: the first one wins. Also tells the conflicts."""
+    conflicts: list[str] = []
+    envs: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    mounts: dict[str, DeviceMount] = {}
+    nodes: dict[str, DeviceNode] = {}
+    names: dict[str, str] = {}
+    for grant in grants:
+        _add(envs, grant.envs, "environment variable", conflicts)
+        _add(annotations, grant.annotations, "annotation", conflicts)
+        _add(mounts, {mount.container_path: mount for mount in grant.mounts}, "mount", conflicts)
+        _add(nodes, {node.container_path: node for node in grant.devices}, "device node", conflicts)
+        names |= dict.fromkeys(grant.cdi_devices, "")
+    together = Grant(envs, tuple(mounts.values()), tuple(nodes.values()), annotations, tuple(names), container)
+    return together, conflicts
+
+
+def _add(known: dict[str, V], more: Mapping[str, V], what: str, conflicts: list[str]) -> None:
+    for key, value in more.items():
+        if known.setdefault(key, value) != value:
+            conflicts.append(f"{what} '{key}' is given twice, the first one counts")
+
+
+def _first_of_each(items: Iterable[P]) -> tuple[P, ...]:
+    """Two devices may need the same path, and a runtime refuses it twice."""
+    found: dict[str, P] = {}
+    for item in items:
+        found.setdefault(item.container_path, item)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """The devices of one resource in one container; `devices` is empty for plugins of others."""
+
+    resource: str
+    ids: tuple[str, ...]
+    devices: tuple[GrantedDevice, ...] = ()
+
+
+def devices_file_text(workload: str, grant: Grant, allocated: Iterable[Allocated]) -> str:
+    """Everything a container was given, for those who would rather read one file than guess variable names."""
+    content = {
+        "workload": workload,
+        "container": grant.container,
+        "resources": [_resource(each) for each in allocated],
+        "environment": dict(grant.envs),
+        "mounts": [_mount(mount) for mount in grant.mounts],
+        "deviceSpecs": [_node(node) for node in grant.devices],
+        "annotations": dict(grant.annotations),
+        "cdiDevices": list(grant.cdi_devices),
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _resource(allocated: Allocated) -> dict[str, Any]:
+    devices = [
+        {
+            "instance": device.instance.name,
+            "configuration": device.instance.configuration,
+            "slot": str(device.slot),
+            "virtualId": device.virtual_id,
+            "cdiName": device.instance.cdi_name,
+            "id": device.instance.device.id,
+            "properties": dict(device.instance.device.properties),
+            "mounts": [_mount(mount) for mount in device.instance.device.mounts],
+            "deviceSpecs": [_node(node) for node in device.instance.device.device_specs],
+        }
+        for device in allocated.devices
+    ]
+    return {"name": allocated.resource, "ids": list(allocated.ids), "devices": devices}
+
+
+def _mount(mount: DeviceMount) -> dict[str, Any]:
+    return {"containerPath": mount.container_path, "hostPath": mount.host_path, "readOnly": mount.read_only}
+
+
+def _node(node: DeviceNode) -> dict[str, str]:
+    return {"containerPath": node.container_path, "hostPath": node.host_path, "permissions": node.permissions}

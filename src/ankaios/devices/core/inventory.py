@@ -1,0 +1,202 @@
+"""Seen devices become instances that appear, go offline, return and vanish.
+
+In: the complete lists of discovery handlers, one after the other, and the time. Out: what changed. Owned: which devices
+of which configuration this node sees, under which name, and since when one is missing. A handler that fell silent says
+nothing about its devices, so they stay.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from ankaios.devices.core.configuration import Configuration, is_variable
+from ankaios.devices.discovery.base import DiscoveredDevice
+
+LONGEST_DEVICE_ID = 4096
+MOST_DEVICES = 4096
+
+
+def instance_hash(device_id: str, node: str | None) -> str:
+    """`node` is None for a shared device: it is the same one from wherever it is seen.
+
+    [impl->akri~instance-hash-inputs~1]
+    """
+    return blake2b((device_id + (node or "")).encode(), digest_size=3).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A device under its name in the cluster. [impl->akri~instance-level-resource~1]"""
+
+    name: str
+    configuration: str
+    shared: bool
+    device: DiscoveredDevice
+
+    @property
+    def hash(self) -> str:
+        return self.name.rpartition("-")[2]
+
+    @property
+    def cdi_name(self) -> str:
+        return f"akri.sh/{self.configuration}={self.hash}"
+
+    @classmethod
+    def of(cls, configuration: str, device: DiscoveredDevice, shared: bool, node: str) -> "Instance":
+        name = f"{configuration}-{instance_hash(device.id, None if shared else node)}"
+        return cls(name, configuration, shared, device)
+
+
+@dataclass(slots=True)
+class Changes:
+    """Names of instances, each in the order seen; `refused` are texts for people."""
+
+    appeared: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    offline: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+    vanished: list[Instance] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Record:
+    instance: Instance
+    sources: set[str] = field(default_factory=set)  # who sees it; nobody: it is missing or nobody has looked yet
+    offline_since: float | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    configuration: Configuration
+    records: dict[str, _Record] = field(default_factory=dict)
+
+
+class Inventory:
+    """What this node sees."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._known: dict[str, _Known] = {}
+        self._homeless: dict[str, Instance] = {}
+
+    def configure(self, configuration: Configuration) -> None:
+        known = self._known.setdefault(configuration.name, _Known(configuration))
+        known.configuration = configuration
+        for name, instance in list(self._homeless.items()):
+            if instance.configuration == configuration.name:
+                known.records[name] = _Record(self._homeless.pop(name))
+
+    def remove(self, configuration: str) -> Changes:
+        known = self._known.pop(configuration, None)
+        return Changes(vanished=[record.instance for record in known.records.values()] if known else [])
+
+    def remember(self, instance: Instance) -> None:
+        """Known from before a restart. It is there until somebody looked and did not see it."""
+        known = self._known.get(instance.configuration)
+        if known is None:
+            self._homeless[instance.name] = instance
+        else:
+            known.records.setdefault(instance.name, _Record(instance))
+
+    def observe(
+        self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
+    ) -> Changes:
+        """One source told its complete list; an instance is there as long as any source sees it."""
+        changes = Changes()
+        known = self._known.get(configuration)
+        if known is None:
+            return changes
+        seen = {instance.name: instance for instance in self._named(known, devices, shared, changes)}
+        for instance in seen.values():
+            self._see(known, source, instance, changes)
+        for name, record in known.records.items():
+            missed = source in record.sources or (not record.sources and record.offline_since is None)
+            if name not in seen and missed:
+                record.sources.discard(source)
+                if not record.sources:
+                    record.offline_since = now
+                    changes.offline.append(name)
+        self._expire(known, now, changes)
+        return changes
+
+    def _named(
+        self, known: _Known, devices: Iterable[DiscoveredDevice], shared: bool, changes: Changes
+    ) -> Iterator[Instance]:
+        taken = {name: record.instance.device.id for name, record in known.records.items()}
+        for number, device in enumerate(devices):
+            instance = Instance.of(known.configuration.name, usable(device), shared, self._node)
+            if number >= MOST_DEVICES:
+                changes.refused.append(f"more than {MOST_DEVICES} devices, the rest is left out")
+                return
+            if not device.id or len(device.id) > LONGEST_DEVICE_ID:
+                changes.refused.append(f"the id of a device is empty or longer than {LONGEST_DEVICE_ID} characters")
+            elif taken.setdefault(instance.name, device.id) != device.id:
+                # Three bytes of hash collide some day. The one that came first keeps name and users.
+                other = taken[instance.name]
+                changes.refused.append(f"the device '{device.id}' would have the name '{instance.name}' of '{other}'")
+            else:
+                yield instance
+
+    def _see(self, known: _Known, source: str, instance: Instance, changes: Changes) -> None:
+        record = known.records.get(instance.name)
+        if record is None:
+            known.records[instance.name] = _Record(instance, {source})
+            changes.appeared.append(instance.name)
+            return
+        if not record.sources:
+            record.offline_since = None
+            changes.returned.append(instance.name)
+        if record.instance != instance:
+            record.instance = instance
+            changes.changed.append(instance.name)
+        record.sources.add(source)
+
+    def expire(self, now: float) -> Changes:
+        """Let those vanish that were offline for longer than their configuration allows."""
+        changes = Changes()
+        for known in self._known.values():
+            self._expire(known, now, changes)
+        return changes
+
+    def _expire(self, known: _Known, now: float, changes: Changes) -> None:
+        for name, record in list(known.records.items()):
+            deadline = self._deadline(known, record)
+            if deadline is not None and deadline <= now:
+                del known.records[name]
+                changes.vanished.append(record.instance)
+                if name in changes.offline:
+                    changes.offline.remove(name)
+
+    def _deadline(self, known: _Known, record: _Record) -> float | None:
+        if record.offline_since is None:
+            return None
+        return record.offline_since + known.configuration.grace(record.instance.shared)
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do again."""
+        deadlines = (
+            self._deadline(known, record) for known in self._known.values() for record in known.records.values()
+        )
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def get(self, name: str) -> Instance | None:
+        for known in self._known.values():
+            if name in known.records:
+                return known.records[name].instance
+        return self._homeless.get(name)
+
+    def is_online(self, name: str) -> bool:
+        known = (known.records.get(name) for known in self._known.values())
+        return any(record is not None and record.sources for record in known)
+
+    def instances(self) -> Iterator[Instance]:
+        for known in self._known.values():
+            for record in known.records.values():
+                yield record.instance
+
+
+def usable(device: DiscoveredDevice) -> DiscoveredDevice:
+    """Properties become environment variables, so one that cannot be one is left out."""
+    kept = {name: value for name, value in device.properties.items() if is_variable(name, value)}
+    return device if len(kept) == len(device.properties) else replace(device, properties=kept)

@@ -1,0 +1,295 @@
+"""Who holds which slot of which device.
+
+In come devices with their capacity and changes of slots; out go usages, owners and what is free. A device has
+`capacity` slots `<instance>-<index>`, so at most that many containers use it at a time. The ledger is the only place
+where this is known: the server keeps one for shared devices, each agent one for what it sees; all lists are computed.
+
+[impl->akri~capacity-limits-users-per-device~1]
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ankaios.common.errors import Rejected, Unavailable
+
+FREE = ""
+LONGEST_INDEX = 9
+
+
+class SlotConflict(Unavailable):
+    """Somebody else was faster, or the device is away: nothing changed, look at the ledger again."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    instance: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.instance}-{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Slot":
+        instance, _, index = text.rpartition("-")
+        if not instance or not (index.isascii() and index.isdecimal()) or len(index) > LONGEST_INDEX:
+            raise Rejected(f"cannot use the slot '{text}': expected <instance>-<index>")
+        return cls(instance, int(index))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`virtual_id` is set if the slot was claimed through the configuration-level plugin of the node.
+
+    `owner` is the workload that uses the slot; it is empty if nobody said, as a kubelet does not.
+    """
+
+    node: str
+    virtual_id: str | None = None
+    owner: str = ""
+
+    @property
+    def usage(self) -> str:
+        """The text in deviceUsage. [impl->akri~device-usage-format~1]"""
+        return self.node if self.virtual_id is None else f"C:{self.virtual_id}:{self.node}"
+
+    def admits(self, other: "Claim") -> bool:
+        """The holder may ask again, and so may one who does not say who it is: a kubelet repeats itself."""
+        return self.usage == other.usage and other.owner in ("", self.owner)
+
+
+def parse_usage(text: str, owner: str = "") -> Claim | None:
+    """Read a text of deviceUsage; None stands for a free slot. [impl->akri~device-usage-format~1]"""
+    match text.split(":"):
+        case [""]:
+            return None
+        case [node]:
+            return Claim(node, owner=owner)
+        case ["C", virtual_id, node] if virtual_id and node:
+            return Claim(node, virtual_id, owner)
+        case _:
+            raise Rejected(f"cannot use the device usage '{text}': expected '', '<node>' or 'C:<virtual id>:<node>'")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotChange:
+    """One slot is taken with this claim, or the claim on it ends."""
+
+    slot: Slot
+    claim: Claim
+    takes: bool = True
+
+    def reversed(self) -> "SlotChange":
+        return SlotChange(self.slot, self.claim, not self.takes)
+
+
+@dataclass(slots=True)
+class _Device:
+    configuration: str
+    capacity: int
+    online: bool
+    gone: bool = False
+    claims: dict[int, Claim] = field(default_factory=dict)
+    rank: int = 0  # the free count under which it is listed
+
+    @property
+    def free(self) -> int:
+        if self.gone or not self.online:
+            return 0
+        return self.capacity - sum(index < self.capacity for index in self.claims)
+
+
+class SlotLedger:
+    """Changes behind `apply` only, and then all or nothing."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, _Device] = {}
+        self._instances: dict[str, dict[str, None]] = {}
+        self._ranking: dict[str, list[tuple[int, str]]] = {}
+        self._virtual: dict[tuple[str, str], dict[str, Slot]] = {}
+        self._owned: dict[str, dict[Slot, Claim]] = {}
+
+    # --- devices come and go ---
+
+    def open(self, instance: str, configuration: str, capacity: int, online: bool = True) -> None:
+        """A device appeared, returned, or changed its capacity. Claims beyond a smaller capacity run out in time."""
+        device = self._devices.get(instance)
+        if device is None:
+            device = self._devices[instance] = _Device(configuration, capacity, online)
+            self._instances.setdefault(configuration, {})[instance] = None
+        device.capacity, device.online, device.gone = capacity, online, False
+        self._rank(instance, device)
+
+    def set_online(self, instance: str, online: bool) -> None:
+        """While a device is away its claims stay, but nothing of it is given out."""
+        if (device := self._devices.get(instance)) is not None:
+            device.online = online
+            self._rank(instance, device)
+
+    def close(self, instance: str) -> None:
+        """The device is gone. A slot in use stays on record until its user lets go or the device returns."""
+        if (device := self._devices.get(instance)) is not None:
+            device.gone = True
+            self._rank(instance, device)
+            self._drop_if_unused(instance, device)
+
+    # --- slots are taken and let go ---
+
+    def apply(self, changes: Sequence[SlotChange], *, restore: bool = False) -> list[SlotChange]:
+        """Make all changes or none; asking again for what is already so is no change. Returns what really changed.
+
+        `restore` records claims that were granted before: whether the device is online or its capacity shrank since
+        then does not matter.
+        """
+        effective = [change for change in dict.fromkeys(changes) if self._is_new(change)]
+        self._check(effective, restore)
+        for change in effective:
+            self._write(change)
+        return effective
+
+    def _is_new(self, change: SlotChange) -> bool:
+        current = self.claim(change.slot)
+        if change.takes:
+            return current is None or not current.admits(change.claim)
+        return current == change.claim
+
+    def _check(self, changes: Iterable[SlotChange], restore: bool) -> None:
+        slots: set[Slot] = set()
+        virtual: set[tuple[str, str, str]] = set()
+        for change in changes:
+            slot, claim = change.slot, change.claim
+            if slot in slots:
+                raise SlotConflict(f"cannot change slot '{slot}': it is named twice")
+            slots.add(slot)
+            if not change.takes:
+                continue
+            device = self._check_free(slot, restore)
+            if claim.virtual_id is None:
+                continue
+            key = (device.configuration, claim.node, claim.virtual_id)
+            if key in virtual or claim.virtual_id in self._virtual.get(key[:2], ()):
+                raise SlotConflict(f"cannot claim slot '{slot}': '{claim.usage}' already has another slot")
+            virtual.add(key)
+
+    def _check_free(self, slot: Slot, restore: bool) -> _Device:
+        device = self._devices.get(slot.instance)
+        if device is None or (device.gone and not restore):
+            raise SlotConflict(f"cannot claim slot '{slot}': no such device")
+        if (holder := device.claims.get(slot.index)) is not None:
+            raise SlotConflict(f"cannot claim slot '{slot}': it is held by '{holder.owner or holder.usage}'")
+        if not restore and not device.online:
+            raise SlotConflict(f"cannot claim slot '{slot}': the device is offline")
+        if not restore and slot.index >= device.capacity:
+            raise SlotConflict(f"cannot claim slot '{slot}': the device has {device.capacity} slots")
+        return device
+
+    def _write(self, change: SlotChange) -> None:
+        slot, claim = change.slot, change.claim
+        device = self._devices[slot.instance]
+        ids = self._virtual.setdefault((device.configuration, claim.node), {})
+        owned = self._owned.setdefault(claim.owner, {})
+        if change.takes:
+            device.claims[slot.index] = owned[slot] = claim
+            if claim.virtual_id is not None:
+                ids[claim.virtual_id] = slot
+        else:
+            del device.claims[slot.index], owned[slot]
+            if claim.virtual_id is not None:
+                del ids[claim.virtual_id]
+        if not owned:
+            del self._owned[claim.owner]
+        if not ids:
+            del self._virtual[device.configuration, claim.node]
+        self._rank(slot.instance, device)
+        self._drop_if_unused(slot.instance, device)
+
+    def _drop_if_unused(self, instance: str, device: _Device) -> None:
+        if device.gone and not device.claims:
+            del self._devices[instance]
+            siblings = self._instances[device.configuration]
+            del siblings[instance]
+            if not siblings:
+                del self._instances[device.configuration]
+
+    def _rank(self, instance: str, device: _Device) -> None:
+        """Keep the instances of a configuration in order of free slots: a claim need not look at all of them."""
+        ranking = self._ranking.setdefault(device.configuration, [])
+        if device.rank:
+            del ranking[bisect_left(ranking, (-device.rank, instance))]
+        device.rank = device.free
+        if device.rank:
+            insort(ranking, (-device.rank, instance))
+        if not ranking:
+            del self._ranking[device.configuration]
+
+    # --- what is so ---
+
+    def __contains__(self, instance: str) -> bool:
+        return instance in self._devices and not self._devices[instance].gone
+
+    def configuration(self, instance: str) -> str:
+        return self._devices[instance].configuration
+
+    def capacity(self, instance: str) -> int:
+        return self._devices[instance].capacity
+
+    def is_online(self, instance: str) -> bool:
+        device = self._devices.get(instance)
+        return device is not None and device.online and not device.gone
+
+    def instances(self, configuration: str) -> list[str]:
+        return [name for name in self._instances.get(configuration, ()) if not self._devices[name].gone]
+
+    def visible(self, configuration: str) -> int:
+        return sum(self._devices[name].online for name in self.instances(configuration))
+
+    def most_free_first(self, configuration: str) -> Iterator[tuple[str, int]]:
+        """Instances that have free slots, with their number; the name decides between equals."""
+        for free, instance in self._ranking.get(configuration, ()):
+            yield instance, -free
+
+    def free_instances(self, configuration: str) -> int:
+        return len(self._ranking.get(configuration, ()))
+
+    def free_slots(self, instance: str) -> list[int]:
+        device = self._devices.get(instance)
+        if device is None or device.gone or not device.online:
+            return []
+        return [index for index in range(device.capacity) if index not in device.claims]
+
+    def claim(self, slot: Slot) -> Claim | None:
+        device = self._devices.get(slot.instance)
+        return device.claims.get(slot.index) if device else None
+
+    def claims(self, instance: str) -> dict[Slot, Claim]:
+        device = self._devices.get(instance)
+        return {Slot(instance, index): device.claims[index] for index in sorted(device.claims)} if device else {}
+
+    def claims_of(self, owner: str) -> dict[Slot, Claim]:
+        return dict(self._owned.get(owner, {}))
+
+    def claims_on(self, node: str) -> dict[Slot, Claim]:
+        """All claims of a node; walks over every owner, so it is for rare occasions."""
+        return {slot: claim for owned in self._owned.values() for slot, claim in owned.items() if claim.node == node}
+
+    def virtual_ids(self, configuration: str, node: str) -> dict[str, Slot]:
+        return dict(self._virtual.get((configuration, node), {}))
+
+    def virtual_slot(self, configuration: str, node: str, virtual_id: str) -> Slot | None:
+        return self._virtual.get((configuration, node), {}).get(virtual_id)
+
+    def usage(self, instance: str) -> dict[str, str]:
+        """deviceUsage of an instance: every slot, the free ones empty. [impl->akri~device-usage-format~1]"""
+        device = self._devices[instance]
+        slots = sorted({*range(device.capacity), *device.claims})
+        return {str(Slot(instance, i)): device.claims[i].usage if i in device.claims else FREE for i in slots}
+
+    def owners(self, instance: str) -> dict[str, str]:
+        return {str(slot): claim.owner for slot, claim in self.claims(instance).items() if claim.owner}
+
+    def snapshot(self) -> dict[str, tuple[str, int, bool, bool, dict[int, Claim]]]:
+        """Everything that is recorded, in an order that does not depend on history."""
+        return {
+            name: (it.configuration, it.capacity, it.online, it.gone, dict(sorted(it.claims.items())))
+            for name, it in sorted(self._devices.items())
+        }

@@ -1,0 +1,60 @@
+"""debugEcho: makes devices out of descriptions, so that everything else can be tried without hardware.
+
+In: `descriptions` of the configuration and one file that takes all of them offline. Out: one device for each.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, Properties, in_order, tell_changes
+from ankaios.devices.discovery.details import read_details
+
+AVAILABILITY_FILE = "/tmp/debug-echo-availability.txt"
+AVAILABILITY_FILE_VARIABLE = "DEBUG_ECHO_AVAILABILITY_FILE"
+SHARED_VARIABLE = "DEBUG_ECHO_INSTANCES_SHARED"
+OFFLINE = b"OFFLINE"
+POLL_SECONDS = 0.25
+MAX_READ = 4096
+
+
+class DebugEchoHandler:
+    """The devices are there unless the availability file says OFFLINE."""
+
+    name = "debugEcho"
+
+    def __init__(self, shared: bool | None = None, availability_file: str | Path | None = None) -> None:
+        self.shared = os.environ.get(SHARED_VARIABLE, "").lower() == "true" if shared is None else shared
+        self._file = availability_file or os.environ.get(AVAILABILITY_FILE_VARIABLE) or AVAILABILITY_FILE
+
+    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+        descriptions = read_details(self.name, details).strings("descriptions")
+        online = in_order({text: echo_device(text) for text in descriptions})
+
+        async def look() -> Devices:
+            return () if is_offline(self._file) else online
+
+        # A look reads one small file: cheaper than a watch on a folder as busy as /tmp.
+        async with aclosing(tell_changes(look, POLL_SECONDS)) as lists:
+            async for devices in lists:
+                yield devices
+
+
+def echo_device(description: str) -> DiscoveredDevice:
+    return DiscoveredDevice(id=description, properties={"DEBUG_ECHO_DESCRIPTION": description})
+
+
+def is_offline(path: str | Path) -> bool:
+    """Whether the file exists and says so. In a folder open to everyone it may also be a pipe or a directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and OFFLINE in os.read(descriptor, MAX_READ)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,236 @@
+"""A discovery handler in another process, spoken to through the Akri discovery API.
+
+In: the endpoint it registered. Out: the same lists a built-in handler tells. One stream for each discovery; what comes
+over it is checked like anything from outside, and a device that makes no sense is left out alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from google.protobuf.message import DecodeError
+from grpclib.client import Channel, UnaryStreamMethod
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+
+from ankaios.devices.discovery.base import (
+    DeviceMount,
+    DeviceNode,
+    Devices,
+    DiscoveredDevice,
+    HandlerLost,
+    InvalidDetails,
+    Properties,
+)
+from ankaios.devices.pb import discovery_pb2 as pb
+
+DISCOVER = "/v0.DiscoveryHandler/Discover"
+CONNECT_SECONDS = 5.0
+SILENCE_SECONDS = 30.0
+FORGET_SECONDS = 300.0
+MAX_MESSAGE = 16 * 1024 * 1024
+MAX_DEVICES = 10_000
+
+# What grpclib and protobuf raise when the other side breaks off, or does not speak the protocol.
+BROKEN = (OSError, StreamTerminatedError, ProtocolError, DecodeError, NotImplementedError, AssertionError, ValueError)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a handler listens: a socket path, or a host with a port."""
+
+    path: str | None = None
+    host: str | None = None
+    port: int | None = None
+
+    def __str__(self) -> str:
+        return self.path or f"{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str, is_network: bool) -> Endpoint:
+    """Read the endpoint of a registration; ValueError says what it should look like."""
+    if not is_network:
+        if not text.startswith("/") or "\0" in text:
+            raise ValueError(f"'{text}' is not the absolute path of a socket")
+        return Endpoint(path=text)
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    if parts.scheme != "http" or not parts.hostname or not parts.port:
+        raise ValueError(f"'{text}' is not a URL such as http://10.0.0.7:10000")
+    return Endpoint(host=parts.hostname, port=parts.port)
+
+
+class _HandlerChannel(Channel):
+    """HTTP/2 servers refuse a socket path as authority, so `localhost` is named instead."""
+
+    def _get_authority(self, host: str, port: int) -> str:
+        return "localhost" if self._path is not None else str(super()._get_authority(host, port))
+
+    async def _create_connection(self) -> Any:
+        protocol = await super()._create_connection()
+        if self._path is None:
+            # A machine that lost power says no goodbye: let the kernel notice it.
+            sock = protocol.connection._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        return protocol
+
+
+def limit_messages(stream: Any, size: int) -> None:
+    """grpclib reads a message of any length its sender announces; this makes it stop before."""
+    receive = stream._stream.recv_data
+
+    async def receive_bounded(wanted: int) -> bytes:
+        if wanted > size:
+            raise ValueError(f"a message of {wanted} bytes is longer than {size}")
+        return bytes(await receive(wanted))
+
+    stream._stream.recv_data = receive_bounded
+
+
+class RemoteHandler:
+    """One registered endpoint. It stays the same object while the handler comes and goes."""
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        shared: bool,
+        on_gone: Callable[[RemoteHandler], None] = lambda handler: None,
+        silence_seconds: float = SILENCE_SECONDS,
+        forget_seconds: float = FORGET_SECONDS,
+    ) -> None:
+        self.name = name
+        self.shared = shared
+        self.endpoint = endpoint
+        self._on_gone = on_gone
+        self._silence_seconds = silence_seconds
+        self._forget_seconds = forget_seconds
+        self._lost_since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"RemoteHandler({self.name!r} at {self.endpoint})"
+
+    def registered_again(self) -> None:
+        self._lost_since = None
+
+    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+        request = to_request(details, properties)
+        channel = _HandlerChannel(path=self.endpoint.path, host=self.endpoint.host, port=self.endpoint.port)
+        try:
+            await self._connect(channel)
+            method = UnaryStreamMethod(channel, DISCOVER, pb.DiscoverRequest, pb.DiscoverResponse)
+            async with method.open() as stream:
+                await stream.send_message(request, end=True)
+                limit_messages(stream, MAX_MESSAGE)
+                async with aclosing(self._lists(stream)) as lists:
+                    async for devices in lists:
+                        yield devices
+            raise self._lost("it ended the stream")
+        except GRPCError as error:
+            if error.status is Status.INVALID_ARGUMENT:
+                raise InvalidDetails(f"handler '{self.name}' refused the details: {error.message}") from error
+            raise self._lost(f"{error.status.name}: {error.message}") from error
+        except BROKEN as error:
+            raise self._lost(str(error) or type(error).__name__) from error
+        finally:
+            channel.close()
+
+    async def _connect(self, channel: Channel) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await channel.__connect__()
+        except OSError:
+            self._note_absence()
+            raise
+        self._lost_since = None
+
+    def _note_absence(self) -> None:
+        """A handler that cannot be reached for long has moved or is gone for good; if it comes back, it registers."""
+        now = asyncio.get_running_loop().time()
+        if self._lost_since is None:
+            self._lost_since = now
+        elif now - self._lost_since >= self._forget_seconds:
+            self._on_gone(self)
+
+    def _lost(self, why: str) -> HandlerLost:
+        return HandlerLost(f"cannot follow discovery handler '{self.name}' at '{self.endpoint}': {why}")
+
+    async def _lists(self, stream: Any) -> AsyncGenerator[Devices, None]:
+        await stream.recv_initial_metadata()
+        told: Devices | None = None
+        while True:
+            receiving = asyncio.create_task(stream.recv_message(), name=f"discovery {self.name}")
+            try:
+                # Akri's handlers say nothing when they find nothing. One that accepted the request and is silent for
+                # longer than a search takes is understood so.
+                done, _ = await asyncio.wait({receiving}, timeout=self._silence_seconds if told is None else None)
+                if not done and told is None:
+                    told = ()
+                    yield told
+                message = await receiving
+            finally:
+                receiving.cancel()
+            if message is None:
+                return
+            if (devices := self._devices(message)) != told:
+                told = devices
+                yield devices
+
+    def _devices(self, message: pb.DiscoverResponse) -> Devices:
+        if len(message.devices) > MAX_DEVICES:
+            raise self._lost(f"it tells more than {MAX_DEVICES} devices")
+        devices = []
+        for device in message.devices:
+            try:
+                devices.append(from_message(device))
+            except ValueError as error:
+                log.warning("left out device %.100r of discovery handler '%s': %s", device.id, self.name, error)
+        return tuple(devices)
+
+
+def to_request(details: str, properties: Properties) -> pb.DiscoverRequest:
+    """A property without a value travels as an entry without bytes, which is not the same as an empty one."""
+    return pb.DiscoverRequest(
+        discovery_details=details,
+        discovery_properties={name: pb.ByteData(vec=value) for name, value in properties.items()},
+    )
+
+
+def from_message(device: pb.Device) -> DiscoveredDevice:
+    """Check and convert one device; ValueError says what makes it unusable."""
+    if not device.id:
+        raise ValueError("it has no id")
+    for name, value in device.properties.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"property {name[:100]!r} cannot become an environment variable")
+    return DiscoveredDevice(
+        id=device.id,
+        properties=dict(device.properties),
+        mounts=tuple(DeviceMount(_path(m.container_path), _path(m.host_path), m.read_only) for m in device.mounts),
+        device_specs=tuple(
+            DeviceNode(_path(s.container_path), _path(s.host_path), _permissions(s.permissions))
+            for s in device.device_specs
+        ),
+    )
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/") or "\0" in text:
+        raise ValueError(f"{text[:100]!r} is not an absolute path")
+    return text
+
+
+def _permissions(text: str) -> str:
+    if len(set(text)) != len(text) or not set(text) <= set("rwm"):
+        raise ValueError(f"permissions {text[:100]!r} are not a choice of r, w and m")
+    return text or "rwm"

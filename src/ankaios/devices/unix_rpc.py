@@ -1,0 +1,116 @@
+"""gRPC over unix sockets, as the device plugin API is spoken.
+
+In: a path. Out: a server that listens there, or a channel to one. Socket files are made for the owner only.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from grpclib.client import Channel
+from grpclib.const import Handler
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.server import Server
+
+from ankaios.common.errors import Unavailable
+
+LONGEST_SOCKET_PATH = 107
+CLOSE_SECONDS = 2.0
+LARGEST_MESSAGE = 16 * 1024 * 1024
+
+# What a call raises when the other side refuses, breaks off, or does not speak the protocol.
+CALL_FAILED = (
+    OSError,
+    GRPCError,
+    StreamTerminatedError,
+    ProtocolError,
+    DecodeError,
+    TimeoutError,
+    ValueError,
+    NotImplementedError,
+    AssertionError,
+)
+
+log = logging.getLogger(__name__)
+
+
+def failure(error: BaseException) -> str:
+    """What went wrong with a call, for people."""
+    if isinstance(error, GRPCError):
+        return error.message or error.status.name
+    return str(error) or type(error).__name__
+
+
+class UnixChannel(Channel):
+    """A kubelet says `localhost` too: many servers refuse a socket path as authority."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path=str(path))
+
+    def _get_authority(self, host: str, port: int) -> str:
+        return "localhost"
+
+
+class UnixServer:
+    """Serves handlers at a path from `start` to `close`."""
+
+    def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:
+        self.path = path
+        self._handlers = dict(handlers)
+        self._server: Server | None = None
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return self._handlers
+
+    async def start(self) -> None:
+        if len(os.fsencode(self.path)) > LONGEST_SOCKET_PATH:
+            raise Unavailable(f"cannot listen at '{self.path}': longer than {LONGEST_SOCKET_PATH} bytes")
+        try:
+            sock = _bind(self.path)
+        except OSError as error:
+            raise Unavailable(f"cannot listen at '{self.path}': {error}") from error
+        self._server = Server([self])
+        await self._server.start(sock=sock)
+
+    async def close(self) -> None:
+        if self._server is None:
+            return
+        self.path.unlink(missing_ok=True)
+        self._server.close()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._server.wait_closed()
+        except TimeoutError:
+            log.warning("a call at '%s' did not end in time", self.path)
+        self._server = None
+
+
+def _bind(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    mask = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.umask(mask)
+    return sock
+
+
+def limit_messages(stream: Any, size: int = LARGEST_MESSAGE) -> None:
+    """grpclib reads a message of any length its sender announces; this makes it stop before."""
+    receive = stream._stream.recv_data
+
+    async def receive_bounded(wanted: int) -> bytes:
+        if wanted > size:
+            raise ValueError(f"a message of {wanted} bytes is longer than {size}")
+        return bytes(await receive(wanted))
+
+    stream._stream.recv_data = receive_bounded

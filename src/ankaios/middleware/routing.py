@@ -1,0 +1,243 @@
+"""Who sent it, who shall get it: request ids and sender tables, without any input or output.
+
+Comes in: messages of connections, messages of the server. Goes out: what to deliver, answer or ignore; for each
+receiver the encoded message. Owns the sender tables.
+
+A request id gets the sender's name in front (`<agent>@<workload>@<id>`, `cli-conn-<uuid>@<id>`) on its way in; on its
+way out the text before the first `@` selects the receiver and is removed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ankaios.common.messages import (
+    REQUEST_ID_SEPARATOR,
+    BroadcastLogsCancel,
+    BroadcastStates,
+    FromAgent,
+    FromClient,
+    FromServerMessage,
+    Respond,
+    ToAgent,
+    ToServerMessage,
+    error_response,
+)
+from ankaios.common.pb.ank_base_pb2 import Request, Response, WorkloadState
+from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsCancelRequest, ToServer, UpdateWorkloadState
+from ankaios.middleware.methods import Method
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Goes to the server."""
+
+    message: ToServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Goes straight back to the sender: the request cannot be understood."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Nothing can or need be done, except to say why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """The sender ends the conversation."""
+
+
+Incoming = Deliver | Answer | Ignore | Goodbye
+
+
+def interpret_agent_message(agent: str, message: ToServer) -> Incoming:
+    """What a message of an agent means; an agent speaks for nobody but itself."""
+    match message.WhichOneof("ToServerEnum"):
+        case "request":
+            refusal = _request_fault(message.request) or _agent_request_fault(message.request)
+            if refusal is not None:
+                return refusal
+            message.request.requestId = with_sender(agent, message.request.requestId)
+        case "AgentLoadStatus" if message.AgentLoadStatus.agent_name != agent:
+            return Ignore(f"the load of agent '{message.AgentLoadStatus.agent_name}', reported by another")
+        case "updateWorkloadState":
+            foreign = _drop_foreign_states(agent, message.updateWorkloadState)
+            if foreign and not message.updateWorkloadState.workloadStates:
+                return Ignore(f"{foreign} workload states of other agents")
+        case other if common := _common_case(other):
+            return common
+    return Deliver(FromAgent(agent, message))
+
+
+def interpret_client_message(connection: str, message: ToServer) -> Incoming:
+    """What a message of a CLI or commander means: they may only request and say goodbye."""
+    kind = message.WhichOneof("ToServerEnum")
+    if kind != "request":
+        return _common_case(kind) or Ignore(f"'{kind}', which only agents may send")
+    if refusal := _request_fault(message.request):
+        return refusal
+    message.request.requestId = with_sender(connection, message.request.requestId)
+    return Deliver(FromClient(connection, message.request))
+
+
+def _common_case(kind: str | None) -> Incoming | None:
+    match kind:
+        case None:
+            return Ignore("a message without content")
+        case "agentHello" | "commanderHello":
+            return Ignore("a second hello")
+        case "goodbye":
+            return Goodbye()
+        case _:
+            return None
+
+
+def _request_fault(request: Request) -> Incoming | None:
+    if not request.requestId:
+        return Ignore("a request without id, which cannot be answered")
+    kind = request.WhichOneof("RequestContent")
+    if kind is None:
+        return Answer(error_response(request.requestId, "The request has no content."))
+    if kind == "updateStateRequest" and not request.updateStateRequest.HasField("newState"):
+        return Answer(error_response(request.requestId, "The update request has no new state."))
+    return None
+
+
+def _agent_request_fault(request: Request) -> Incoming | None:
+    """What is answered later, or more than once, is stored by workload: such an id must name one."""
+    kind = request.WhichOneof("RequestContent")
+    once = kind == "updateStateRequest" or (
+        kind == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents
+    )
+    if once or REQUEST_ID_SEPARATOR in request.requestId:
+        return None
+    return Answer(error_response(request.requestId, "The request id of an agent must be '<workload>@<id>'."))
+
+
+def _drop_foreign_states(agent: str, update: UpdateWorkloadState) -> int:
+    own = [state for state in update.workloadStates if state.instanceName.agentName == agent]
+    foreign = len(update.workloadStates) - len(own)
+    if foreign:
+        update.CopyFrom(UpdateWorkloadState(workloadStates=own))
+    return foreign
+
+
+def with_sender(sender: str, request_id: str) -> str:
+    return f"{sender}{REQUEST_ID_SEPARATOR}{request_id}"
+
+
+def split_receiver(request_id: str) -> tuple[str, str]:
+    """Receiver and remaining id; no receiver if the id names none."""
+    receiver, separator, rest = request_id.partition(REQUEST_ID_SEPARATOR)
+    return (receiver, rest) if separator else ("", request_id)
+
+
+class SenderTables(Generic[S]):
+    """Which connection leads to which agent, CLI or commander; `S` is whatever takes the encoded messages.
+
+    An agent is told about workloads only after its `serverHello`: what the server decided before it knew of the
+    connection is contained in that hello.
+    """
+
+    def __init__(self) -> None:
+        self._agents: dict[str, S] = {}
+        self._greeted: set[str] = set()
+        self._clients: dict[str, S] = {}
+        self._observers: dict[str, S] = {}
+
+    def add_agent(self, agent: str, sender: S) -> None:
+        self._agents[agent] = sender
+        self._greeted.discard(agent)
+
+    def remove_agent(self, agent: str) -> None:
+        del self._agents[agent]
+        self._greeted.discard(agent)
+
+    def add_client(self, connection: str, method: Method, sender: S) -> None:
+        self._clients[connection] = sender
+        if method is Method.CLI:
+            self._observers[connection] = sender
+
+    def remove_client(self, connection: str) -> None:
+        del self._clients[connection]
+        self._observers.pop(connection, None)
+
+    def deliveries(self, message: FromServerMessage) -> tuple[list[tuple[S, bytes]], str | None]:
+        """Each receiver with its encoded message, and why there is none although one was addressed."""
+        match message:
+            case Respond(response):
+                return self._response(response)
+            case ToAgent(agent, content):
+                return self._to_agent(agent, content)
+            case BroadcastStates(states):
+                return list(self._states(states)), None
+            case BroadcastLogsCancel(request_id):
+                cancel = FromServer(logsCancelRequest=LogsCancelRequest(requestId=request_id)).SerializeToString()
+                return [(sender, cancel) for sender in (*self._agents.values(), *self._observers.values())], None
+
+    def _response(self, response: Response) -> tuple[list[tuple[S, bytes]], str | None]:
+        receiver, request_id = split_receiver(response.requestId)
+        sender = self._clients.get(receiver) or self._agents.get(receiver)
+        if sender is None:
+            return [], f"the response to '{response.requestId}' has no receiver any more"
+        return [(sender, encode_response(response, request_id))], None
+
+    def _to_agent(self, agent: str, message: FromServer) -> tuple[list[tuple[S, bytes]], str | None]:
+        sender = self._agents.get(agent)
+        if sender is None:
+            return [], f"agent '{agent}' is not connected"
+        kind = message.WhichOneof("FromServerEnum")
+        if kind == "serverHello":
+            self._greeted.add(agent)
+        elif kind in ("updateWorkload", "logsRequest") and agent not in self._greeted:
+            return [], f"agent '{agent}' has not been greeted yet"
+        return [(sender, message.SerializeToString())], None
+
+    def _states(self, states: tuple[WorkloadState, ...]) -> Iterable[tuple[S, bytes]]:
+        if not states:
+            return
+        everything = _encode_states(states)
+        for sender in self._observers.values():
+            yield sender, everything
+        reported = {state.instanceName.agentName for state in states}
+        for agent, sender in self._agents.items():
+            if agent not in reported:
+                yield sender, everything
+            elif others := [state for state in states if state.instanceName.agentName != agent]:
+                yield sender, _encode_states(others)
+
+
+def _encode_states(states: Iterable[WorkloadState]) -> bytes:
+    return FromServer(updateWorkloadState=UpdateWorkloadState(workloadStates=states)).SerializeToString()
+
+
+_RESPONSE_TAG = bytes([FromServer.RESPONSE_FIELD_NUMBER << 3 | 2])
+
+
+def encode_response(response: Response, request_id: str) -> bytes:
+    """`FromServer(response=…)` with another id, without a copy of what may be a state of many megabytes."""
+    original = response.requestId
+    response.requestId = request_id
+    try:
+        payload = response.SerializeToString()
+    finally:
+        response.requestId = original
+    return _RESPONSE_TAG + _varint(len(payload)) + payload
+
+
+def _varint(number: int) -> bytes:
+    octets = bytearray()
+    while number > 0x7F:
+        octets.append(number & 0x7F | 0x80)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)

@@ -1,0 +1,162 @@
+"""The runtimeConfig of `podman` and `containerd` workloads and the command lines made of it. Pure.
+
+People and tools rely on the order of arguments, the labels and the container name, so they are fixed here to the byte.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ankaios.common.errors import Rejected
+from ankaios.common.workload import InstanceName
+from ankaios.common.yaml_text import load_yaml
+from ankaios.runtimes.runtime_connector import DeviceGrant, Extras, LogOptions, Unsupported, WorkloadId
+
+CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
+
+
+def config_mapping(text: str) -> dict[str, Any]:
+    """The runtimeConfig as a mapping."""
+    try:
+        found = load_yaml(text, "the runtimeConfig")
+    except Rejected as fault:
+        raise Unsupported(str(fault)) from fault
+    if not isinstance(found, dict):
+        raise Unsupported("cannot read the runtimeConfig: expected a mapping of keys to values")
+    return found
+
+
+def required_text(config: dict[str, Any], key: str) -> str:
+    if key not in config:
+        raise Unsupported(f"cannot read the runtimeConfig: missing field `{key}`")
+    return _text(config[key], key)
+
+
+def optional_text(config: dict[str, Any], key: str) -> str | None:
+    return None if config.get(key) is None else _text(config[key], key)
+
+
+def text_list(config: dict[str, Any], key: str) -> tuple[str, ...]:
+    """A list of strings, empty if absent. A bare number is refused: YAML may have changed how it was written."""
+    items = config.get(key, [])
+    if not isinstance(items, list):
+        raise Unsupported(f"cannot read the runtimeConfig: {key}: expected a list of strings, found {_kind(items)}")
+    return tuple(_text(item, f"{key}[{index}]") for index, item in enumerate(items))
+
+
+def _text(value: object, where: str) -> str:
+    if isinstance(value, str):
+        return value
+    shown = "" if value is None or isinstance(value, (dict, list)) else f" `{value}`; write it in quotes"
+    raise Unsupported(f"cannot read the runtimeConfig: {where}: expected a string, found {_kind(value)}{shown}")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "list"
+    return "mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    image: str
+    general_options: tuple[str, ...] = ()
+    command_options: tuple[str, ...] = ()
+    command_args: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "ContainerConfig":
+        config = config_mapping(text)
+        return cls(
+            image=required_text(config, "image"),
+            general_options=text_list(config, "generalOptions"),
+            command_options=text_list(config, "commandOptions"),
+            command_args=text_list(config, "commandArgs"),
+        )
+
+    @property
+    def restarted_by_runtime(self) -> bool:
+        """The runtime itself starts the container again after it ended, so its end is no end of the workload."""
+        options = self.command_options
+        values = [option.partition("=")[2] for option in options if option.startswith("--restart=")]
+        values += [options[at + 1] for at, option in enumerate(options[:-1]) if option == "--restart"]
+        return bool(values) and values[-1] not in ("no", "")
+
+
+def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
+    """Create and start a new container, which also pulls its image if it is missing.
+
+    The user's own `--name` comes later and wins.
+    [impl->swdd~podman-create-workload-runs-workload~1]
+    [impl->swdd~podman-create-workload-creates-labels~1]
+    [impl->swdd~podman-create-workload-sets-optionally-container-name~1]
+    [impl->swdd~podman-workload-pulls-container~2]
+    [impl->swdd~podman-workload-creates-container~1]
+    """
+    return [
+        *config.general_options,
+        *("run", "--detach", "--name", name.short),
+        *config.command_options,
+        *_mounts(extras),
+        *_grant_options(extras.grants),
+        f"--label=name={name}",
+        f"--label=agent={name.agent}",
+        config.image,
+        *config.command_args,
+    ]
+
+
+def start_arguments(config: ContainerConfig, container: WorkloadId) -> list[str]:
+    """[impl->swdd~podman-workload-starts-container~1]"""
+    return [*config.general_options, "start", container]
+
+
+def log_arguments(container: WorkloadId, options: LogOptions) -> list[str]:
+    arguments = ["logs"]
+    if options.follow:
+        arguments.append("-f")
+    if options.since is not None:
+        arguments += ["--since", options.since]
+    if options.until is not None:
+        arguments += ["--until", options.until]
+    if options.tail is not None:
+        arguments += ["--tail", str(options.tail)]
+    return [*arguments, container]
+
+
+def _mounts(extras: Extras) -> list[str]:
+    """[impl->swdd~podman-create-workload-mounts-fifo-files~1]
+    [impl->swdd~podman-adapt-mount-interface-pipes-into-workload~2]
+    """
+    mounts = [_bind(extras.control_interface, CONTROL_INTERFACE_TARGET)] if extras.control_interface else []
+    return mounts + [_bind(host, target) + ",readonly=true" for host, target in extras.files.items()]
+
+
+def _bind(source: Path, target: str) -> str:
+    return f"--mount=type=bind,source={source},destination={target}"
+
+
+def _grant_options(grants: Iterable[DeviceGrant]) -> list[str]:
+    options: list[str] = []
+    for grant in grants:
+        for key, value in grant.envs.items():
+            options += ["--env", f"{key}={value}"]
+        for mount in grant.mounts:
+            options += ["--volume", f"{mount.host_path}:{mount.container_path}" + (":ro" if mount.read_only else "")]
+        for node in grant.devices:
+            options += ["--device", f"{node.host_path}:{node.container_path}:{node.permissions}"]
+        for key, value in grant.annotations.items():
+            options += ["--annotation", f"{key}={value}"]
+        for device in grant.cdi_devices:
+            options += ["--device", device]
+    return options

@@ -1,0 +1,111 @@
+"""Runs workloads as containers of containerd, through the program nerdctl.
+
+The same configuration, names, labels and arguments as for podman; in come workloads, out come container ids, states
+and logs. States are polled, all containers with one listing.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from ankaios.common.execution_state import FAILED_LOST, ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
+from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, GenericPollingStateChecker
+from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
+from ankaios.runtimes.runtime_connector import (
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeFailed,
+    StateChecker,
+    StateSink,
+    Unsupported,
+    WorkloadId,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class NerdctlStateGetter:
+    def __init__(self, cli: NerdctlCli, container: WorkloadId) -> None:
+        self._cli = cli
+        self._container = container
+
+    def open(self, hint: Callable[[], None]) -> None:
+        """There are no hints."""
+
+    async def get_state(self) -> ExecutionState:
+        try:
+            states = (await self._cli.states()).get()
+        except RuntimeFailed:
+            return NERDCTL_UNREADABLE
+        return states.get(self._container, FAILED_LOST)
+
+    def pause(self) -> float:
+        return POLL_INTERVAL
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ContainerdRuntime:
+    name = "containerd"
+
+    def __init__(self, cli: NerdctlCli) -> None:
+        self._cli = cli
+
+    def available(self) -> bool:
+        """Without nerdctl this runtime is as good as not enabled."""
+        return self._cli.available()
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        containers = await self._cli.labelled("agent", agent)
+        states = (await self._cli.states()).get() if containers else {}
+        found: dict[InstanceName, Existing] = {}
+        for container, labels in containers.items():
+            name = InstanceName.parse(labels.get("name", ""))
+            if name is not None and name.agent == agent:
+                found.setdefault(name, Existing(name, states.get(container, FAILED_LOST), container))
+        return list(found.values())
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        if spec.runtime != self.name:
+            raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
+        config = ContainerConfig.parse(spec.runtime_config)
+        if extras.reuse:
+            arguments = start_arguments(config, extras.reuse)
+        else:
+            arguments = run_arguments(config, spec.instance_name, extras)
+        try:
+            container = await self._cli.start(arguments)
+        except RuntimeFailed:
+            await self._clean_up(spec.instance_name, extras.reuse)
+            raise
+        return extras.reuse or container
+
+    async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
+        """A half-created container would block every further attempt by its name."""
+        try:
+            left = set(await self._cli.labelled("name", str(name))) | ({reused} if reused else set())
+            for container in left:
+                await self._cli.remove(container)
+        except RuntimeFailed as fault:
+            _log.warning("cannot clean up after the failed start of '%s': %s", name, fault)
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        containers = await self._cli.labelled("name", str(name))
+        if len(containers) > 1:
+            _log.warning("%d containers carry the name '%s'", len(containers), name)
+        return next(iter(containers), None)
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        return GenericPollingStateChecker(str(name), NerdctlStateGetter(self._cli, workload), sink)
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        await self._cli.remove(workload)
+
+    def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        return self._cli.logs(log_arguments(workload, options))
+
+    async def close(self) -> None:
+        await self._cli.close()

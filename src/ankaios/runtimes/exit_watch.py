@@ -1,0 +1,91 @@
+"""Notices the end of a process that is not our child, at once and without polling.
+
+In come a process id and a check that it still is who we think; out comes one call when the process ends. The process
+descriptor is owned. A process id can be given to another process at any time, so it is only trusted between opening
+the descriptor and seeing, after that, that the right process is still there.
+"""
+
+import asyncio
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+class ExitWatch:
+    """Calls `on_exit` once, from the event loop, unless closed before."""
+
+    def __init__(self, pid: int, descriptor: int, on_exit: Callable[[], None]) -> None:
+        self.pid = pid
+        self._descriptor = descriptor
+        self._on_exit: Callable[[], None] | None = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(descriptor, self._fired)
+
+    @property
+    def open(self) -> bool:
+        return self._on_exit is not None
+
+    def _fired(self) -> None:
+        on_exit = self._on_exit
+        self.close()
+        if on_exit is not None:
+            on_exit()
+
+    def close(self) -> None:
+        if self._on_exit is not None:
+            self._on_exit = None
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+
+
+def watch_exit(pid: int, is_right: Callable[[int], bool], on_exit: Callable[[], None]) -> ExitWatch | None:
+    """None: the process has ended, is another one, or cannot be watched on this system."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (OSError, ValueError):
+        return None
+    if not is_right(pid) or _has_ended(descriptor):
+        os.close(descriptor)
+        return None
+    return ExitWatch(pid, descriptor, on_exit)
+
+
+def _has_ended(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def process_start(pid: int) -> int | None:
+    """When the process began, in clock ticks since boot; with the boot id it tells a process from its successors.
+
+    None: there is none, or it has ended and only waits for somebody to take notice.
+    """
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+
+
+def parent_of(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def command_line(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+    return []
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields after the name, which may itself hold blanks and brackets."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return []
+
+
+def boot_id() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""

@@ -1,0 +1,207 @@
+"""A runtime in memory that does what a test scripts: works, is slow, fails, hangs or lies.
+
+In come workloads; out come states that the test sets. Everything asked of it is kept in `calls`, in order.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.runtime_connector import (
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeFailed,
+    StateChecker,
+    StateSink,
+    Unsupported,
+    WorkloadId,
+)
+
+
+@dataclass
+class FakeWorkload:
+    """A workload as the fake runtime has it. Output is given to readers in these pieces."""
+
+    id: WorkloadId
+    instance_name: InstanceName
+    spec: WorkloadSpec | None = None
+    extras: Extras = field(default_factory=Extras)
+    state: ExecutionState = RUNNING_OK
+    output: list[bytes] = field(default_factory=list)
+    starts: int = 1
+
+
+class FakeChecker:
+    def __init__(self, runtime: "FakeRuntime", workload: WorkloadId, sink: StateSink) -> None:
+        self._runtime = runtime
+        self.workload = workload
+        self._sink: StateSink | None = sink
+        self._told: ExecutionState | None = None
+        self._first = asyncio.get_running_loop().call_soon(self.tell)
+
+    def tell(self, state: ExecutionState | None = None) -> None:
+        """Tell the current state, or a lie, if it is not what was told last."""
+        state = state or self._runtime.state_of(self.workload)
+        if self._sink is not None and state != self._told:
+            self._told = state
+            self._sink(state)
+
+    def stop(self) -> None:
+        self._sink = None
+        self._first.cancel()
+        with suppress(ValueError):
+            self._runtime.checkers.remove(self)
+
+
+class FakeRuntime:
+    """Scripts, all by the name of the call (`create`, `delete`, `existing`, `id`): `fail_next` queues errors,
+    `hold` lets calls wait until `release`, `fail_always` breaks them until it is taken back.
+    """
+
+    def __init__(self, name: str = "fake") -> None:
+        self.name = name
+        self.workloads: dict[WorkloadId, FakeWorkload] = {}
+        self.checkers: list[FakeChecker] = []
+        self.calls: list[tuple[str, str]] = []
+        self.fail_always: dict[str, Exception] = {}
+        self.has_logs = True
+        self.closed = False
+        self._fail_next: dict[str, list[Exception]] = {}
+        self._gates: dict[str, asyncio.Event] = {}
+        self._changed = asyncio.Event()
+        self._number = 0
+
+    # -- for the test
+
+    def fail_next(self, call: str, *errors: Exception) -> None:
+        self._fail_next.setdefault(call, []).extend(errors)
+
+    def hold(self, call: str) -> None:
+        """The next calls of this kind hang until released."""
+        self._gates.setdefault(call, asyncio.Event())
+
+    def release(self, call: str) -> None:
+        if gate := self._gates.pop(call, None):
+            gate.set()
+
+    def add_existing(
+        self, instance: InstanceName, state: ExecutionState = RUNNING_OK, spec: WorkloadSpec | None = None
+    ) -> FakeWorkload:
+        """A workload left over from an earlier life of the agent."""
+        workload = FakeWorkload(self._new_id(), instance, spec, state=state)
+        self.workloads[workload.id] = workload
+        return workload
+
+    def named(self, workload_name: str) -> FakeWorkload:
+        """The newest workload with this name."""
+        return [each for each in self.workloads.values() if each.instance_name.workload == workload_name][-1]
+
+    def set_state(self, workload: WorkloadId, state: ExecutionState) -> None:
+        self.workloads[workload].state = state
+        self._tell(workload)
+
+    def vanish(self, workload: WorkloadId) -> None:
+        """Somebody removed it by hand."""
+        self.workloads.pop(workload, None)
+        self._tell(workload)
+
+    def lie(self, workload: WorkloadId, state: ExecutionState) -> None:
+        """Checkers tell this state although it is not true."""
+        for checker in list(self.checkers):
+            if checker.workload == workload:
+                checker.tell(state)
+
+    def print(self, workload: WorkloadId, piece: bytes) -> None:
+        self.workloads[workload].output.append(piece)
+        self._wake()
+
+    def state_of(self, workload: WorkloadId) -> ExecutionState:
+        found = self.workloads.get(workload)
+        return found.state if found else FAILED_LOST
+
+    def _tell(self, workload: WorkloadId) -> None:
+        for checker in list(self.checkers):
+            if checker.workload == workload:
+                checker.tell()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- for the agent
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        await self._script("existing", agent)
+        return [
+            Existing(each.instance_name, each.state, each.id)
+            for each in self.workloads.values()
+            if each.instance_name.agent == agent
+        ]
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        if spec.runtime != self.name:
+            raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
+        await self._script("create", str(spec.instance_name))
+        if extras.reuse:
+            return self._start_again(extras.reuse)
+        workload = FakeWorkload(self._new_id(), spec.instance_name, spec, extras)
+        self.workloads[workload.id] = workload
+        return workload.id
+
+    def _start_again(self, workload: WorkloadId) -> WorkloadId:
+        if workload not in self.workloads:
+            raise RuntimeFailed(f"cannot start '{workload}': no such workload")
+        found = self.workloads[workload]
+        found.state = RUNNING_OK
+        found.starts += 1
+        return workload
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        await self._script("id", str(name))
+        return next((each.id for each in self.workloads.values() if each.instance_name == name), None)
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        self.calls.append(("check", workload))
+        checker = FakeChecker(self, workload, sink)
+        self.checkers.append(checker)
+        return checker
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        await self._script("delete", workload)
+        self.workloads.pop(workload, None)
+        self._wake()
+
+    async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        self.calls.append(("logs", workload))
+        if not self.has_logs:
+            raise Unsupported("The fake runtime has no logs")
+        given = 0
+        while found := self.workloads.get(workload):
+            changed = self._changed
+            for piece in found.output[given:]:
+                given += 1
+                yield piece
+            if not options.follow or found.state != RUNNING_OK:
+                return
+            await changed.wait()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def _script(self, call: str, about: str) -> None:
+        self.calls.append((call, about))
+        if gate := self._gates.get(call):
+            await gate.wait()
+        if errors := self._fail_next.get(call):
+            raise errors.pop(0)
+        if error := self.fail_always.get(call):
+            raise error
+
+    def _new_id(self) -> WorkloadId:
+        self._number += 1
+        return f"fake-{self._number}"

@@ -1,0 +1,88 @@
+"""Tells when names appear in or vanish from folders.
+
+In come folders; out go calls with folder and name. One descriptor is owned for all folders. What it tells are hints:
+where the system has no room for it, or drops some, a slow look at everything still finds the change.
+"""
+
+import asyncio
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
+IN_DELETE = 0x200
+IN_Q_OVERFLOW = 0x4000
+IN_IGNORED = 0x8000
+IN_ONLYDIR = 0x1000000
+_CHANGES = IN_MOVED_TO | IN_CREATE | IN_DELETE
+_HEAD = struct.Struct("iIII")
+_READ = 64 * 1024
+
+
+class Inotify:
+    """Calls `on_change(folder, name)`; with an empty name, some changes were missed."""
+
+    def __init__(self, on_change: Callable[[Path, str], None]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._on_change = on_change
+        self._folders: dict[int, Path] = {}
+        self._watches: dict[Path, int] = {}
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    @staticmethod
+    def _check(result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def add(self, folder: Path) -> None:
+        """Raises OSError if the folder cannot be watched."""
+        if folder in self._watches:
+            return
+        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _CHANGES | IN_ONLYDIR))
+        self._folders[watch] = folder
+        self._watches[folder] = watch
+
+    def remove(self, folder: Path) -> None:
+        watch = self._watches.pop(folder, None)
+        if watch is not None:
+            self._folders.pop(watch, None)
+            self._libc.inotify_rm_watch(self._descriptor, watch)
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            for watch, mask, name in _events(os.read(self._descriptor, _READ)):
+                self._handle(watch, mask, name)
+
+    def _handle(self, watch: int, mask: int, name: str) -> None:
+        if mask & IN_Q_OVERFLOW:
+            self._on_change(Path(), "")
+        elif folder := self._folders.get(watch):
+            if mask & IN_IGNORED:  # the folder itself is gone, and the watch with it
+                del self._folders[watch]
+                self._watches.pop(folder, None)
+            else:
+                self._on_change(folder, name)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _events(data: bytes) -> list[tuple[int, int, str]]:
+    found = []
+    at = 0
+    while at + _HEAD.size <= len(data):
+        watch, mask, _, length = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        found.append((watch, mask, os.fsdecode(data[at : at + length].rstrip(b"\0"))))
+        at += length
+    return found

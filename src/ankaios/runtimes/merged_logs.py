@@ -1,0 +1,66 @@
+"""Several outputs as one, without tearing lines apart.
+
+In come named sources of bytes; out come whole lines, marked with the source's name if there is more than one. Each
+source is read by its own task, as fast as the reader takes it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+
+MAX_LINE = 1024 * 1024
+_WAITING_PIECES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    name: str
+    pieces: AsyncIterator[bytes]
+
+
+async def merged_logs(sources: list[LogSource]) -> AsyncIterator[bytes]:
+    queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_PIECES)
+    marked = len(sources) > 1
+    tasks = [asyncio.create_task(_forward(source, marked, queue), name=f"logs of {source.name}") for source in sources]
+    try:
+        open_sources = len(tasks)
+        while open_sources:
+            piece = await queue.get()
+            if piece is None:
+                open_sources -= 1
+            else:
+                yield piece
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+async def _forward(source: LogSource, marked: bool, queue: asyncio.Queue[bytes | None]) -> None:
+    mark = f"{source.name}: ".encode() if marked else b""
+    rest = b""
+    try:
+        async with aclosing(cast(AsyncGenerator[bytes, None], source.pieces)) as pieces:
+            async for piece in pieces:
+                lines, rest = _split(rest + piece)
+                if lines:
+                    await queue.put(b"".join(mark + line for line in lines))
+    except RuntimeFailed as fault:
+        rest += f"{fault}\n".encode()
+    if rest:
+        await queue.put(mark + rest)
+    await queue.put(None)
+
+
+def _split(data: bytes) -> tuple[list[bytes], bytes]:
+    """Whole lines and the rest. A line without end in sight is passed on as it is."""
+    whole, end, rest = data.rpartition(b"\n")
+    lines = [line + b"\n" for line in whole.split(b"\n")] if end else []
+    if len(rest) > MAX_LINE:
+        return [*lines, rest], b""
+    return lines, rest

@@ -1,0 +1,137 @@
+"""The kept output of a native workload, read back.
+
+In come the folder with `log.1` and `log` and what the reader wants; out come the lines as the workload printed them,
+older first, and on request what follows. A line in a log reads `<UTC stamp> <stream> <F|P> <text>`; P marks a piece
+of a line without its end.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from io import BufferedReader
+from pathlib import Path
+
+from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed
+
+FOLLOW_PAUSE = 0.2
+_BATCH = 512
+
+
+def log_stamp(text: str) -> bytes:
+    """A point in time, as RFC 3339 or seconds since 1970, in the form of the log."""
+    try:
+        moment = datetime.fromtimestamp(float(text), UTC) if _is_number(text) else datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError) as fault:
+        raise RuntimeFailed(f"cannot read the time '{text}': expected RFC 3339") from fault
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def wanted_text(line: bytes, since: bytes | None, until: bytes | None) -> bytes | None:
+    """What the workload printed, None if it lies outside the wanted time or is no line of a log."""
+    stamp, _, rest = line.partition(b" ")
+    _, _, rest = rest.partition(b" ")
+    kind, blank, text = rest.partition(b" ")
+    if not blank or (since and stamp < since) or (until and stamp > until):
+        return None
+    return text if kind == b"F" else text.removesuffix(b"\n")
+
+
+async def read_log(folder: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """`ended` tells whether nothing will follow."""
+    since = log_stamp(options.since) if options.since is not None else None
+    until = log_stamp(options.until) if options.until is not None else None
+    follower = _Follower(folder)
+    try:
+        over = ended()
+        texts: Iterable[bytes] = _wanted(follower, since, until)
+        if options.tail is not None and options.tail >= 0:
+            texts = deque(texts, maxlen=options.tail)
+        for batch in _batches(texts):
+            yield batch
+            await asyncio.sleep(0)
+        while options.follow and not over:
+            over = ended()  # asked before reading, so the last lines are not missed
+            if found := b"".join(_wanted(follower, since, until)):
+                yield found
+            elif not over:
+                await asyncio.sleep(FOLLOW_PAUSE)
+    finally:
+        follower.close()
+
+
+def _wanted(follower: "_Follower", since: bytes | None, until: bytes | None) -> Iterator[bytes]:
+    return (text for line in follower.lines() if (text := wanted_text(line, since, until)) is not None)
+
+
+def _batches(texts: Iterable[bytes]) -> Iterator[bytes]:
+    batch: list[bytes] = []
+    for text in texts:
+        batch.append(text)
+        if len(batch) == _BATCH:
+            yield b"".join(batch)
+            batch = []
+    if batch:
+        yield b"".join(batch)
+
+
+class _Follower:
+    """Reads whole lines, the older file first, and goes on in the new file when the log was rotated."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "log"
+        # The newer one is opened first: if the log is rotated in between, both are the same and no line is missed.
+        newer, older = _open(self._path), _open(folder / "log.1")
+        self._files = [file for file in (older, newer) if file is not None]
+        if newer and older and _inode(newer) == _inode(older):
+            self._files.remove(newer)
+        self._rest = b""
+
+    def lines(self) -> Iterator[bytes]:
+        """All lines that are there now."""
+        while True:
+            while len(self._files) > 1:
+                yield from self._remaining(self._files[0])
+                self._files.pop(0).close()
+            rotated = self._rotated()  # asked first: nothing is added to a rotated file
+            if self._files:
+                yield from self._remaining(self._files[0])
+            if not rotated or not (newer := _open(self._path)):
+                return
+            self._files.append(newer)
+
+    def _remaining(self, file: BufferedReader) -> Iterator[bytes]:
+        while line := file.readline():
+            self._rest += line
+            if self._rest.endswith(b"\n"):
+                yield self._rest
+                self._rest = b""
+
+    def _rotated(self) -> bool:
+        try:
+            now = self._path.stat().st_ino
+        except FileNotFoundError:
+            return False
+        return not self._files or now != _inode(self._files[-1])
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+def _open(path: Path) -> BufferedReader | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _inode(file: BufferedReader) -> int:
+    return os.fstat(file.fileno()).st_ino

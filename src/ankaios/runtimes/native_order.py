@@ -1,0 +1,160 @@
+"""The runtimeConfig of `native` workloads, and the order to the process that keeps them. Pure.
+
+In come the configuration and what the agent prepared; out goes a dict of plain values for `native_shim.py`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET, config_mapping, optional_text, text_list
+from ankaios.runtimes.runtime_connector import Extras, Unsupported
+
+LOG_SIZE = 8 * 1024 * 1024
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+CONTROL_INTERFACE_VARIABLE = "ANKAIOS_CONTROL_INTERFACE"
+FILES_VARIABLE = "ANKAIOS_FILES"
+
+_LIMITS = {
+    "addressSpace": "RLIMIT_AS",
+    "coreSize": "RLIMIT_CORE",
+    "cpuSeconds": "RLIMIT_CPU",
+    "dataSize": "RLIMIT_DATA",
+    "fileSize": "RLIMIT_FSIZE",
+    "lockedMemory": "RLIMIT_MEMLOCK",
+    "openFiles": "RLIMIT_NOFILE",
+    "processes": "RLIMIT_NPROC",
+    "stackSize": "RLIMIT_STACK",
+}
+_SIZE = re.compile(r"(\d+)([KMG]i?)?")
+_FACTOR = {"K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+@dataclass(frozen=True, slots=True)
+class NativeConfig:
+    command: tuple[str, ...]
+    working_dir: str
+    env: Mapping[str, str]
+    user: str | None
+    limits: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "NativeConfig":
+        config = config_mapping(text)
+        command = text_list(config, "command")
+        if not command or not command[0]:
+            raise Unsupported("cannot read the runtimeConfig: command: expected a list with at least the program")
+        if any("\0" in part for part in command):
+            raise Unsupported("cannot read the runtimeConfig: command: a NUL character cannot be passed on")
+        return cls(
+            command=command,
+            working_dir=_absolute(optional_text(config, "workingDir") or "/"),
+            env=_env(config.get("env")),
+            user=optional_text(config, "user"),
+            limits=_limits(config.get("limits")),
+        )
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise Unsupported(f"cannot read the runtimeConfig: workingDir: '{path}' is relative, expected absolute path")
+    return path
+
+
+def _env(value: object) -> Mapping[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Unsupported("cannot read the runtimeConfig: env: expected a mapping of names to values")
+    for key, text in value.items():
+        if not isinstance(key, str) or not key or "=" in key or "\0" in key:
+            raise Unsupported(f"cannot read the runtimeConfig: env: '{key}' is no name of a variable")
+        if not isinstance(text, str) or "\0" in text:
+            raise Unsupported(f"cannot read the runtimeConfig: env.{key}: expected a string, write it in quotes")
+    return value
+
+
+def _limits(value: object) -> tuple[tuple[str, int], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, dict):
+        raise Unsupported("cannot read the runtimeConfig: limits: expected a mapping of limits to numbers")
+    return tuple(_limit(key, number) for key, number in value.items())
+
+
+def _limit(key: object, value: object) -> tuple[str, int]:
+    if key not in _LIMITS:
+        raise Unsupported(f"cannot read the runtimeConfig: limits: unknown limit '{key}', known: {', '.join(_LIMITS)}")
+    found = _SIZE.fullmatch(str(value)) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    if found is None:
+        raise Unsupported(f"cannot read the runtimeConfig: limits.{key}: expected a number such as 1024 or '64Mi'")
+    return _LIMITS[str(key)], int(found[1]) * _FACTOR.get(found[2], 1)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """As the system knows it."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    name: str
+
+
+def make_order(
+    config: NativeConfig, extras: Extras, folder: str, user: User | None, inherited: Mapping[str, str]
+) -> dict[str, Any]:
+    """`inherited` is the agent's own environment, of which little is passed on."""
+    env = {"PATH": DEFAULT_PATH} | {key: inherited[key] for key in INHERITED if key in inherited}
+    if user:
+        env |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+    for grant in extras.grants:
+        env |= grant.envs
+    env |= _places(extras)
+    return {
+        "folder": folder,
+        "command": list(config.command),
+        "env": {**env, **config.env},
+        "env_without_mounts": _places_without_mounts(extras),
+        "working_dir": config.working_dir,
+        "user": (user.uid, user.gid, list(user.groups)) if user else None,
+        "own": _own(extras) if user else [],
+        "limits": list(config.limits),
+        "mounts": _mounts(extras),
+        "log_size": LOG_SIZE,
+    }
+
+
+def _places(extras: Extras) -> dict[str, str]:
+    """Where the workload finds what the agent prepared, in its own view of the file system."""
+    places = {CONTROL_INTERFACE_VARIABLE: CONTROL_INTERFACE_TARGET} if extras.control_interface else {}
+    return places | ({FILES_VARIABLE: "/"} if extras.files else {})
+
+
+def _places_without_mounts(extras: Extras) -> dict[str, str]:
+    places = {CONTROL_INTERFACE_VARIABLE: str(extras.control_interface)} if extras.control_interface else {}
+    for host, target in extras.files.items():
+        places[FILES_VARIABLE] = str(host).removesuffix(target) or "/"
+    return places
+
+
+def _own(extras: Extras) -> list[str]:
+    """The pipes belong to the agent, so a workload of another user could not open them."""
+    folder = extras.control_interface
+    return [str(folder), str(folder / "input"), str(folder / "output")] if folder else []
+
+
+def _mounts(extras: Extras) -> list[tuple[str, str, bool]]:
+    mounts = [(str(extras.control_interface), CONTROL_INTERFACE_TARGET, False)] if extras.control_interface else []
+    mounts += [(str(host), target, True) for host, target in extras.files.items()]
+    for grant in extras.grants:
+        for mount in grant.mounts:
+            if mount.host_path != mount.container_path or mount.read_only:
+                mounts.append((mount.host_path, mount.container_path, mount.read_only))
+        for node in grant.devices:
+            if node.host_path != node.container_path:
+                mounts.append((node.host_path, node.container_path, False))
+    return mounts

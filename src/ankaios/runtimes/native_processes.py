@@ -1,0 +1,76 @@
+"""Native workloads as they are found in the run folder: their process, its end, and how it is told from others.
+
+In come folders written by `native_shim.py`; out come facts. Nothing is owned.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ankaios.common.execution_state import FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK, ExecutionState, exited
+from ankaios.runtimes.exit_watch import boot_id, process_start
+
+EXIT_UNKNOWN = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeProcess:
+    """A process that cannot be mistaken for a later one with the same id."""
+
+    pid: int
+    start: int
+    boot: str
+
+    @property
+    def alive(self) -> bool:
+        return self.is_it(self.pid)
+
+    def is_it(self, pid: int) -> bool:
+        return process_start(pid) == self.start and boot_id() == self.boot
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFolder:
+    """The folder of one workload."""
+
+    path: Path
+
+    def processes(self) -> tuple[NativeProcess, NativeProcess] | None:
+        """The workload's process and the one that keeps it."""
+        with suppress(OSError, ValueError):
+            first, second = (self.path / "process").read_text().splitlines()
+            return _process(first), _process(second)
+        return None
+
+    def exit_code(self) -> int | None:
+        with suppress(OSError, ValueError):
+            return int((self.path / "exit").read_text())
+        return None
+
+    def note(self) -> str:
+        with suppress(OSError):
+            return (self.path / "note").read_text()
+        return ""
+
+    def state(self) -> ExecutionState:
+        """The process is looked at first: it may end between two looks, but not begin."""
+        found = self.processes()
+        alive = found is not None and found[0].alive
+        code = self.exit_code()
+        if code is not None:
+            return exited(code)
+        if alive:
+            return RUNNING_OK.because(self.note())
+        if found is not None and found[0].boot == boot_id() and self.path.exists():
+            return EXIT_UNKNOWN
+        return FAILED_LOST
+
+    @property
+    def keeper_alive(self) -> bool:
+        found = self.processes()
+        return found is not None and found[1].alive
+
+
+def _process(line: str) -> NativeProcess:
+    pid, start, boot = line.split()
+    return NativeProcess(int(pid), int(start), boot)

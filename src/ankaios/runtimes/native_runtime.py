@@ -1,0 +1,247 @@
+"""Runs workloads as plain processes of the host.
+
+In come workloads with a command; out come states and logs. Each process is kept by a small process of its own that
+outlives the agent; its folder below the given one holds what is needed to find it again. The id of a workload is its
+instance name.
+"""
+
+import asyncio
+import grp
+import logging
+import marshal
+import os
+import pwd
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.command import CommandFailed, run_command
+from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
+from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, GenericPollingStateChecker
+from ankaios.runtimes.native_log import read_log
+from ankaios.runtimes.native_order import NativeConfig, User, make_order
+from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
+from ankaios.runtimes.runtime_connector import (
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeFailed,
+    StateChecker,
+    StateSink,
+    Unsupported,
+    WorkloadId,
+)
+
+# Imported rather than run as a script, so that its compiled form is used.
+SHIM = "import sys; sys.path.append(sys.argv[1]); import native_shim; sys.exit(native_shim.main())"
+START_LIMIT = 30.0
+STOP_TIME = 10.0
+KILL_TIME = 5.0
+# The keeper tells the exit code about a millisecond after the process has ended.
+EXIT_CODE_PAUSES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
+
+_log = logging.getLogger(__name__)
+
+
+class NativeStateGetter:
+    """Watches a process by its descriptor."""
+
+    def __init__(self, folder: NativeFolder) -> None:
+        self._folder = folder
+        self._watch: ExitWatch | None = None
+
+    def open(self, hint: Callable[[], None]) -> None:
+        if found := self._folder.processes():
+            self._watch = watch_exit(found[0].pid, found[0].is_it, hint)
+
+    async def get_state(self) -> ExecutionState:
+        for pause in EXIT_CODE_PAUSES:
+            await asyncio.sleep(pause)
+            state = self._folder.state()
+            if state != EXIT_UNKNOWN:
+                break
+        self._ended = state.state != "Running"
+        return state
+
+    def pause(self) -> float | None:
+        """Without a descriptor the process has to be looked at."""
+        return None if self._ended or (self._watch is not None and self._watch.open) else POLL_INTERVAL
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+
+class NativeRuntime:
+    name = "native"
+
+    def __init__(self, folder: Path, stop_time: float = STOP_TIME) -> None:
+        self._folder = folder
+        self._stop_time = stop_time
+
+    def _of(self, workload: WorkloadId) -> NativeFolder:
+        return NativeFolder(self._folder / workload)
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        try:
+            names = [InstanceName.parse(entry.name) for entry in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as fault:
+            raise RuntimeFailed(f"cannot list '{self._folder}': {fault.strerror}") from fault
+        ours = sorted(name for name in names if name is not None and name.agent == agent)
+        return [Existing(name, self._of(str(name)).state(), str(name)) for name in ours]
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        return str(name) if self._of(str(name)).path.exists() else None
+
+    # -- starting
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        if spec.runtime != self.name:
+            raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
+        config = NativeConfig.parse(spec.runtime_config)
+        workload = str(spec.instance_name)
+        folder = self._of(workload)
+        if extras.reuse == workload:
+            await self._end(folder)
+        else:
+            await self.delete_workload(workload)  # two at a time must never run
+        try:
+            await self._start(folder, config, extras)
+        except RuntimeFailed:
+            if not extras.reuse:
+                _remove(folder.path)
+            raise
+        return workload
+
+    async def _start(self, folder: NativeFolder, config: NativeConfig, extras: Extras) -> None:
+        try:
+            _make_private(self._folder)
+            folder.path.mkdir(exist_ok=True)
+            for name in ("exit", "process", "note"):
+                (folder.path / name).unlink(missing_ok=True)
+        except OSError as fault:
+            raise RuntimeFailed(f"cannot prepare '{folder.path}': {fault.strerror}") from fault
+        user = find_user(config.user) if config.user else None
+        order = make_order(config, extras, str(folder.path), user, os.environ)
+        try:
+            await run_command(
+                sys.executable,
+                ["-I", "-S", "-c", SHIM, str(Path(__file__).parent)],
+                limit=START_LIMIT,
+                stdin=marshal.dumps(order),
+            )
+        except CommandFailed as fault:
+            raise RuntimeFailed(f"cannot start '{config.command[0]}': {fault.why}") from fault
+
+    # -- watching
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        return GenericPollingStateChecker(str(name), NativeStateGetter(self._of(workload)), sink)
+
+    def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        folder = self._of(workload)
+        return read_log(folder.path, options, lambda: not folder.keeper_alive)
+
+    # -- stopping
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        """Ask the whole group to end, and after a while do not ask any more."""
+        folder = self._of(workload)
+        await self._end(folder)
+        _remove(folder.path)
+
+    async def _end(self, folder: NativeFolder) -> None:
+        found = folder.processes()
+        if found is None:
+            return
+        process, keeper = found
+        if not await _signalled(process, signal.SIGTERM, self._stop_time):
+            _log.warning("process %d did not end within %g s, killing it", process.pid, self._stop_time)
+            if not await _signalled(process, signal.SIGKILL, KILL_TIME):
+                raise RuntimeFailed(f"cannot end process {process.pid}: it ignores being killed")
+        if not await _ended(keeper, KILL_TIME):
+            await _signalled(keeper, signal.SIGKILL, KILL_TIME)
+
+    async def close(self) -> None:
+        """Nothing runs here on behalf of workloads."""
+
+
+async def _signalled(process: NativeProcess, number: signal.Signals, limit: float) -> bool:
+    """Whether the process, which leads its group, ended in time."""
+    if process.alive:
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return True
+        except PermissionError as fault:
+            raise RuntimeFailed(f"cannot end process {process.pid}: {fault.strerror}") from fault
+    return await _ended(process, limit)
+
+
+async def _ended(process: NativeProcess, limit: float) -> bool:
+    over = asyncio.Event()
+    watch = watch_exit(process.pid, process.is_it, over.set)
+    if watch is None:
+        return await _polled_end(process, limit)
+    try:
+        async with asyncio.timeout(limit):
+            await over.wait()
+    except TimeoutError:
+        return False
+    finally:
+        watch.close()
+    return True
+
+
+async def _polled_end(process: NativeProcess, limit: float) -> bool:
+    """Where a process cannot be watched, or has ended already."""
+    for _ in range(max(int(limit / POLL_INTERVAL), 1)):
+        if not process.alive:
+            return True
+        await asyncio.sleep(POLL_INTERVAL)
+    return not process.alive
+
+
+def _make_private(folder: Path) -> None:
+    """The run folder may be open to everybody; what is kept here must not be."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise PermissionError(13, f"it belongs to user {found.st_uid}")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as fault:
+        raise RuntimeFailed(f"cannot remove '{folder}': {fault.strerror}") from fault
+
+
+def find_user(text: str) -> User:
+    """`<user>[:<group>]`, each a name or a number."""
+    user, _, group = text.partition(":")
+    try:
+        uid = int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
+        entry = None
+        with suppress(KeyError):
+            entry = pwd.getpwuid(uid)
+        gid = _group(group) if group else entry.pw_gid if entry else uid
+    except KeyError as fault:
+        raise RuntimeFailed(f"cannot run as '{text}': {fault.args[0]}") from fault
+    groups = tuple(os.getgrouplist(entry.pw_name, gid)) if entry and not group else (gid,)
+    return User(uid, gid, groups, entry.pw_dir if entry else "/", entry.pw_name if entry else user)
+
+
+def _group(text: str) -> int:
+    return int(text) if text.isdigit() else grp.getgrnam(text).gr_gid

@@ -1,0 +1,296 @@
+"""The small process that stays with one native workload. Run without the rest of the package.
+
+In comes an order on standard input (a marshalled dict, see `native_order.py`); out go, in the workload's folder, the
+file `process` once it starts, its output with time stamps in `log` and `log.1`, and the file `exit` when it ends. It
+outlives the agent, so neither output nor exit code is lost while no agent is there. It imports little: one runs per
+workload.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
+    from typing import Any
+
+READ_SIZE = 64 * 1024
+LONGEST_LINE = 16 * 1024
+SIGKILL = 9
+FAILED = b"\0"  # what follows is why the workload did not start
+STREAMS = (b"stdout", b"stderr")
+
+
+def main() -> int:
+    """Start the keeper, tell how the start went, and leave it alone."""
+    order: dict[str, Any] = marshal.loads(sys.stdin.buffer.read())
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        os.close(told)
+        keep(order, tell)
+        os._exit(0)
+    os.close(tell)
+    answer = read_all(told)
+    sys.stdout.buffer.write(answer)
+    if not answer.startswith(b"ok"):
+        sys.stderr.buffer.write(answer or b"the keeper of the process ended too early")
+        return 1
+    return 0
+
+
+def keep(order: dict[str, Any], tell: int) -> None:
+    os.setsid()
+    os.chdir(order["folder"])
+    detach()
+    outputs = [os.pipe(), os.pipe()]
+    go_on, go = os.pipe()
+    told, tell_back = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go_on, 1)
+        become_workload(order, [write for _, write in outputs], tell_back)
+    for descriptor in (outputs[0][1], outputs[1][1], tell_back, go_on):
+        os.close(descriptor)
+    write_file("process", process_text(child))  # before the command runs, so it can always be found
+    os.write(go, b".")
+    note, failed, why = read_all(told).partition(FAILED)
+    if failed:
+        os.waitpid(child, 0)
+        os.unlink("process")  # noqa: PTH108
+        os.write(tell, why)
+        return
+    write_file("note", note)
+    os.write(tell, b"ok")
+    os.close(tell)
+    serve(child, [read for read, _ in outputs], Log(order["log_size"]))
+
+
+def detach() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def process_text(pid: int) -> bytes:
+    """Process id, its start time and the boot it belongs to; then the same of the keeper."""
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # noqa: PTH123 - pathlib costs memory here
+        boot = file.read().strip()
+    lines = [b"%d %d %s\n" % (each, start_time(each), boot) for each in (pid, os.getpid())]
+    return b"".join(lines)
+
+
+def start_time(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def write_file(name: str, data: bytes) -> None:
+    """Whole or not at all."""
+    descriptor = os.open(name + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(descriptor, data)
+    os.close(descriptor)
+    os.replace(name + ".new", name)  # noqa: PTH105
+
+
+def read_all(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, READ_SIZE):
+        pieces.append(piece)
+    os.close(descriptor)
+    return b"".join(pieces)
+
+
+# -- the workload
+
+
+def become_workload(order: dict[str, Any], outputs: list[int], tell: int) -> None:
+    """Never returns: the process becomes the workload's command, or tells why not."""
+    try:
+        os.setsid()
+        os.write(tell, prepare_mounts(order).encode())
+        os.dup2(outputs[0], 1)
+        os.dup2(outputs[1], 2)
+        restore_signals()
+        set_limits(order["limits"])
+        change_user(order)
+        os.chdir(order["working_dir"])
+        execute(order["command"], order["env"])
+    except BaseException as fault:
+        os.write(tell, FAILED + str(fault).encode())
+    os._exit(127)
+
+
+def execute(command: list[str], env: dict[str, str]) -> None:
+    """Like os.execvpe, which however imports a module that the workload's user may not be able to read."""
+    program = command[0]
+    folders = [""] if "/" in program else [f"{folder}/" for folder in env["PATH"].split(":")]
+    fault: OSError = FileNotFoundError(2, f"{os.strerror(2)}: '{program}'")
+    for folder in folders:
+        try:
+            os.execve(folder + program, command, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as other:
+            fault = other
+    raise fault
+
+
+def restore_signals() -> None:
+    """Python ignores these, and a command would inherit that."""
+    import signal
+
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def set_limits(limits: list[tuple[str, int]]) -> None:
+    if limits:
+        import resource
+
+        for name, value in limits:
+            resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def change_user(order: dict[str, Any]) -> None:
+    user = order["user"]
+    if user is None:
+        return
+    uid, gid, groups = user
+    for path in order["own"]:
+        if os.path.exists(path):  # noqa: PTH110
+            os.chown(path, uid, gid)
+    if uid != os.geteuid() or gid != os.getegid():
+        os.setgroups(groups)
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def prepare_mounts(order: dict[str, Any]) -> str:
+    """Give the process its own view of the mounts; without the rights say so and go on without."""
+    if not order["mounts"]:
+        return ""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(what: str, result: int) -> None:
+        if result:
+            number = ctypes.get_errno()
+            raise OSError(number, f"{what}: {os.strerror(number)}")
+
+    new_namespace, private, bind, recursive, remount, read_only = 0x20000, 1 << 18, 4096, 1 << 14, 32, 1
+    try:
+        call("unshare", libc.unshare(new_namespace))
+        call("mount", libc.mount(None, b"/", None, recursive | private, None))
+    except OSError as fault:
+        order["env"].update(order["env_without_mounts"])
+        return f"No rights for own mounts ({fault}); paths are in {', '.join(sorted(order['env_without_mounts']))}"
+    for source, target, readonly in order["mounts"]:
+        make_mount_point(source, target)
+        what = f"mount '{source}' at '{target}'"
+        call(what, libc.mount(os.fsencode(source), os.fsencode(target), None, bind | recursive, None))
+        if readonly:
+            call(what, libc.mount(None, os.fsencode(target), None, bind | remount | read_only, None))
+    return ""
+
+
+def make_mount_point(source: str, target: str) -> None:
+    if os.path.exists(target):  # noqa: PTH110
+        return
+    if os.path.isdir(source):  # noqa: PTH112
+        os.makedirs(target, exist_ok=True)  # noqa: PTH103
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o644))
+
+
+# -- keeping it
+
+
+class Log:
+    """Lines of two streams with time stamps, in two files that together stay below a size."""
+
+    def __init__(self, size: int) -> None:
+        self._half = max(size // 2, 1)
+        self._rest = [b"", b""]
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def add(self, stream: int, data: bytes, end: bool = False) -> None:
+        """Whole lines are written, the rest waits for its end."""
+        *lines, rest = (self._rest[stream] + data).split(b"\n")
+        stamp = time_stamp() + b" " + STREAMS[stream]
+        written = [b"%s F %s\n" % (stamp, line) for line in lines]
+        if rest and (end or len(rest) > LONGEST_LINE):
+            written.append(b"%s P %s\n" % (stamp, rest))
+            rest = b""
+        self._rest[stream] = rest
+        if written:
+            self._write(b"".join(written))
+
+    def _write(self, data: bytes) -> None:
+        if self._size and self._size + len(data) > self._half:
+            os.close(self._file)
+            os.replace("log", "log.1")  # noqa: PTH105
+            self._open()
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._file, data) :]
+
+
+def time_stamp() -> bytes:
+    """UTC, with a fixed length, so that stamps compare as text."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
+
+
+def serve(child: int, streams: list[int], log: Log) -> None:
+    poll = select.poll()
+    for stream in streams:
+        os.set_blocking(stream, False)
+        poll.register(stream, select.POLLIN)
+    process = os.pidfd_open(child)
+    poll.register(process, select.POLLIN)
+    ready: list[int] = []
+    while process not in ready:
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        for descriptor in ready:
+            if descriptor != process and forward(streams.index(descriptor), descriptor, log) == b"":
+                poll.unregister(descriptor)
+    write_file("exit", b"%d" % end_group(child))
+    for number, stream in enumerate(streams):
+        while forward(number, stream, log):
+            pass
+        log.add(number, b"", end=True)
+
+
+def forward(number: int, stream: int, log: Log) -> bytes | None:
+    """What came, None if there is nothing now, empty if there is nothing more to come."""
+    try:
+        data = os.read(stream, READ_SIZE)
+    except BlockingIOError:
+        return None
+    try:  # noqa: SIM105 - contextlib costs memory here
+        log.add(number, data)
+    except OSError:
+        pass  # a full disk costs log lines, not the workload
+    return data
+
+
+def end_group(child: int) -> int:
+    """End what the process left in its group while its id cannot be anybody else's; returns the exit code."""
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    try:  # noqa: SIM105
+        os.killpg(child, SIGKILL)
+    except OSError:
+        pass  # nobody is left
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else 128 - code

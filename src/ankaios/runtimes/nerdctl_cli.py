@@ -1,0 +1,155 @@
+"""All calls of the program nerdctl, and the last listing of all its containers.
+
+In come what the containerd connector wants done; out come ids and listings, or `CommandFailed`. As with podman, each
+call has a time limit, few are under way at a time, and one listing serves all who ask at about the same time.
+"""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
+    FAILED_UNKNOWN,
+    PENDING_STARTING,
+    RUNNING_OK,
+    STOPPING,
+    ExecutionState,
+    exited,
+)
+from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.command import CommandFailed, run_command, stream_command
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.state_cache import Loaded, StateCache
+
+NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
+
+
+@dataclass(frozen=True, slots=True)
+class NerdctlSettings:
+    """Limits are in seconds, as for podman."""
+
+    program: str = "nerdctl"
+    query_limit: float = 30.0
+    run_limit: float = 900.0
+    stop_limit: float = 180.0
+    calls_at_a_time: int = 2
+    environment: Mapping[str, str] | None = None
+
+
+class NerdctlCli:
+    def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
+        self.settings = settings
+        self._slots = CallSlots(settings.calls_at_a_time)
+        self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
+
+    def available(self) -> bool:
+        return shutil.which(self.settings.program) is not None
+
+    async def _call(self, arguments: Sequence[str], limit: float) -> str:
+        async with self._slots.slot():
+            return await self._call_now(arguments, limit)
+
+    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
+        return await run_command(self.settings.program, arguments, limit=limit, env=self.settings.environment)
+
+    async def start(self, arguments: Sequence[str]) -> str:
+        """`run` or `start`; returns the id of the container."""
+        try:
+            container = (await self._call(arguments, self.settings.run_limit)).strip()
+        finally:
+            self._states.reset()
+        if not container:
+            raise RuntimeFailed(f"nerdctl told no container id. Execution of 'nerdctl {' '.join(arguments)}'")
+        return container.rsplit(maxsplit=1)[-1]
+
+    async def remove(self, container: str) -> None:
+        """One that does not exist is fine."""
+        try:
+            for arguments in (["stop", container], ["rm", container]):
+                await self._remove_step(arguments)
+        finally:
+            self._states.reset()
+
+    async def _remove_step(self, arguments: Sequence[str]) -> None:
+        try:
+            await self._call(arguments, self.settings.stop_limit)
+        except CommandFailed as fault:
+            if "no such container" not in fault.why.lower():
+                raise
+
+    async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
+        """The labels of each container with this label, by container id."""
+        arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
+        return parse_labels(await self._call(arguments, self.settings.query_limit))
+
+    async def states(self) -> Loaded[dict[str, ExecutionState]]:
+        return await self._states.get()
+
+    async def _list_states(self) -> dict[str, ExecutionState]:
+        limit = self.settings.query_limit
+        ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
+        return parse_states(await self._call_now(["inspect", *ids], limit)) if ids else {}
+
+    def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
+        return stream_command(self.settings.program, arguments, self.settings.environment)
+
+    async def close(self) -> None:
+        await self._states.close()
+
+
+def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
+    """One JSON object per line. A line that is no container is left out; all of them being so is an error."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found: dict[str, Mapping[str, str]] = {}
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        match entry:
+            case {"ID": str(container), **more} if container:
+                found[container] = _labels(more.get("Labels"))
+    if lines and not found:
+        raise RuntimeFailed(f"cannot read the list of containers: {lines[0][:200]}")
+    return found
+
+
+def _labels(value: object) -> Mapping[str, str]:
+    """`k=v,k=v,…`; a value with a comma in it makes pieces without `=`, which are skipped."""
+    pieces = value.split(",") if isinstance(value, str) else []
+    return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
+
+
+def parse_states(text: str) -> dict[str, ExecutionState]:
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
+    if not isinstance(entries, list):
+        raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+    found: dict[str, ExecutionState] = {}
+    for entry in entries:
+        match entry:
+            case {"Id": str(container), "State": {"Status": str(word), **more}}:
+                code = more.get("ExitCode")
+                found[container] = nerdctl_state(word, code if isinstance(code, int) else None)
+            case {"Id": str(container)}:
+                found[container] = FAILED_UNKNOWN
+    return found
+
+
+def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:
+    match word.lower():
+        case "created" | "restarting":
+            return PENDING_STARTING.because(word)
+        case "running":
+            return RUNNING_OK
+        case "exited" if exit_code is not None:
+            return exited(exit_code)
+        case "dead":  # it failed, whatever its exit code says
+            return FAILED_EXEC_FAILED.because(f"Exit code: '{exit_code or 0}'")
+        case "removing":
+            return STOPPING.because(word)
+    return FAILED_UNKNOWN.because(word)

@@ -1,0 +1,199 @@
+"""All calls of the program podman, and the last listing of all its containers.
+
+In come what the podman connectors want done; out come ids, listings and volumes' data, or `CommandFailed`. Each call
+has a time limit, few are under way at a time, and one listing serves all who ask at about the same time.
+[impl->swdd~podman-uses-podman-cli~1]
+[impl->swdd~podman-kube-uses-podman-cli~1]
+"""
+
+import base64
+import binascii
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.command import CommandFailed, run_command, stream_command
+from ankaios.runtimes.podman_listing import Listing, parse_listing
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.state_cache import Loaded, StateCache
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodmanSettings:
+    """Limits are in seconds. `run` covers the download of an image, `stop` the time a workload takes to end.
+
+    `resync` is the time between two listings of all containers when nothing hints at a change.
+    """
+
+    program: str = "podman"
+    query_limit: float = 30.0
+    run_limit: float = 900.0
+    stop_limit: float = 180.0
+    calls_at_a_time: int = 2
+    resync: float = 30.0
+    environment: Mapping[str, str] | None = None
+
+
+class PodmanCli:
+    """One for both podman connectors, so they share the listing and the bound on calls."""
+
+    def __init__(self, settings: PodmanSettings = PodmanSettings()) -> None:  # noqa: B008 - it is frozen
+        self.settings = settings
+        self._slots = CallSlots(settings.calls_at_a_time)
+        self._states: StateCache[Listing] = StateCache(self._list)
+
+    async def _call(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+        async with self._slots.slot():
+            return await self._call_now(arguments, limit, stdin)
+
+    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+        settings = self.settings
+        return await run_command(
+            settings.program, arguments, limit=limit, stdin=stdin.encode(), env=settings.environment
+        )
+
+    # -- containers
+
+    async def start(self, arguments: Sequence[str]) -> str:
+        """`run` or `start`; returns the id of the container, which no listing asked for before can show.
+
+        [impl->swdd~podman-state-getter-reset-cache~1]
+        """
+        try:
+            container = (await self._call(arguments, self.settings.run_limit)).strip()
+        finally:
+            self._states.reset()
+        if not container:
+            raise RuntimeFailed(f"podman told no container id. Execution of 'podman {' '.join(arguments)}'")
+        return container.rsplit(maxsplit=1)[-1]
+
+    async def remove(self, container: str) -> None:
+        """Stop and remove a container by id or name; one that does not exist is fine.
+
+        [impl->swdd~podman-workload-stops-container~1]
+        [impl->swdd~podman-workload-deletes-container~1]
+        """
+        try:
+            await self._call(["stop", "--ignore", container], self.settings.stop_limit)
+            await self._call(["rm", "--ignore", container], self.settings.query_limit)
+        except CommandFailed as fault:
+            _log.debug("removing by force: %s", fault)  # e.g. a paused one cannot be stopped
+            await self._call(["rm", "--force", "--ignore", container], self.settings.stop_limit)
+        finally:
+            self._states.reset()
+
+    def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
+        return stream_command(self.settings.program, arguments, self.settings.environment)
+
+    # -- states
+
+    async def _list(self) -> Listing:
+        """Not bounded by the slots: there is never more than one, and states must not wait for slow starts."""
+        return parse_listing(await self._call_now(["ps", "--all", "--format=json"], self.settings.query_limit))
+
+    async def listing(self, not_before: float = 0.0) -> Loaded[Listing]:
+        """All containers, as podman told at most a second ago and not before the given moment."""
+        return await self._states.get(not_before=not_before)
+
+    def newest_listing(self, max_age: float = inf) -> Loaded[Listing] | None:
+        """What podman told last, without asking."""
+        return self._states.newest(max_age)
+
+    def on_new_listing(self, listener: Callable[[], None]) -> None:
+        self._states.on_new(listener)
+
+    # -- manifests
+
+    async def kube_play(self, general: Sequence[str], options: Sequence[str], manifest: str) -> list[str]:
+        """Returns the ids of the pods, whose containers no listing asked for before can show.
+
+        [impl->swdd~podman-kube-state-getter-reset-cache~1]
+        """
+        arguments = [*general, "kube", "play", "--quiet", *options, "-"]
+        try:
+            return parse_pods(await self._call(arguments, self.settings.run_limit, manifest))
+        finally:
+            self._states.reset()
+
+    async def kube_down(self, options: Sequence[str], manifest: str) -> None:
+        try:
+            await self._call(["kube", "down", *options, "-"], self.settings.stop_limit, manifest)
+        finally:
+            self._states.reset()
+
+    async def remove_pods(self, pods: Sequence[str]) -> None:
+        """Pods that do not exist are fine."""
+        try:
+            await self._call(["pod", "rm", "--force", "--ignore", *pods], self.settings.stop_limit)
+        finally:
+            self._states.reset()
+
+    # -- volumes that keep data
+
+    async def stored(self, pattern: str) -> dict[str, str | None]:
+        """The texts kept in the volumes whose names match the regular expression; None where it is unreadable."""
+        arguments = ["volume", "ls", "--filter", f"name={pattern}", "--format=json"]
+        return parse_volumes(await self._call(arguments, self.settings.query_limit))
+
+    async def store(self, volume: str, data: str) -> None:
+        """Keep the text in a label of the volume, base64 without padding; an older volume is replaced."""
+        await self.forget(volume)
+        encoded = base64.b64encode(data.encode()).decode().rstrip("=")
+        await self._call(["volume", "create", f"--label=data={encoded}", volume], self.settings.query_limit)
+
+    async def forget(self, volume: str) -> bool:
+        """Whether the volume was there and is removed."""
+        try:
+            await self._call(["volume", "rm", volume], self.settings.query_limit)
+        except CommandFailed as fault:
+            _log.debug("volume not removed: %s", fault)
+            return False
+        return True
+
+    async def close(self) -> None:
+        await self._states.close()
+
+
+def parse_pods(text: str) -> list[str]:
+    """The non-empty lines after each `Pod:` up to the next line that ends in a colon."""
+    pods: list[str] = []
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.endswith(":"):
+            inside = line == "Pod:"
+        elif inside and line:
+            pods.append(line)
+    return pods
+
+
+def parse_volumes(text: str) -> dict[str, str | None]:
+    """The data in each volume of a listing."""
+    try:
+        entries = json.loads(text) or []
+    except (ValueError, RecursionError) as fault:
+        raise RuntimeFailed(f"cannot read the list of volumes: {fault}") from fault
+    if not isinstance(entries, list):
+        raise RuntimeFailed("cannot read the list of volumes: it is not a JSON array")
+    found: dict[str, str | None] = {}
+    for entry in entries:
+        match entry:
+            case {"Name": str(name), "Labels": {"data": str(data)}}:
+                found[name] = decode_unpadded(data)
+            case {"Name": str(name)}:
+                found[name] = None
+    return found
+
+
+def decode_unpadded(data: str) -> str | None:
+    """Base64 that must come without padding."""
+    if data.endswith("="):
+        return None
+    try:
+        return base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None

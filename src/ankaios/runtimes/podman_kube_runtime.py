@@ -1,0 +1,328 @@
+"""Runs workloads that are Kubernetes manifests, with `podman kube`.
+
+In come workloads; out come their states and logs. A workload's id is its instance name; what belongs to it (manifest,
+options, pods) is kept in the labels of two volumes, so that it outlives the agent, and remembered here.
+[impl->swdd~agent-supports-podman-kube-runtime~1]
+"""
+
+import json
+import logging
+import stat
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.container_config import config_mapping, log_arguments, optional_text, required_text, text_list
+from ankaios.runtimes.generic_polling_state_checker import GenericPollingStateChecker
+from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants, exits_are_final, is_pod_of
+from ankaios.runtimes.merged_logs import LogSource, merged_logs
+from ankaios.runtimes.podman_listing import Listing
+from ankaios.runtimes.podman_runtime import Podman
+from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter
+from ankaios.runtimes.podman_states import METADATA_UNREADABLE, container_state, pods_state
+from ankaios.runtimes.runtime_connector import (
+    DeviceGrant,
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeFailed,
+    StateChecker,
+    StateSink,
+    Unsupported,
+    WorkloadId,
+)
+
+CONFIG_SUFFIX = ".config"
+PODS_SUFFIX = ".pods"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeConfig:
+    """The runtimeConfig."""
+
+    manifest: str
+    general_options: tuple[str, ...] = ()
+    play_options: tuple[str, ...] = ()
+    down_options: tuple[str, ...] = ()
+    control_interface_target: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "KubeConfig":
+        config = config_mapping(text)
+        return cls(
+            manifest=required_text(config, "manifest"),
+            general_options=text_list(config, "generalOptions"),
+            play_options=text_list(config, "playOptions"),
+            down_options=text_list(config, "downOptions"),
+            control_interface_target=optional_text(config, "controlInterfaceTarget"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KubeWorkload:
+    """All that is needed to watch and to end a workload. Unknown pods: None; no readable config: no manifest.
+
+    [impl->swdd~podman-kube-workload-id~1]
+    """
+
+    pods: tuple[str, ...] | None
+    manifest: str | None
+    down_options: tuple[str, ...] = ()
+
+
+def read_workload(config: str | None, pods: str | None) -> KubeWorkload:
+    """From the texts kept in the two volumes."""
+    known = _read_pods(pods)
+    try:
+        parsed = KubeConfig.parse(config) if config is not None else None
+    except Unsupported:
+        parsed = None
+    return KubeWorkload(known, parsed.manifest, parsed.down_options) if parsed else KubeWorkload(known, None)
+
+
+def _read_pods(text: str | None) -> tuple[str, ...] | None:
+    try:
+        pods = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return tuple(pods) if isinstance(pods, list) and all(isinstance(pod, str) for pod in pods) else None
+
+
+class PodmanKubeRuntime:
+    """[impl->swdd~podman-kube-implements-runtime-connector~1]
+    [impl->swdd~podman-kube-name-returns-podman-kube~1]
+    """
+
+    name = "podman-kube"
+
+    def __init__(self, podman: Podman) -> None:
+        self._podman = podman
+        self._cli = podman.cli
+        self._workloads: dict[WorkloadId, KubeWorkload] = {}
+        self._getters: dict[WorkloadId, PodmanKubeStateGetter] = {}
+
+    # -- finding
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        """The filter also lets agents pass whose names only end the same way; their workloads are not ours.
+
+        [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
+        """
+        texts = await self._cli.stored(f".{agent}.(config|pods)$")
+        names = [InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if _is_config(volume)]
+        ours = [name for name in names if name is not None and name.agent == agent]
+        if not ours:
+            return []
+        listing = (await self._cli.listing()).get()
+        found = []
+        for name in ours:
+            self._remember(name, texts)
+            found.append(Existing(name, _listed_state(self._workloads[str(name)], listing)))
+        return found
+
+    def _remember(self, name: InstanceName, texts: dict[str, str | None]) -> None:
+        config, pods = texts.get(f"{name}{CONFIG_SUFFIX}"), texts.get(f"{name}{PODS_SUFFIX}")
+        self._workloads.setdefault(str(name), read_workload(config, pods))
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        """[impl->swdd~podman-kube-get-workload-id-uses-volumes~1]"""
+        return str(name) if await self._known(str(name)) else None
+
+    async def _known(self, workload: WorkloadId) -> KubeWorkload | None:
+        """What is remembered about it, or else kept in its volumes."""
+        if workload not in self._workloads:
+            texts = await self._cli.stored(f"^{workload}.(config|pods)$")
+            name = InstanceName.parse(workload)
+            if name is None or f"{workload}{CONFIG_SUFFIX}" not in texts:
+                return None
+            self._remember(name, texts)
+        return self._workloads[workload]
+
+    # -- creating
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        """[impl->swdd~podman-kube-create-workload-apply-manifest~1]
+        [impl->swdd~podman-kube-create-workload-returns-workload-id~1]
+        """
+        config = self._check(spec)
+        manifest = _prepared_manifest(config, extras)
+        workload = str(spec.instance_name)
+        if extras.reuse:
+            # Playing on top of the ended pods is refused by podman.
+            await self.delete_workload(extras.reuse)
+        # [impl->swdd~podman-kube-create-workload-creates-config-volume~1]
+        await self._store(workload + CONFIG_SUFFIX, spec.runtime_config)
+        pods = await self._play(workload, config, manifest)
+        # [impl->swdd~podman-kube-create-workload-creates-pods-volume~1]
+        await self._store(workload + PODS_SUFFIX, json.dumps(pods, separators=(",", ":")))
+        self._workloads[workload] = KubeWorkload(tuple(pods), manifest, config.down_options)
+        return workload
+
+    def _check(self, spec: WorkloadSpec) -> KubeConfig:
+        if spec.runtime != self.name:
+            raise Unsupported(f"Received a manifest for the wrong runtime: '{spec.runtime}'")
+        if spec.has_files:
+            raise Unsupported("Workload files are not supported for podman-kube runtime. Use ConfigMaps instead.")
+        return KubeConfig.parse(spec.runtime_config)
+
+    async def _store(self, volume: str, text: str) -> None:
+        """The workload runs without it as long as the agent does.
+
+        [impl->swdd~podman-kube-create-continues-if-cannot-create-volume~1]
+        """
+        try:
+            await self._cli.store(volume, text)
+        except RuntimeFailed as fault:
+            _log.warning("cannot store volume '%s': %s", volume, fault)
+
+    async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
+        others = await self._pods()
+        try:
+            return await self._cli.kube_play(config.general_options, config.play_options, manifest)
+        except RuntimeFailed:
+            await self._clean_up(workload, manifest, others)
+            raise
+
+    async def _pods(self) -> dict[str, str] | None:
+        try:
+            return (await self._cli.listing()).get().pods()
+        except RuntimeFailed:
+            return None
+
+    async def _clean_up(self, workload: WorkloadId, manifest: str, others: dict[str, str] | None) -> None:
+        """Podman leaves pods behind that block every further attempt. Pods that were there before are not ours."""
+        now = await self._pods_now()
+        if now is not None and others is not None:
+            left = [pod for pod, name in now.items() if pod not in others and is_pod_of(name, manifest)]
+            try:
+                if left:
+                    await self._cli.remove_pods(left)
+            except RuntimeFailed as fault:
+                _log.warning("cannot clean up after the failed start of '%s': %s", workload, fault)
+        await self._forget(workload)
+
+    async def _pods_now(self) -> dict[str, str] | None:
+        try:
+            return (await self._cli.listing(self._podman.watch.now())).get().pods()
+        except RuntimeFailed as fault:
+            _log.warning("cannot look for pods to clean up: %s", fault)
+            return None
+
+    # -- watching
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        """[impl->swdd~podman-kube-create-starts-podman-kube-state-getter~1]"""
+        known = self._workloads.get(workload)
+        final = known is not None and known.manifest is not None and exits_are_final(known.manifest)
+        getter = PodmanKubeStateGetter(self._cli, self._podman.watch, lambda: self._find_pods(workload), final)
+        self._getters[workload] = getter
+        self._podman.resync.begin()
+        return GenericPollingStateChecker(str(name), getter, sink)
+
+    async def _find_pods(self, workload: WorkloadId) -> tuple[str, ...] | None:
+        known = await self._known(workload)
+        if known is None or known.manifest is None:
+            raise RuntimeFailed(f"cannot find the data of '{workload}'")
+        return known.pods
+
+    # -- deleting
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        """[impl->swdd~podman-kube-delete-workload-downs-manifest-file~1]
+        [impl->swdd~podman-kube-delete-removes-volumes~1]
+        """
+        known = await self._known(workload)
+        if known is None:
+            return
+        watched = self._getters[workload].containers() if workload in self._getters else []
+        for container in watched:
+            self._podman.watch.hush(container)
+        try:
+            await self._down(known)
+        except RuntimeFailed:
+            for container in watched:
+                self._podman.watch.unhush(container)
+            raise
+        await self._forget(workload)
+
+    async def _down(self, known: KubeWorkload) -> None:
+        """Podman fails on a pod that is gone already; then what is left of the pods is removed by id."""
+        try:
+            if known.manifest is not None:
+                await self._cli.kube_down(known.down_options, known.manifest)
+            elif known.pods:
+                await self._cli.remove_pods(known.pods)
+        except CommandFailed as fault:
+            if known.pods:
+                await self._cli.remove_pods(known.pods)
+            elif "no such pod" not in fault.why:
+                raise
+
+    async def _forget(self, workload: WorkloadId) -> None:
+        for suffix in (PODS_SUFFIX, CONFIG_SUFFIX):
+            if not await self._cli.forget(workload + suffix):
+                _log.info("volume '%s%s' is not removed", workload, suffix)
+        self._workloads.pop(workload, None)
+        self._getters.pop(workload, None)
+
+    # -- logs
+
+    async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        """The output of all containers of all pods, whole lines, marked with the container if there are several."""
+        known = await self._known(workload)
+        listing = (await self._cli.listing()).get()
+        containers = [
+            container
+            for pod in (known.pods if known and known.pods else ())
+            for container in listing.of_pod(pod)
+            if not container.infra
+        ]
+        sources = [
+            LogSource(container.names[0] if container.names else container.id[:12], self._cli.logs(arguments))
+            for container in containers
+            for arguments in [log_arguments(container.id, options)]
+        ]
+        async for piece in merged_logs(sources):
+            yield piece
+
+    async def close(self) -> None:
+        await self._podman.close()
+
+
+def _is_config(volume: str) -> bool:
+    return volume.endswith(CONFIG_SUFFIX)
+
+
+def _listed_state(workload: KubeWorkload, listing: Listing) -> ExecutionState:
+    if workload.manifest is None:
+        return METADATA_UNREADABLE
+    if workload.pods is None:
+        return SUCCEEDED_OK
+    pods = [listing.of_pod(pod) for pod in workload.pods]
+    return pods_state([[container_state(each.state, each.exit_code) for each in pod] for pod in pods])
+
+
+def _prepared_manifest(config: KubeConfig, extras: Extras) -> str:
+    manifest = config.manifest
+    if extras.control_interface:
+        target = Target.parse(config.control_interface_target)
+        manifest = add_control_interface(manifest, target, extras.control_interface)
+    if extras.grants:
+        manifest = add_grants(manifest, extras.grants, _block_devices(extras.grants))
+    return manifest
+
+
+def _block_devices(grants: Iterable[DeviceGrant]) -> frozenset[str]:
+    found = set()
+    for node in (node for grant in grants for node in grant.devices):
+        try:
+            if stat.S_ISBLK(Path(node.host_path).stat().st_mode):
+                found.add(node.host_path)
+        except OSError:
+            _log.warning("cannot look at device '%s'", node.host_path)
+    return frozenset(found)

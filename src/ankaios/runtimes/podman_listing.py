@@ -1,0 +1,123 @@
+"""What `podman ps --all --format=json` says, as plain data.
+
+One odd value in it spoils its own container at most: an unreadable one is left out, an unreadable field gets the value
+that claims least.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ankaios.common.workload import InstanceName
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+
+NAME_LABEL = "name"
+AGENT_LABEL = "agent"
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """`exit_code` None: podman told none that makes sense."""
+
+    id: str
+    state: str
+    exit_code: int | None = None
+    pid: int = 0
+    pod: str = ""
+    pod_name: str = ""
+    infra: bool = False
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    names: tuple[str, ...] = ()
+
+    @property
+    def instance_name(self) -> InstanceName | None:
+        return InstanceName.parse(self.labels.get(NAME_LABEL, ""))
+
+
+class Listing:
+    """All containers by id.
+
+    [impl->swdd~podmancli-container-state-cache-all-containers~1]
+    """
+
+    def __init__(self, containers: list[Container]) -> None:
+        self.by_id = {container.id: container for container in containers}
+        self._by_name: dict[str, list[Container]] = {}
+        self._by_pod: dict[str, list[Container]] = {}
+        for container in containers:
+            if name := container.labels.get(NAME_LABEL):
+                self._by_name.setdefault(name, []).append(container)
+            if container.pod:
+                self._by_pod.setdefault(container.pod, []).append(container)
+
+    def of_agent(self, agent: str) -> list[Container]:
+        """[impl->swdd~podman-list-of-existing-workloads-uses-labels~1]"""
+        return [container for container in self.by_id.values() if container.labels.get(AGENT_LABEL) == agent]
+
+    def of_instance(self, name: InstanceName) -> list[Container]:
+        """[impl->swdd~podman-get-workload-id-uses-label~1]"""
+        return self._by_name.get(str(name), [])
+
+    def of_pod(self, pod: str) -> list[Container]:
+        return self._by_pod.get(pod, [])
+
+    def pods(self) -> dict[str, str]:
+        """The name of each pod by its id."""
+        return {pod: containers[0].pod_name for pod, containers in self._by_pod.items()}
+
+
+def parse_listing(text: str) -> Listing:
+    """Raises `RuntimeFailed` if the text as a whole is no listing."""
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise RuntimeFailed(f"cannot read the list of containers: {fault}") from fault
+    if entries is None:
+        entries = []
+    if not isinstance(entries, list):
+        raise RuntimeFailed("cannot read the list of containers: it is not a JSON array")
+    return Listing([container for entry in entries if (container := _container(entry))])
+
+
+def _container(entry: object) -> Container | None:
+    if not isinstance(entry, dict):
+        return None
+    container_id = entry.get("Id")
+    if not isinstance(container_id, str) or not container_id:
+        return None
+    return Container(
+        id=container_id,
+        state=_text(entry.get("State")),
+        exit_code=_exit_code(entry.get("ExitCode")),
+        pid=_pid(entry.get("Pid")),
+        pod=_text(entry.get("Pod")),
+        pod_name=_text(entry.get("PodName")),
+        infra=entry.get("IsInfra") is True,
+        labels=_labels(entry.get("Labels")),
+        names=tuple(name for name in _list(entry.get("Names")) if isinstance(name, str)),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _exit_code(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _pid(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _labels(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        return _NO_LABELS
+    return {key: text for key, text in value.items() if isinstance(text, str)}

@@ -1,0 +1,143 @@
+"""Runs workloads as containers of podman.
+
+In come workloads and what they need from the host; out come container ids, states and logs. Containers are found by
+their labels, so they may have any name. Nothing is owned but the knowledge which containers podman restarts itself.
+[impl->swdd~agent-supports-podman~2]
+"""
+
+import logging
+from collections.abc import AsyncIterator
+
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
+from ankaios.runtimes.generic_polling_state_checker import GenericPollingStateChecker
+from ankaios.runtimes.podman_cli import PodmanCli
+from ankaios.runtimes.podman_listing import Container
+from ankaios.runtimes.podman_resync import PodmanResync
+from ankaios.runtimes.podman_state_getter import PodmanStateGetter
+from ankaios.runtimes.podman_states import container_state
+from ankaios.runtimes.podman_watch import PodmanWatch
+from ankaios.runtimes.runtime_connector import (
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeFailed,
+    StateChecker,
+    StateSink,
+    Unsupported,
+    WorkloadId,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Podman:
+    """What both podman connectors share: the program, the watch on containers and the net under it."""
+
+    def __init__(self, cli: PodmanCli) -> None:
+        self.cli = cli
+        self.watch = PodmanWatch()
+        self.resync = PodmanResync(cli, self.watch)
+
+    async def close(self) -> None:
+        self.watch.close()
+        await self.resync.close()
+        await self.cli.close()
+
+
+class PodmanRuntime:
+    """[impl->swdd~podman-implements-runtime-connector~1]
+    [impl->swdd~podman-name-returns-podman~1]
+    """
+
+    name = "podman"
+
+    def __init__(self, podman: Podman) -> None:
+        self._podman = podman
+        self._cli = podman.cli
+        self._restarted_by_podman: set[WorkloadId] = set()
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        """One listing answers everything, and the lookups that follow."""
+        listing = (await self._cli.listing()).get()
+        by_name: dict[InstanceName, list[Container]] = {}
+        for container in listing.of_agent(agent):
+            name = container.instance_name
+            if name is not None and name.agent == agent:
+                by_name.setdefault(name, []).append(container)
+        return [_existing(name, _best(name, containers)) for name, containers in by_name.items()]
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        """[impl->swdd~podman-create-workload-returns-workload-id~1]
+        [impl->swdd~podman-workload-stores-container-id~1]
+        """
+        if spec.runtime != self.name:
+            raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
+        config = ContainerConfig.parse(spec.runtime_config)
+        if extras.reuse:
+            arguments = start_arguments(config, extras.reuse)
+        else:
+            arguments = run_arguments(config, spec.instance_name, extras)
+        try:
+            container = await self._cli.start(arguments)
+        except RuntimeFailed:
+            await self._clean_up(spec.instance_name, extras.reuse)
+            raise
+        if config.restarted_by_runtime:
+            self._restarted_by_podman.add(container)
+        return container
+
+    async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
+        """A half-created container would block every further attempt by its name.
+
+        It is found by label: the name may be the user's own, or taken by a container that is none of our business.
+        [impl->swdd~podman-workload-update-workload-state-on-start-failure~1]
+        """
+        try:
+            listing = (await self._cli.listing(self._podman.watch.now())).get()
+            left = {container.id for container in listing.of_instance(name)} | ({reused} if reused else set())
+            for container in left:
+                await self._cli.remove(container)
+        except RuntimeFailed as fault:
+            _log.warning("cannot clean up after the failed start of '%s': %s", name, fault)
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        containers = (await self._cli.listing()).get().of_instance(name)
+        return _best(name, containers).id if containers else None
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        """[impl->swdd~podman-start-checker-starts-podman-state-checker~1]"""
+        exits_are_final = workload not in self._restarted_by_podman
+        getter = PodmanStateGetter(self._cli, self._podman.watch, workload, exits_are_final)
+        self._podman.resync.begin()
+        return GenericPollingStateChecker(str(name), getter, sink)
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        """[impl->swdd~podman-delete-workload-stops-and-removes-workload~1]
+        [impl->swdd~podman-adapter-request-stopping-container~2]
+        """
+        self._podman.watch.hush(workload)
+        try:
+            await self._cli.remove(workload)
+        except RuntimeFailed:
+            self._podman.watch.unhush(workload)
+            raise
+        self._restarted_by_podman.discard(workload)
+
+    def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        return self._cli.logs(log_arguments(workload, options))
+
+    async def close(self) -> None:
+        await self._podman.close()
+
+
+def _best(name: InstanceName, containers: list[Container]) -> Container:
+    """A running one, if somebody made several with the same label."""
+    if len(containers) > 1:
+        _log.warning("%d containers carry the name '%s'", len(containers), name)
+    running = (container for container in containers if container.state.lower() == "running")
+    return next(running, containers[0])
+
+
+def _existing(name: InstanceName, container: Container) -> Existing:
+    return Existing(name, container_state(container.state, container.exit_code), container.id)

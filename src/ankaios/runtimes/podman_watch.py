@@ -1,0 +1,306 @@
+"""Notices what happens to containers without asking podman.
+
+In come container ids that somebody watches; out go facts (alive, ended with a code) and hints that it is worth asking
+podman. Each container's first process is watched by its process descriptor, its exit code is read from the file that
+the container monitor leaves, and the folders podman keeps per container tell of removals and restarts. Where these
+files are is learned from the command line of a monitor. All of it is optional: without it states are polled.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
+from ankaios.runtimes.exit_watch import ExitWatch, command_line, parent_of, watch_exit
+from ankaios.runtimes.inotify import Inotify
+
+_log = logging.getLogger(__name__)
+
+# The exit file follows the end of the process within about a millisecond; podman's clean-up removes it much later.
+EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """What the command line of a container monitor tells."""
+
+    pid_file: Path | None
+    exit_folder: Path | None
+    auto_remove: bool
+
+
+def read_monitor(arguments: list[str], container: str) -> Monitor | None:
+    """None: these are not the arguments of the monitor of that container."""
+    if container not in arguments:
+        return None
+    pairs = list(pairwise(arguments))
+    values = dict(pairs)
+    pid_file, exit_folder = values.get("-p"), values.get("--exit-dir")
+    return Monitor(
+        Path(pid_file) if pid_file and container in pid_file else None,
+        Path(exit_folder) if exit_folder else None,
+        ("--exit-command-arg", "--rm") in pairs,
+    )
+
+
+@dataclass(slots=True)
+class Places:
+    """Where podman keeps what is told without asking it, known after the first running container was seen."""
+
+    pid_file_pattern: tuple[str, str] | None = None
+    exit_folder: Path | None = None
+
+    def learn(self, monitor: Monitor, container: str) -> None:
+        if monitor.pid_file is not None:
+            before, _, after = str(monitor.pid_file).partition(container)
+            self.pid_file_pattern = (before, after)
+        if monitor.exit_folder is not None:
+            self.exit_folder = monitor.exit_folder
+
+    def pid_file(self, container: str) -> Path | None:
+        return Path(container.join(self.pid_file_pattern)) if self.pid_file_pattern else None
+
+    @property
+    def containers_folder(self) -> Path | None:
+        return Path(self.pid_file_pattern[0]) if self.pid_file_pattern else None
+
+
+class ContainerWatch:
+    """Watches one container for one checker. `fact` is the newest knowledge that needs no podman, `since` its moment.
+
+    Without a fact, only a listing asked for after `since` tells the truth.
+    """
+
+    def __init__(self, hub: "PodmanWatch", container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> None:
+        self.container = container
+        self.fact: ExecutionState | None = None
+        self.since = 0.0
+        self._hub = hub
+        self._exits_are_final = exits_are_final
+        self._on_hint = on_hint
+        self._process: ExitWatch | None = None
+        self._auto_remove = False
+        self._old_exit_file: int | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.open
+
+    def attach(self, pid: int = 0) -> bool:
+        """Watch the container's process, whose id podman told or its pid file tells. False: there is none to watch."""
+        if self.alive:
+            return True
+        pid = pid or self._hub.pid_of(self.container)
+        if not pid or self._closed:
+            return False
+        monitor: list[Monitor] = []
+        self._process = watch_exit(pid, lambda pid: self._is_ours(pid, monitor), self._ended)
+        if self._process is None:
+            return False
+        self._auto_remove = monitor[0].auto_remove
+        self._old_exit_file = _stamp(self._hub.exit_file(self.container))
+        self._know(RUNNING_OK)
+        return True
+
+    def _is_ours(self, pid: int, found: list[Monitor]) -> bool:
+        """The parent of a container's first process is its monitor, which carries the container id as an argument."""
+        parent = parent_of(pid)
+        monitor = read_monitor(command_line(parent), self.container) if parent else None
+        if monitor is None:
+            return False
+        self._hub.learn(monitor, self.container)
+        found.append(monitor)
+        return True
+
+    def _know(self, fact: ExecutionState | None) -> None:
+        self.fact = fact
+        self.since = self._hub.now()
+
+    def told(self, fact: ExecutionState | None, asked: float) -> None:
+        """Podman knows better: this is what it told when it was asked."""
+        if not self.alive:
+            self.fact, self.since = fact, asked
+
+    def hint(self) -> None:
+        if not self._closed and not self._hub.is_quiet(self.container):
+            self._on_hint()
+
+    def doubt(self) -> None:
+        """Something happened: what was known is not known any more."""
+        if not self._closed:
+            self._know(None)
+            self.hint()
+
+    def _ended(self) -> None:
+        if self._auto_remove and self._exits_are_final:
+            # Podman removes it now; its exit code never becomes a state.
+            self._know(FAILED_LOST)
+            self.hint()
+        elif self._exits_are_final:
+            self._know(None)
+            self._reading = asyncio.create_task(self._read_exit(), name=f"read exit code of {self.container[:12]}")
+        else:
+            asyncio.get_running_loop().call_later(self._hub.restart_pause, self.look_for_restart)
+
+    def look_for_restart(self) -> None:
+        """Podman itself may have started the container again; the process of the new run is in the same file."""
+        if self.attach():
+            self.hint()
+        else:
+            self.doubt()
+
+    async def _read_exit(self) -> None:
+        path = self._hub.exit_file(self.container)
+        for pause in EXIT_FILE_PAUSES if path else ():
+            await asyncio.sleep(pause)
+            code = _exit_code(path, self._old_exit_file)
+            if code is not None:
+                self._know(exited(code))
+                self._hub.watch_restart(self.container)
+                break
+        self.hint()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._process is not None:
+            self._process.close()
+        if self._reading is not None:
+            self._reading.cancel()
+        self._hub.forget(self)
+
+
+def _stamp(path: Path | None) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_mtime_ns if path else None
+    return None
+
+
+def _exit_code(path: Path | None, old: int | None) -> int | None:
+    """None: there is no exit file, or it is the one of an earlier run."""
+    if path is None or (stamp := _stamp(path)) is None or stamp == old:
+        return None
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None
+
+
+class PodmanWatch:
+    """All watched containers of one podman. Owns the descriptor for folder changes."""
+
+    restart_pause = 0.3
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self._places = Places()
+        self._watches: dict[str, list[ContainerWatch]] = {}
+        self._quiet: set[str] = set()
+        self._folders: Inotify | None = None
+        self._no_folders = False
+
+    def watch(self, container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> ContainerWatch:
+        watch = ContainerWatch(self, container, exits_are_final, on_hint)
+        self._watches.setdefault(container, []).append(watch)
+        self._quiet.discard(container)
+        return watch
+
+    def forget(self, watch: ContainerWatch) -> None:
+        watches = self._watches.get(watch.container, [])
+        if watch in watches:
+            watches.remove(watch)
+        if not watches:
+            self._watches.pop(watch.container, None)
+            self._quiet.discard(watch.container)
+            self._unwatch_restart(watch.container)
+
+    def is_quiet(self, container: str) -> bool:
+        return container in self._quiet
+
+    def hush(self, container: str) -> None:
+        """We are ending it ourselves: what happens to it is no news."""
+        if container in self._watches:
+            self._quiet.add(container)
+
+    def unhush(self, container: str) -> None:
+        self._quiet.discard(container)
+        self._doubt(container)
+
+    def learn(self, monitor: Monitor, container: str) -> None:
+        if monitor.pid_file != self._places.pid_file(container) or monitor.exit_folder != self._places.exit_folder:
+            self._places.learn(monitor, container)
+            if folder := self._places.containers_folder:
+                self._watch_folder(folder)
+
+    def pid_of(self, container: str) -> int:
+        path = self._places.pid_file(container)
+        with suppress(OSError, ValueError):
+            return int(path.read_text()) if path else 0
+        return 0
+
+    def exit_file(self, container: str) -> Path | None:
+        folder = self._places.exit_folder
+        return folder / container if folder else None
+
+    def watch_restart(self, container: str) -> None:
+        """Somebody, or podman itself, may start the ended container again."""
+        if path := self._places.pid_file(container):
+            self._watch_folder(path.parent)
+
+    def _unwatch_restart(self, container: str) -> None:
+        if self._folders is not None and (path := self._places.pid_file(container)):
+            self._folders.remove(path.parent)
+
+    def _watch_folder(self, folder: Path) -> None:
+        if self._no_folders:
+            return
+        try:
+            self._folders = self._folders or Inotify(self._changed)
+            self._folders.add(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as fault:
+            self._no_folders = True
+            _log.warning("cannot watch '%s': %s; removed containers are noticed later", folder, fault)
+
+    def _changed(self, folder: Path, name: str) -> None:
+        if not name:
+            for container in list(self._watches):
+                self._doubt(container)
+        elif folder == self._places.containers_folder:
+            self._doubt(name)
+        elif self._places.pid_file_pattern and name == Path(self._places.pid_file_pattern[1]).name:
+            self._restarted(folder)
+
+    def _restarted(self, folder: Path) -> None:
+        assert self._places.pid_file_pattern
+        container = str(folder)[len(self._places.pid_file_pattern[0]) :].partition("/")[0]
+        for watch in list(self._watches.get(container, ())):
+            watch.look_for_restart()
+
+    def _doubt(self, container: str) -> None:
+        for watch in list(self._watches.get(container, ())):
+            watch.doubt()
+
+    def hint_all(self) -> None:
+        """There is a new listing to compare with."""
+        for watches in list(self._watches.values()):
+            for watch in list(watches):
+                watch.hint()
+
+    @property
+    def watching(self) -> bool:
+        return bool(self._watches)
+
+    def close(self) -> None:
+        for watches in list(self._watches.values()):
+            for watch in list(watches):
+                watch.close()
+        if self._folders is not None:
+            self._folders.close()
+            self._folders = None

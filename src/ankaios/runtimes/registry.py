@@ -1,0 +1,91 @@
+"""Makes the connectors an agent is allowed to use.
+
+In come names from the configuration and where the agent works; out come connectors by name. Both podman connectors
+share one podman, so they share its listing and the bound on calls. What is not wanted is not loaded.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ankaios.runtimes.runtime_connector import RuntimeConnector
+
+if TYPE_CHECKING:
+    from ankaios.runtimes.nerdctl_cli import NerdctlSettings
+    from ankaios.runtimes.podman_cli import PodmanSettings
+    from ankaios.runtimes.podman_runtime import Podman
+
+RUNTIME_NAMES = ("podman", "podman-kube", "containerd", "native")
+
+_log = logging.getLogger(__name__)
+
+
+def make_connectors(
+    names: Iterable[str],
+    run_folder: Path,
+    agent_name: str,
+    podman: "PodmanSettings | None" = None,
+    nerdctl: "NerdctlSettings | None" = None,
+) -> dict[str, RuntimeConnector]:
+    """Unknown names are warned about and skipped, and so is a runtime whose program is not installed and that says so.
+
+    A missing podman is not checked: it may be installed later, and its absence shows in the state of its workloads.
+    """
+    shared = _SharedPodman(podman)
+    native_folder = run_folder / f"{agent_name}_native"
+    makers: dict[str, Callable[[], RuntimeConnector | None]] = {
+        "podman": shared.podman_runtime,
+        "podman-kube": shared.podman_kube_runtime,
+        "containerd": lambda: _containerd(nerdctl),
+        "native": lambda: _native(native_folder),
+    }
+    connectors: dict[str, RuntimeConnector] = {}
+    for name in names:
+        maker = makers.get(name)
+        if maker is None:
+            _log.warning("unknown runtime '%s' is skipped; known are %s", name, ", ".join(RUNTIME_NAMES))
+        elif connector := maker():
+            connectors[name] = connector
+    return connectors
+
+
+class _SharedPodman:
+    def __init__(self, settings: "PodmanSettings | None") -> None:
+        self._settings = settings
+        self._podman: Podman | None = None
+
+    def _get(self) -> "Podman":
+        from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+        from ankaios.runtimes.podman_runtime import Podman
+
+        if self._podman is None:
+            self._podman = Podman(PodmanCli(self._settings or PodmanSettings()))
+        return self._podman
+
+    def podman_runtime(self) -> RuntimeConnector:
+        from ankaios.runtimes.podman_runtime import PodmanRuntime
+
+        return PodmanRuntime(self._get())
+
+    def podman_kube_runtime(self) -> RuntimeConnector:
+        from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
+
+        return PodmanKubeRuntime(self._get())
+
+
+def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector | None:
+    from ankaios.runtimes.containerd_runtime import ContainerdRuntime
+    from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
+
+    connector = ContainerdRuntime(NerdctlCli(settings or NerdctlSettings()))
+    if connector.available():
+        return connector
+    _log.info("runtime 'containerd' is not available: the program nerdctl is not installed")
+    return None
+
+
+def _native(folder: Path) -> RuntimeConnector:
+    from ankaios.runtimes.native_runtime import NativeRuntime
+
+    return NativeRuntime(folder)

@@ -1,0 +1,329 @@
+"""The server's one door: `handle(message)` decides what a message means and returns what is to be done.
+
+In come messages of agents and command lines, and the news that one of them is gone. Out go effects, in the order in
+which they are to be performed. The facts live in `ServerState`, subscriptions in `EventHandler`, log requests in
+`LogDesk`; all of them change only in here, one message at a time.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import AGENT_DISCONNECTED, REMOVED, ExecutionState
+from ankaios.common.messages import (
+    AgentGone,
+    ClientGone,
+    FromAgent,
+    FromClient,
+    FromServerMessage,
+    Respond,
+    ToAgent,
+    ToServerMessage,
+)
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import workload_state_from_pb
+from ankaios.common.state_manipulation import Form
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.desired_state_draft import change_by_replacement, change_by_request
+from ankaios.server.core.event_handler import EventHandler
+from ankaios.server.core.log_desk import LogDesk
+from ankaios.server.core.replies import (
+    MAX_OPEN_REQUESTS,
+    Effect,
+    HooksFinished,
+    RunHooks,
+    broadcast_states,
+    refuse,
+    refuse_too_many,
+    states_for_agent,
+    update_success,
+    updates_for_agents,
+)
+from ankaios.server.core.requester import Requester, workload_requester
+from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.state_update import (
+    PreparedUpdate,
+    WorkloadChanges,
+    added_message,
+    changes_from_message,
+    commit_update,
+    prepare_update,
+    update_message,
+)
+from ankaios.server.core.state_view import StateView
+from ankaios.server.core.update_rejected import UpdateRejected
+
+_log = logging.getLogger(__name__)
+
+MAX_WAITING_UPDATES = 1000
+
+
+class DeviceDesk(Protocol):
+    """Where news of devices are decided on."""
+
+    def handle(self, agent: str, message: grpc.ToServer) -> list[FromServerMessage]: ...
+
+
+class NoDevices:
+    """Devices are nobody's business."""
+
+    def handle(self, agent: str, message: grpc.ToServer) -> list[FromServerMessage]:
+        _log.debug("Ignored '%s' of agent '%s'.", message.WhichOneof("ToServerEnum"), agent)
+        return []
+
+
+class AnkaiosServer:
+    """`has_hooks` tells whether updates are to be shown to mutating hooks before they are taken over."""
+
+    def __init__(self, *, has_hooks: bool = False, devices: DeviceDesk | None = None) -> None:
+        self.state = ServerState()
+        self._view = StateView(self.state.tree)
+        self._events = EventHandler()
+        self._logs = LogDesk(self.state)
+        self._has_hooks = has_hooks
+        self._devices = devices or NoDevices()
+        self._at_hooks: tuple[str, PreparedUpdate] | None = None
+        self._waiting: deque[base.Request] = deque()
+
+    def handle(self, message: ToServerMessage | HooksFinished) -> list[Effect]:
+        match message:
+            case FromAgent(agent, content):
+                return self._from_agent(agent, content)
+            case FromClient(connection, request):
+                return self._request(request, Requester(connection) if request.requestId else None)
+            case AgentGone(agent):
+                return self._agent_gone(agent)
+            case ClientGone(connection):
+                return self._client_gone(connection)
+            case HooksFinished(outcome):
+                return self._hooks_finished(outcome)
+
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def prepare_start(self, desired: Form) -> PreparedUpdate:
+        """The startup state, checked like every update."""
+        return prepare_update(self.state, change_by_replacement(self.state.desired, {"desiredState": desired}))
+
+    def finish_start(self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None) -> None:
+        """Take the startup state over; nobody is there yet who would have to be told.
+
+        [impl->swdd~server-loads-startup-state-file~3]
+        """
+        changes = prepared.changes if hooked is None else changes_from_message(hooked)
+        commit_update(self.state, prepared, changes)
+
+    # --- agents -------------------------------------------------------------------------------------------------------
+
+    def _from_agent(self, agent: str, message: grpc.ToServer) -> list[Effect]:
+        match message.WhichOneof("ToServerEnum"):
+            case "agentHello":
+                return self._agent_hello(agent, message.agentHello)
+            case "updateWorkloadState":
+                return self._workload_states(agent, message.updateWorkloadState.workloadStates)
+            case "request":
+                return self._request(message.request, workload_requester(agent, message.request.requestId))
+            case "AgentLoadStatus":
+                return self._load_status(agent, message.AgentLoadStatus)
+            case "logEntriesResponse":
+                return self._logs.entries(message.logEntriesResponse)
+            case "logsStopResponse":
+                return self._logs.stopped(message.logsStopResponse)
+            case "deviceReport" | "slotRequest":
+                return [*self._devices.handle(agent, message)]
+            case other:
+                _log.warning("Ignored '%s' of agent '%s'.", other, agent)
+                return []
+
+    def _agent_hello(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
+        """[impl->swdd~server-informs-a-newly-connected-agent-workload-states~1]
+        [impl->swdd~server-sends-all-workloads-on-start~2]
+        [impl->swdd~server-stores-newly-connected-agent~2]
+        [impl->swdd~server-sends-event-for-newly-connected-agent~1]
+        """
+        effects = states_for_agent(agent, self.state.workload_states.all_except(agent))
+        added = map(added_message, self.state.workloads_of_agent(agent))
+        effects.append(ToAgent(agent, grpc.FromServer(serverHello=grpc.ServerHello(addedWorkloads=added))))
+        self._watch()
+        self.state.agents.add(agent, hello.tags.tags)
+        return effects + self._seen_changes()
+
+    def _agent_gone(self, agent: str) -> list[Effect]:
+        """[impl->swdd~server-removes-disconnected-agents-from-state~2]
+        [impl->swdd~server-set-workload-state-on-disconnect~1]
+        [impl->swdd~server-distribute-workload-state-on-disconnect~1]
+        [impl->swdd~server-sends-events-for-disconnected-agent~1]
+        """
+        self._watch()
+        self.state.agents.remove(agent)
+        names = self.state.workload_states.mark_disconnected(agent)
+        effects = self._seen_changes()
+        self._events.remove_of_peer(agent)
+        effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
+        return effects + self._logs.agent_gone(agent)
+
+    def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
+        """[impl->swdd~server-stores-workload-state~1]
+        [impl->swdd~server-forwards-workload-state~1]
+        [impl->swdd~server-sends-event-for-updated-workload-states~1]
+        [impl->swdd~server-sends-event-for-removed-workload-states~1]
+        """
+        states = list(_valid_states(agent, messages))
+        self._watch()
+        self.state.workload_states.process(states)
+        effects = self._seen_changes()
+        for name, state in states:
+            if state.is_same(REMOVED):
+                self._forget_workload(name)
+        return effects + broadcast_states(states)
+
+    def _forget_workload(self, name: InstanceName) -> None:
+        """[impl->swdd~server-cleans-up-state~1]
+        [impl->swdd~server-removes-subscription-for-deleted-subscriber-workload~1]
+        """
+        self.state.forget_removed(name)
+        self._events.remove_of_workload(name.agent, name.workload)
+
+    def _load_status(self, agent: str, status: grpc.AgentLoadStatus) -> list[Effect]:
+        """[impl->swdd~server-receives-resource-availability~2]
+        [impl->swdd~server-sends-event-for-updated-agent-resource-availability~1]
+        """
+        self._watch()
+        self.state.agents.set_load(agent, status.cpu_usage.cpu_usage, status.free_memory.free_memory)
+        return self._seen_changes()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _request(self, request: base.Request, requester: Requester | None) -> list[Effect]:
+        """`requester` is None if the id does not tell for whom something is to be kept."""
+        request_id, content = request.requestId, request.WhichOneof("RequestContent")
+        if content is None:
+            return [refuse(request_id, "The request has no content that is known here.")]
+        if content == "updateStateRequest":
+            return self._update_state(request)
+        if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
+            return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
+        if requester is None:
+            _log.warning("Ignored a request: its id '%s' does not tell who asks.", request_id)
+            return []
+        if content == "completeStateRequest":
+            return self._subscribe(request_id, request.completeStateRequest.fieldMask, requester)
+        if content == "logsRequest":
+            return self._logs.request(request_id, request.logsRequest, requester)
+        if content == "logsCancelRequest":
+            return self._logs.cancel(request_id)
+        return self._unsubscribe(request_id)
+
+    def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
+        """The answer, and whether the masks were masks.
+
+        [impl->swdd~server-includes-id-in-control-interface-response~1]
+        """
+        response = base.Response(requestId=request_id)
+        response.completeStateResponse.completeState.SetInParent()
+        understood = self._view.fill(response.completeStateResponse.completeState, masks)
+        return Respond(response), understood
+
+    def _subscribe(self, request_id: str, masks: Iterable[str], requester: Requester) -> list[Effect]:
+        """The answer is the state as it is now; masks that are no masks subscribe to nothing.
+
+        [impl->swdd~server-stores-new-event-subscription~1]
+        """
+        if self._events.count(requester) >= MAX_OPEN_REQUESTS:
+            return [refuse_too_many(request_id, "event subscriptions")]
+        answer, understood = self._current_state(request_id, masks)
+        if understood:
+            self._events.add(request_id, requester, masks)
+        return [answer]
+
+    def _unsubscribe(self, request_id: str) -> list[Effect]:
+        """[impl->swdd~server-removes-event-subscription~1]"""
+        self._events.remove(request_id)
+        return [Respond(base.Response(requestId=request_id, eventsCancelAccepted=base.EventsCancelAccepted()))]
+
+    def _client_gone(self, connection: str) -> list[Effect]:
+        """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
+        self._events.remove_of_peer(connection)
+        return self._logs.client_gone(connection)
+
+    # --- updates of the desired state ---------------------------------------------------------------------------------
+
+    def _update_state(self, request: base.Request) -> list[Effect]:
+        """While hooks look at one update the others wait for their turn; everything else goes on.
+
+        [impl->swdd~server-continues-on-invalid-updated-state~1]
+        """
+        if self._at_hooks is not None:
+            if len(self._waiting) >= MAX_WAITING_UPDATES:
+                return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
+            self._waiting.append(request)
+            return []
+        try:
+            change = change_by_request(self.state.desired, request.updateStateRequest)
+            prepared = prepare_update(self.state, change)
+        except UpdateRejected as fault:
+            return [_refuse_update(request.requestId, fault)]
+        if self._has_hooks and prepared.changes:
+            self._at_hooks = request.requestId, prepared
+            return [RunHooks(update_message(prepared.changes))]
+        return self._commit(request.requestId, prepared, prepared.changes)
+
+    def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
+        assert self._at_hooks is not None, "no update was shown to hooks"
+        request_id, prepared = self._at_hooks
+        self._at_hooks = None
+        try:
+            if isinstance(outcome, UpdateRejected):
+                raise outcome
+            changes = prepared.changes if outcome is None else changes_from_message(outcome)
+            effects = self._commit(request_id, prepared, changes)
+        except UpdateRejected as fault:
+            effects = [_refuse_update(request_id, fault)]
+        while self._waiting and self._at_hooks is None:
+            effects += self._update_state(self._waiting.popleft())
+        return effects
+
+    def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
+        """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
+        self._watch()
+        committed = commit_update(self.state, prepared, changes)
+        events = self._seen_changes()
+        success = update_success(request_id, committed)
+        if not changes:
+            return [success, *events]
+        effects = self._logs.workloads_deleted(committed.deleted)
+        effects += events
+        effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
+        effects += updates_for_agents(committed, self.state.agents.form)
+        return [*effects, success]
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Without subscribers nobody needs to know what changes."""
+        if self._events:
+            self.state.recorder.start()
+
+    def _seen_changes(self) -> list[Effect]:
+        return [*self._events.events(self.state.recorder.finish(), self._view.select)] if self._events else []
+
+
+def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterable[tuple[InstanceName, ExecutionState]]:
+    """An agent can only speak for itself, and a state that says nothing is dropped alone."""
+    for message in messages:
+        try:
+            name, state = workload_state_from_pb(message)
+        except Rejected as fault:
+            _log.warning("Dropped a workload state of agent '%s': %s.", agent, fault)
+            continue
+        if name.agent == agent:
+            yield name, state
+        else:
+            _log.warning("Dropped the state of '%s' that came from agent '%s'.", name, agent)
+
+
+def _refuse_update(request_id: str, fault: UpdateRejected) -> Respond:
+    _log.info("Refused the update '%s': %s", request_id, fault)
+    return refuse(request_id, str(fault))

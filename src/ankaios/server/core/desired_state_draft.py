@@ -1,0 +1,236 @@
+"""From an update request to the entries of the desired state that would change. Nothing is changed here.
+
+In come the desired state as it is, the new state and the update masks. Out goes a `DesiredChange` that holds only what
+really differs, already read strictly; or `UpdateRejected`. Costs follow the masks, not the size of the state.
+
+[impl->swdd~server-provides-update-desired-state-interface~1]
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ankaios.common.complete_state import (
+    EMPTY_STATE,
+    Malformed,
+    parse_config_item,
+    parse_device_configuration,
+    parse_workload,
+)
+from ankaios.common.errors import Rejected
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.state_manipulation import (
+    MISSING,
+    FieldNotFound,
+    Form,
+    Path,
+    get_value,
+    parse_path,
+    with_value,
+    without_value,
+)
+from ankaios.server.core.update_rejected import UnreadableState, UpdateRejected
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredChange:
+    """Entries that differ, by name; None is an entry that goes away."""
+
+    api_version: str
+    workloads: dict[str, Form | None] = field(default_factory=dict)
+    configs: dict[str, Any] = field(default_factory=dict)
+    device_configurations: dict[str, Form | None] = field(default_factory=dict)
+    agent_tags: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def change_by_request(desired: Form, request: base.UpdateStateRequest) -> DesiredChange:
+    """What the request asks for."""
+    if not request.HasField("newState"):
+        raise UnreadableState("Missing field 'new_state'")
+    try:
+        if request.updateMask:
+            return _change_by_masks(desired, complete_state_to_form(request.newState), request.updateMask)
+        _check_presence(request.newState)
+        return change_by_replacement(desired, complete_state_to_form(request.newState))
+    except Malformed as fault:
+        raise UnreadableState(fault.reason) from fault
+    except FieldNotFound as fault:
+        raise UpdateRejected(str(fault)) from fault
+    except UpdateRejected:
+        raise
+    except Rejected as fault:
+        raise UnreadableState(str(fault)) from fault
+
+
+def change_by_replacement(desired: Form, new_state: Form) -> DesiredChange:
+    """The new desired state replaces the stored one.
+
+    [impl->swdd~update-desired-state-empty-update-mask~1]
+    """
+    draft = _Draft(desired)
+    draft.replace(new_state["desiredState"])
+    draft.agents = new_state.get("agents", {})
+    return draft.change()
+
+
+def _check_presence(new_state: base.CompleteState) -> None:
+    """A replacement is complete or refused: nobody means to lose fields."""
+    if not new_state.HasField("desiredState"):
+        raise UnreadableState("Missing field 'desired_state'")
+    if not new_state.desiredState.HasField("workloads"):
+        raise UnreadableState("Missing field 'workloads'")
+    for workload in new_state.desiredState.workloads.workloads.values():
+        for name, text in (("agent", "agent"), ("runtime", "runtime"), ("runtimeConfig", "runtime_config")):
+            if not workload.HasField(name):
+                raise UnreadableState(f"Missing field '{text}'")
+    if not all(agent.HasField("tags") for agent in new_state.agents.agents.values()):
+        raise UnreadableState("Missing field 'tags'")
+
+
+def _change_by_masks(desired: Form, new_state: Form, masks: Iterable[str]) -> DesiredChange:
+    """Each field named by a mask is taken from the new state, or removed if it is not there.
+
+    [impl->swdd~update-desired-state-with-update-mask~1]
+    """
+    draft = _Draft(desired)
+    for mask in masks:
+        path = parse_path(mask)
+        if path is None:
+            raise UpdateRejected(f"Could not find field {mask}")
+        value = get_value(new_state, path)
+        if value is MISSING:
+            draft.remove(path)
+        else:
+            draft.set(path, value)
+    return draft.change()
+
+
+# Fields of an existing entry that count as present even if they are empty and therefore not stored.
+_WORKLOAD_COLLECTIONS: Form = {
+    "dependencies": {},
+    "tags": {},
+    "controlInterfaceAccess": {},
+    "configs": {},
+    "files": [],
+    "resources": [],
+}
+
+
+class _Collection:
+    """The entries of one map of the desired state, with changes laid over what is stored."""
+
+    def __init__(self, stored: Mapping[str, Any], parse: Callable[[Any, str], Any], collections: Form) -> None:
+        self._stored = stored
+        self._parse = parse
+        self._collections = collections
+        self._changes: dict[str, Any] = {}
+
+    def replace(self, entries: Mapping[str, Any]) -> None:
+        self._changes = {**dict.fromkeys(self._stored, MISSING), **entries}
+
+    def set(self, path: Path, below: Path, value: Any) -> None:
+        """`below` is the part of the path that begins with the name of the entry."""
+        name = below[0]
+        if len(below) == 1:
+            self._changes[name] = value
+            return
+        entry = self._entry(name)
+        if entry is MISSING:
+            entry = {}
+        self._changes[name] = _within(entry, path, lambda form: with_value(form, below[1:], value))
+
+    def remove(self, path: Path, below: Path) -> None:
+        name = below[0]
+        if len(below) == 1:
+            self._changes[name] = MISSING
+            return
+        self._changes[name] = _within(
+            self._entry(name), path, lambda form: without_value({**self._collections, **form}, below[1:])
+        )
+
+    def _entry(self, name: str) -> Any:
+        return self._changes.get(name, self._stored.get(name, MISSING))
+
+    def changes(self, path: str) -> dict[str, Any]:
+        """Only what differs from what is stored; equal entries stay the objects they are."""
+        changed: dict[str, Any] = {}
+        for name, value in self._changes.items():
+            parsed = None if value is MISSING else self._parse(value, f"{path}.{name}")
+            if parsed != self._stored.get(name):
+                changed[name] = parsed
+        return changed
+
+
+def _within(entry: Any, path: Path, change: Callable[[Form], Form]) -> Form:
+    """An error names the whole path, not just the part inside the entry."""
+    if not isinstance(entry, dict):
+        raise FieldNotFound(path)
+    try:
+        return change(entry)
+    except FieldNotFound as fault:
+        raise FieldNotFound(path) from fault
+
+
+class _Draft:
+    """What the desired state would be."""
+
+    def __init__(self, desired: Form) -> None:
+        self.agents: Form = {}
+        self._api_version: Any = desired["apiVersion"]
+        self._collections = {
+            "workloads": _Collection(desired["workloads"], parse_workload, _WORKLOAD_COLLECTIONS),
+            "configs": _Collection(desired.get("configs", {}), parse_config_item, {}),
+            "deviceConfigurations": _Collection(
+                desired.get("deviceConfigurations", {}), parse_device_configuration, {"brokerProperties": {}}
+            ),
+        }
+
+    def replace(self, state: Form) -> None:
+        self._api_version = state["apiVersion"]
+        for name, collection in self._collections.items():
+            collection.replace(state.get(name, {}))
+
+    def set(self, path: Path, value: Any) -> None:
+        match path:
+            case ("desiredState",):
+                self.replace(value)
+            case ("desiredState", "apiVersion"):
+                self._api_version = value
+            case ("desiredState", name):
+                self._collections[name].replace(value)
+            case ("desiredState", name, *below):
+                self._collections[name].set(path, tuple(below), value)
+            case ("agents", _, "status" | "resources", *_):
+                pass  # reported by agents, not wished for
+            case ("agents", *_):
+                self.agents = with_value({"agents": self.agents}, path, value)["agents"]
+
+    def remove(self, path: Path) -> None:
+        match path:
+            case ("desiredState",):
+                self.replace(EMPTY_STATE)
+            case ("desiredState", "apiVersion"):
+                self._api_version = MISSING
+            case ("desiredState", name) if name in self._collections:
+                self._collections[name].replace({})
+            case ("desiredState", name, *below) if name in self._collections:
+                self._collections[name].remove(path, tuple(below))
+            case ("workloadStates" | "effectiveState" | "deviceInstances", *_):
+                pass  # facts, not wishes
+            case ("agents",):
+                self.agents = {}
+            case _:
+                self.agents = without_value({"desiredState": {}, "agents": self.agents}, path)["agents"]
+
+    def change(self) -> DesiredChange:
+        if self._api_version is MISSING:
+            raise Malformed("desiredState", "missing field `apiVersion`")
+        changes = {name: entries.changes(name) for name, entries in self._collections.items()}
+        return DesiredChange(
+            api_version=self._api_version,
+            workloads=changes["workloads"],
+            configs=changes["configs"],
+            device_configurations=changes["deviceConfigurations"],
+            agent_tags={name: dict(agent.get("tags", {})) for name, agent in self.agents.items()},
+        )

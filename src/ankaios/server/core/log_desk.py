@@ -1,0 +1,100 @@
+"""Log requests: who gets logs from whom, and how that ends. Owns the log campaigns.
+
+In come requests, what agents send for them, and news of who is gone. Out go effects.
+"""
+
+from collections.abc import Iterable
+
+from ankaios.common.messages import BroadcastLogsCancel, Respond, ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
+from ankaios.common.workload import DeletedWorkload, InstanceName
+from ankaios.server.core.log_campaign_store import LogCampaignStore
+from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, refuse_too_many
+from ankaios.server.core.requester import Requester
+from ankaios.server.core.server_state import ServerState
+
+
+class LogDesk:
+    """Reads the state to know which workloads there are."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._campaigns = LogCampaignStore()
+
+    def request(self, request_id: str, request: base.LogsRequest, requester: Requester) -> list[Effect]:
+        """Only instances that are to run now can give logs; the answer tells which.
+
+        [impl->swdd~server-handles-logs-request-message~1]
+        """
+        if self._campaigns.count(requester) >= MAX_OPEN_REQUESTS:
+            return [refuse_too_many(request_id, "log requests")]
+        asked = dict.fromkeys(map(instance_name_from_pb, request.workloadNames))
+        names = [name for name in asked if self._state.is_desired(name)]
+        effects: list[Effect] = []
+        if names:
+            self._campaigns.insert(request_id, requester, names)
+            effects += [
+                ToAgent(agent, _request_for(agent, request_id, request, names))
+                for agent in sorted({name.agent for name in names})
+            ]
+        accepted = base.LogsRequestAccepted(workloadNames=map(instance_name_to_pb, names))
+        return [*effects, Respond(base.Response(requestId=request_id, logsRequestAccepted=accepted))]
+
+    def cancel(self, request_id: str) -> list[Effect]:
+        """[impl->swdd~server-handles-logs-cancel-request-message~1]"""
+        self._campaigns.remove(request_id)
+        accepted = base.Response(requestId=request_id, logsCancelAccepted=base.LogsCancelAccepted())
+        return [BroadcastLogsCancel(request_id), Respond(accepted)]
+
+    def entries(self, message: grpc.LogEntriesResponse) -> list[Effect]:
+        """[impl->swdd~server-forwards-logs-entries-response-messages~1]"""
+        response = base.Response(requestId=message.requestId, logEntriesResponse=message.logEntriesResponse)
+        return [Respond(response)]
+
+    def stopped(self, message: grpc.LogsStopResponse) -> list[Effect]:
+        """[impl->swdd~server-forwards-logs-stop-response-messages~1]"""
+        name = instance_name_from_pb(message.logsStopResponse.workloadName)
+        self._campaigns.provider_stopped(message.requestId, name)
+        return [Respond(base.Response(requestId=message.requestId, logsStopResponse=message.logsStopResponse))]
+
+    def workloads_deleted(self, deleted: Iterable[DeletedWorkload]) -> list[Effect]:
+        """They do not want logs any more.
+
+        [impl->swdd~server-cancels-log-campaign-for-deleted-workloads~1]
+        """
+        effects: list[Effect] = []
+        for workload in deleted:
+            name = workload.instance_name
+            effects += _cancel(self._campaigns.remove_of_workload(name.agent, name.workload))
+        return effects
+
+    def client_gone(self, connection: str) -> list[Effect]:
+        """[impl->swdd~server-cancels-log-campaign-for-disconnected-cli~1]"""
+        return _cancel(self._campaigns.remove_of_peer(connection))
+
+    def agent_gone(self, agent: str) -> list[Effect]:
+        """Its workloads neither read nor give logs any more.
+
+        [impl->swdd~server-handles-log-campaign-for-disconnected-agent~1]
+        """
+        effects = _cancel(self._campaigns.remove_of_peer(agent))
+        for request_id, name in self._campaigns.remove_provider_agent(agent):
+            stop = base.LogsStopResponse(workloadName=instance_name_to_pb(name))
+            effects.append(Respond(base.Response(requestId=request_id, logsStopResponse=stop)))
+        return effects
+
+
+def _cancel(request_ids: Iterable[str]) -> list[Effect]:
+    return [BroadcastLogsCancel(request_id) for request_id in request_ids]
+
+
+def _request_for(
+    agent: str, request_id: str, request: base.LogsRequest, names: Iterable[InstanceName]
+) -> grpc.FromServer:
+    """The request as it came, with the names that this agent knows."""
+    message = grpc.LogsRequest(requestId=request_id, logsRequest=request)
+    del message.logsRequest.workloadNames[:]
+    message.logsRequest.workloadNames.extend(instance_name_to_pb(name) for name in names if name.agent == agent)
+    return grpc.FromServer(logsRequest=message)

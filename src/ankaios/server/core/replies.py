@@ -1,0 +1,86 @@
+"""What the server may answer and send: its effects, and the messages they are made of."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.messages import (
+    BroadcastStates,
+    FromServerMessage,
+    Respond,
+    ToAgent,
+    error_response,
+)
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import deleted_workload_to_pb, workload_state_to_pb
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.state_update import CommittedUpdate, added_message
+from ankaios.server.core.update_rejected import UpdateRejected
+
+# What one workload or one command connection may keep open.
+MAX_OPEN_REQUESTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunHooks:
+    """Show the update to the mutating hooks; what they make of it comes back as `HooksFinished`."""
+
+    update: grpc.UpdateWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class HooksFinished:
+    """What the hooks want instead, None if they left the update as it was, or why they refuse it."""
+
+    outcome: grpc.UpdateWorkload | UpdateRejected | None
+
+
+Effect = FromServerMessage | RunHooks
+
+
+def refuse(request_id: str, reason: str) -> Respond:
+    return Respond(error_response(request_id, reason))
+
+
+def refuse_too_many(request_id: str, what: str) -> Respond:
+    text = f"cannot accept the request: {MAX_OPEN_REQUESTS} {what} of this requester are open, cancel some first"
+    return refuse(request_id, text)
+
+
+def broadcast_states(states: Iterable[tuple[InstanceName, ExecutionState]]) -> list[Effect]:
+    messages = tuple(workload_state_to_pb(name, state) for name, state in states)
+    return [BroadcastStates(messages)] if messages else []
+
+
+def states_for_agent(agent: str, states: Iterable[tuple[InstanceName, ExecutionState]]) -> list[Effect]:
+    """For one agent alone; nothing if there is nothing to say."""
+    message = grpc.UpdateWorkloadState(workloadStates=[workload_state_to_pb(*entry) for entry in states])
+    return [ToAgent(agent, grpc.FromServer(updateWorkloadState=message))] if message.workloadStates else []
+
+
+def update_success(request_id: str, committed: CommittedUpdate) -> Respond:
+    """[impl->swdd~server-update-state-success-response~1]"""
+    success = base.UpdateStateSuccess(
+        addedWorkloads=[str(workload.instance_name) for workload in committed.added],
+        deletedWorkloads=[str(deleted.instance_name) for deleted in committed.deleted],
+    )
+    return Respond(base.Response(requestId=request_id, UpdateStateSuccess=success))
+
+
+def updates_for_agents(committed: CommittedUpdate, connected: Iterable[str]) -> list[Effect]:
+    """One message for each connected agent that has something to do."""
+    updates: dict[str, grpc.UpdateWorkload] = {}
+    unstarted = set(committed.unstarted)
+    for workload in committed.added:
+        update = updates.setdefault(workload.instance_name.agent, grpc.UpdateWorkload())
+        update.addedWorkloads.append(added_message(workload))
+    for deleted in committed.deleted:
+        if deleted.instance_name not in unstarted:
+            update = updates.setdefault(deleted.instance_name.agent, grpc.UpdateWorkload())
+            update.deletedWorkloads.append(deleted_workload_to_pb(deleted))
+    return [
+        ToAgent(agent, grpc.FromServer(updateWorkload=update))
+        for agent, update in sorted(updates.items())
+        if agent and agent in connected
+    ]

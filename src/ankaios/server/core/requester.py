@@ -1,0 +1,55 @@
+"""Who asked: a connection of the command line, or a workload through its agent. Their open requests are found by them.
+
+Inside the server the id of a request begins with its sender: `<connection>@ID` or `<agent>@<workload>@ID`.
+"""
+
+from dataclasses import dataclass
+
+from ankaios.common.messages import REQUEST_ID_SEPARATOR
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """`peer` is the agent or connection; a command connection asks for itself and has no workload."""
+
+    peer: str
+    workload: str = ""
+
+
+def workload_requester(agent: str, request_id: str) -> Requester | None:
+    """None if the id does not say which workload of the agent asks; nothing can be kept for such a request."""
+    parts = request_id.split(REQUEST_ID_SEPARATOR, 2)
+    return Requester(agent, parts[1]) if len(parts) == 3 and parts[0] == agent and parts[1] else None
+
+
+class RequestsByOwner:
+    """Which open requests belong to whom."""
+
+    def __init__(self) -> None:
+        self._owner: dict[str, Requester] = {}
+        self._ids: dict[str, dict[str, set[str]]] = {}
+
+    def add(self, request_id: str, owner: Requester) -> None:
+        self.discard(request_id)
+        self._owner[request_id] = owner
+        self._ids.setdefault(owner.peer, {}).setdefault(owner.workload, set()).add(request_id)
+
+    def discard(self, request_id: str) -> None:
+        owner = self._owner.pop(request_id, None)
+        if owner is None:
+            return
+        workloads = self._ids[owner.peer]
+        workloads[owner.workload].discard(request_id)
+        if not workloads[owner.workload]:
+            del workloads[owner.workload]
+        if not workloads:
+            del self._ids[owner.peer]
+
+    def of_peer(self, peer: str) -> list[str]:
+        return sorted(request_id for ids in self._ids.get(peer, {}).values() for request_id in ids)
+
+    def of_workload(self, owner: Requester) -> list[str]:
+        return sorted(self._ids.get(owner.peer, {}).get(owner.workload, ()))
+
+    def count(self, owner: Requester) -> int:
+        return len(self._ids.get(owner.peer, {}).get(owner.workload, ()))

@@ -1,0 +1,155 @@
+"""The facts: what is desired, what of it runs where, how it is doing, and which agents are connected.
+
+All of it is one tree in the form that people read and field masks walk, so reading needs no conversion of what is not
+asked for. The tree is changed in place, entry by entry, and only through the methods here; entries are replaced, never
+changed, and shared with whoever holds them. Beside the tree stand what is derived from it: the rendered workloads, and
+who uses which config and which agent.
+
+[impl->swdd~server-state-in-memory~1]
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ankaios.common.agent_map import AgentMap
+from ankaios.common.complete_state import EMPTY_STATE
+from ankaios.common.state_manipulation import MISSING, Form, Path
+from ankaios.common.workload import InstanceName
+from ankaios.common.workload_states_map import WorkloadStatesMap
+from ankaios.server.core.change_recorder import ChangeRecorder
+from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.delete_graph import DeleteGraph
+from ankaios.server.core.desired_state_draft import DesiredChange
+
+
+class Index:
+    """Names by something they have in common."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+
+    def __getitem__(self, key: str) -> Iterable[str]:
+        return self._names.get(key, ())
+
+    def move(self, name: str, old: Iterable[str], new: Iterable[str]) -> None:
+        for key in old:
+            names = self._names[key]
+            names.discard(name)
+            if not names:
+                del self._names[key]
+        for key in new:
+            self._names.setdefault(key, set()).add(name)
+
+
+class ServerState:
+    """`tree` may be read by everybody and changed only here."""
+
+    def __init__(self) -> None:
+        self.workload_states = WorkloadStatesMap(lambda path: self.recorder.touch(("workloadStates", *path)))
+        self.agents = AgentMap(lambda path: self.recorder.touch(("agents", *path)))
+        self.tree: Form = {
+            "desiredState": {**EMPTY_STATE, "workloads": {}},
+            "workloadStates": self.workload_states.form,
+            "agents": self.agents.form,
+            "effectiveState": {**EMPTY_STATE, "workloads": {}},
+        }
+        self.recorder = ChangeRecorder(self.tree)
+        self.delete_graph = DeleteGraph()
+        # As rendered, before mutating hooks: what the next update is compared with.
+        self.rendered: dict[str, RenderedWorkload] = {}
+        # As sent to agents.
+        self.effective: dict[str, RenderedWorkload] = {}
+        self._users_of_config = Index()
+        self._on_agent = Index()
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def desired(self) -> Form:
+        desired: Form = self.tree["desiredState"]
+        return desired
+
+    def config(self, key: str) -> Any:
+        return self.desired.get("configs", {}).get(key, MISSING)
+
+    def users_of_config(self, key: str) -> Iterable[str]:
+        return self._users_of_config[key]
+
+    def workloads_of_agent(self, agent: str) -> list[RenderedWorkload]:
+        """The workloads that are to run there, by the (rendered) field `agent`.
+
+        [impl->swdd~agent-from-agent-field~1]
+        """
+        return [self.effective[name] for name in sorted(self._on_agent[agent])] if agent else []
+
+    def is_desired(self, name: InstanceName) -> bool:
+        workload = self.effective.get(name.workload)
+        return workload is not None and workload.instance_name == name
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def put_desired(self, change: DesiredChange) -> None:
+        """[impl->swdd~server-state-updates-state-on-unmodified-workloads~1]"""
+        self._put_api_version(change.api_version)
+        for name, form in change.workloads.items():
+            old = self.desired["workloads"].get(name, {})
+            self._users_of_config.move(name, _references(old), _references(form or {}))
+            self._put(("desiredState", "workloads", name), form)
+        for key, item in change.configs.items():
+            self._put(("desiredState", "configs", key), item)
+        for name, form in change.device_configurations.items():
+            self._put(("desiredState", "deviceConfigurations", name), form)
+
+    def _put_api_version(self, version: str) -> None:
+        for state in ("desiredState", "effectiveState"):
+            if self.tree[state]["apiVersion"] != version:
+                self._put((state, "apiVersion"), version)
+
+    def put_rendered(self, workloads: Mapping[str, RenderedWorkload | None]) -> None:
+        for name, workload in workloads.items():
+            if workload is None:
+                self.rendered.pop(name, None)
+            else:
+                self.rendered[name] = workload
+
+    def put_effective(self, workloads: Mapping[str, RenderedWorkload | None]) -> None:
+        for name, workload in workloads.items():
+            old = self.effective.pop(name, None)
+            self._on_agent.move(name, _agents(old), _agents(workload))
+            if workload is not None:
+                self.effective[name] = workload
+            self._put(("effectiveState", "workloads", name), None if workload is None else workload.form)
+
+    def forget_removed(self, name: InstanceName) -> None:
+        """An agent reported that the instance is gone; another one of the same workload may be there already."""
+        successor = self.effective.get(name.workload)
+        self.delete_graph.forget(name.workload, successor.form.get("dependencies", {}) if successor else {})
+
+    def replace_device_instance(self, name: str, form: Form | None) -> None:
+        """Device instances are decided elsewhere; here they are kept to be read and to make events."""
+        self._put(("deviceInstances", name), form)
+
+    def _put(self, path: Path, entry: Any) -> None:
+        """Set an entry, or drop it if it is None; an optional map is there only while it has entries."""
+        self.recorder.touch(path)
+        above = self.tree
+        for part in path[:-2]:
+            above = above[part]
+        entries = above.setdefault(path[-2], {})
+        if entry is not None:
+            entries[path[-1]] = entry
+            return
+        entries.pop(path[-1], None)
+        if not entries and path[-2] in _OPTIONAL_MAPS:
+            del above[path[-2]]
+
+
+_OPTIONAL_MAPS = {"configs", "deviceConfigurations", "deviceInstances"}
+
+
+def _references(workload: Form) -> set[str]:
+    return set(workload.get("configs", {}).values())
+
+
+def _agents(workload: RenderedWorkload | None) -> tuple[str, ...]:
+    return () if workload is None else (workload.instance_name.agent,)

@@ -1,0 +1,239 @@
+"""An update of the desired state in two steps: prepare decides everything and changes nothing, commit changes.
+
+Between the two, mutating hooks may have their say. Costs follow the change: only workloads whose own text or whose
+configs changed are rendered, checked and compared.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ankaios.common.complete_state import parse_workload
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import PENDING_INITIAL
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
+from ankaios.common.state_form import workload_to_form
+from ankaios.common.state_manipulation import MISSING, Form
+from ankaios.common.workload import DeletedWorkload, InstanceName
+from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
+from ankaios.server.core.conventions import (
+    check_api_version,
+    check_config_item,
+    check_config_references,
+    check_device_configuration_name,
+    check_rendered_workload,
+)
+from ankaios.server.core.cycle_check import find_cycle
+from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.state_view import filled_workload
+from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadChanges:
+    """What agents are to add and delete, by workload name; a changed workload is in both."""
+
+    added: Mapping[str, RenderedWorkload]
+    deleted: Mapping[str, InstanceName]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUpdate:
+    """Everything that an accepted update will change. Valid until another update is committed."""
+
+    desired: DesiredChange
+    rendered: Mapping[str, RenderedWorkload | None]
+    changes: WorkloadChanges
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedUpdate:
+    """`deleted` is all that goes away; `unstarted` is the part of it that no agent has to end."""
+
+    added: list[RenderedWorkload]
+    deleted: list[DeletedWorkload]
+    unstarted: list[InstanceName]
+
+
+# --- prepare ----------------------------------------------------------------------------------------------------------
+
+
+def prepare_update(state: ServerState, change: DesiredChange) -> PreparedUpdate:
+    """Decide what the change means, or why it cannot be."""
+    _check_before_rendering(change)
+    try:
+        rendered = _render_affected(state, change)
+    except Rejected as fault:
+        raise InvalidState(str(fault)) from fault
+    prepared = PreparedUpdate(change, rendered, _compare(state, rendered))
+    _check_cycles(state, prepared)
+    return prepared
+
+
+def _check_before_rendering(change: DesiredChange) -> None:
+    try:
+        check_api_version(change.api_version)
+        for key, item in change.configs.items():
+            if item is not None:
+                check_config_item(key, item)
+        for workload in change.workloads.values():
+            if workload is not None:
+                check_config_references(workload.get("configs", {}))
+        for name, configuration in change.device_configurations.items():
+            if configuration is not None:
+                check_device_configuration_name(name)
+    except Rejected as fault:
+        raise BrokenConvention(str(fault)) from fault
+
+
+def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, RenderedWorkload | None]:
+    """Workloads that render to something else than before.
+
+    [impl->swdd~server-state-triggers-configuration-rendering-of-workloads~1]
+    [impl->swdd~server-state-compares-rendered-workloads~1]
+    """
+    stored = state.desired["workloads"]
+
+    def config_of(key: str) -> Any:
+        if key not in change.configs:
+            return state.config(key)
+        item = change.configs[key]
+        return MISSING if item is None else item
+
+    rendered: dict[str, RenderedWorkload | None] = {}
+    for name in sorted(_affected(state, change)):
+        form = change.workloads[name] if name in change.workloads else stored[name]
+        workload = None if form is None else render_workload(name, form, config_of)
+        before = state.rendered.get(name)
+        if workload is None or before is None or workload.form != before.form:
+            if workload is not None:
+                check_rendered_workload(workload)
+            rendered[name] = workload
+    return rendered
+
+
+def _affected(state: ServerState, change: DesiredChange) -> set[str]:
+    return set(change.workloads).union(*(state.users_of_config(key) for key in change.configs))
+
+
+def _compare(state: ServerState, rendered: Mapping[str, RenderedWorkload | None]) -> WorkloadChanges:
+    """What agents have is the effective workload; that is what goes away.
+
+    [impl->swdd~server-detects-new-workload~1]
+    [impl->swdd~server-detects-deleted-workload~1]
+    [impl->swdd~server-detects-changed-workload~1]
+    """
+    return WorkloadChanges(
+        added={name: workload for name, workload in rendered.items() if workload is not None},
+        deleted={name: state.effective[name].instance_name for name in rendered if name in state.effective},
+    )
+
+
+def _check_cycles(state: ServerState, prepared: PreparedUpdate) -> None:
+    """A new cycle goes through a workload whose dependencies are new, so the search may begin there.
+
+    Only if there is one, all added workloads are looked at, in order: the one reported is always the same.
+    """
+    changes, stored = prepared.desired.workloads, state.desired["workloads"]
+
+    def dependencies_of(name: str) -> Mapping[str, str] | None:
+        form: Form | None = changes[name] if name in changes else stored.get(name)
+        return None if form is None else form.get("dependencies", {})
+
+    added = [name for name in prepared.changes.added if dependencies_of(name)]
+    suspects = [name for name in added if stored.get(name, {}).get("dependencies") != dependencies_of(name)]
+    if suspects and find_cycle(suspects, dependencies_of):
+        name = find_cycle(added, dependencies_of)
+        raise UpdateRejected(f"workload dependency '{name}' is part of a cycle.")
+
+
+# --- mutating hooks ---------------------------------------------------------------------------------------------------
+
+
+def update_message(changes: WorkloadChanges) -> grpc.UpdateWorkload:
+    """What mutating hooks are shown."""
+    return grpc.UpdateWorkload(
+        addedWorkloads=map(added_message, changes.added.values()),
+        deletedWorkloads=[
+            grpc.DeletedWorkload(instanceName=instance_name_to_pb(name)) for name in changes.deleted.values()
+        ],
+    )
+
+
+def added_message(workload: RenderedWorkload) -> grpc.AddedWorkload:
+    return grpc.AddedWorkload(
+        instanceName=instance_name_to_pb(workload.instance_name), workload=filled_workload(workload.form)
+    )
+
+
+def changes_from_message(message: grpc.UpdateWorkload) -> WorkloadChanges:
+    """What mutating hooks made of it, taken as it is."""
+    try:
+        return WorkloadChanges(
+            added={added.instanceName.workloadName: _hooked_workload(added) for added in message.addedWorkloads},
+            deleted={
+                deleted.instanceName.workloadName: instance_name_from_pb(deleted.instanceName)
+                for deleted in message.deletedWorkloads
+            },
+        )
+    except Rejected as fault:
+        raise InvalidState(str(fault)) from fault
+
+
+def _hooked_workload(added: grpc.AddedWorkload) -> RenderedWorkload:
+    if not added.instanceName.workloadName:
+        raise Rejected("an added workload lacks its instance name")
+    given = workload_to_form(added.workload)
+    form = parse_workload(given, added.instanceName.workloadName)
+    # The id was made from this text, so the text stays as the hook wrote it.
+    form["runtimeConfig"] = given["runtimeConfig"]
+    return RenderedWorkload(instance_name_from_pb(added.instanceName), form)
+
+
+# --- commit -----------------------------------------------------------------------------------------------------------
+
+
+def commit_update(state: ServerState, prepared: PreparedUpdate, changes: WorkloadChanges) -> CommittedUpdate:
+    """Take the update over. `changes` are the prepared ones, or what hooks made of them."""
+    state.put_desired(prepared.desired)
+    for agent, tags in prepared.desired.agent_tags.items():
+        state.agents.set_tags(agent, tags)
+    state.put_rendered(prepared.rendered)
+    # An addition that a hook dropped is not there; a dropped deletion leaves what was there.
+    state.put_effective({**dict.fromkeys(changes.deleted), **changes.added})
+    for workload in changes.added.values():
+        state.delete_graph.insert(workload.instance_name.workload, workload.form.get("dependencies", {}))
+    unstarted = [name for name in _replaced(changes) if _never_started(state, name)]
+    for name in unstarted:
+        state.workload_states.remove(name)
+    state.workload_states.add_initial(workload.instance_name for workload in changes.added.values())
+    return CommittedUpdate(
+        added=list(changes.added.values()),
+        deleted=[
+            DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload)))
+            for name in changes.deleted.values()
+        ],
+        unstarted=unstarted,
+    )
+
+
+def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
+    """Deleted instances that do not come back under the same name; those keep their state."""
+    for name, instance_name in changes.deleted.items():
+        if name not in changes.added or changes.added[name].instance_name != instance_name:
+            yield instance_name
+
+
+def _never_started(state: ServerState, name: InstanceName) -> bool:
+    """No agent can end it, so the server does.
+
+    [impl->swdd~server-handles-not-started-deleted-workloads~1]
+    """
+    if not name.agent:
+        return True
+    return name.agent not in state.agents and state.workload_states.get(name) == PENDING_INITIAL

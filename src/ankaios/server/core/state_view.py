@@ -1,0 +1,121 @@
+"""What a requester sees of the complete state: all of it, or the parts that field masks name.
+
+The two answers differ in one point that clients know: without masks every optional part is filled in, with masks empty
+parts are unset.
+
+[impl->swdd~server-provides-interface-get-complete-state~2]
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import (
+    agent_from_form,
+    complete_state_from_form,
+    device_configuration_from_form,
+    device_instance_from_form,
+    fill_config_item,
+    fill_execution_state,
+    fill_workload,
+)
+from ankaios.common.state_manipulation import MISSING, WILDCARD, Form, Path, Selection, parse_path
+
+_STATES = ("desiredState", "effectiveState")
+_PAIR = {"state": "subState", "subState": "state"}
+
+
+class StateView:
+    """Reads the tree of the complete state. Keeps the messages of unchanged workloads for the next full answer."""
+
+    def __init__(self, tree: Form) -> None:
+        self._tree = tree
+        self._messages: dict[int, tuple[Form, base.Workload]] = {}
+
+    def fill(self, state: base.CompleteState, masks: Iterable[str]) -> bool:
+        """False if the masks are no masks. Paths that lead nowhere are not there.
+
+        The state is made where it is to be sent, because copies of a large one are what costs most.
+        [impl->swdd~server-filters-get-complete-state-result~2]
+        [impl->swdd~server-filters-get-complete-state-result-with-wildcards~1]
+        """
+        given = list(masks)
+        if not given:
+            self._fill_with_everything(state)
+        elif "" in given:
+            return False
+        else:
+            state.CopyFrom(self.select(path for mask in given if (path := parse_path(mask)) is not None))
+        return True
+
+    def select(self, paths: Iterable[Path]) -> base.CompleteState:
+        """Just the parts at the paths, completed to what can be understood alone."""
+        selection = Selection()
+        for path in paths:
+            selection.add(path)
+            for more in _needed_with(path):
+                selection.add(more)
+        picked = selection.pick(self._tree)
+        return base.CompleteState() if picked is MISSING else complete_state_from_form(picked)
+
+    def _fill_with_everything(self, state: base.CompleteState) -> None:
+        tree, kept = self._tree, self._messages
+        self._messages = {}
+        self._fill_state(state.desiredState, tree["desiredState"], kept)
+        _fill_workload_states(state.workloadStates, tree["workloadStates"])
+        state.agents.SetInParent()
+        for name, attributes in tree["agents"].items():
+            agent = state.agents.agents[name]
+            agent.CopyFrom(agent_from_form(attributes))
+            agent.tags.SetInParent()
+        self._fill_state(state.effectiveState, tree["effectiveState"], kept)
+        for name, instance in tree.get("deviceInstances", {}).items():
+            state.deviceInstances.deviceInstances[name].CopyFrom(device_instance_from_form(instance))
+
+    def _fill_state(self, state: base.State, form: Form, kept: Mapping[int, tuple[Form, base.Workload]]) -> None:
+        state.apiVersion = form["apiVersion"]
+        state.workloads.SetInParent()
+        workloads = state.workloads.workloads
+        for name, workload in form["workloads"].items():
+            entry = kept.get(id(workload)) or self._messages.get(id(workload)) or (workload, filled_workload(workload))
+            self._messages[id(workload)] = entry
+            workloads[name].CopyFrom(entry[1])
+        state.configs.SetInParent()
+        for key, item in form.get("configs", {}).items():
+            fill_config_item(state.configs.configs[key], item)
+        for name, configuration in form.get("deviceConfigurations", {}).items():
+            target = state.deviceConfigurations.deviceConfigurations[name]
+            target.CopyFrom(device_configuration_from_form(configuration))
+
+
+def _needed_with(path: Path) -> Iterable[Path]:
+    """A state is not understood without its version, nor a state word without its substate."""
+    for state in _STATES:
+        if path[0].startswith(state) or (path[0] == WILDCARD and len(path) > 1):
+            yield (state, "apiVersion")
+    if len(path) == 5 and path[0] == "workloadStates" and path[4] in _PAIR:
+        yield (*path[:4], _PAIR[path[4]])
+
+
+def _fill_workload_states(states: base.WorkloadStatesMap, form: Form) -> None:
+    states.SetInParent()
+    for agent, workloads in form.items():
+        of_agent = states.agentStateMap[agent].wlNameStateMap
+        for workload, ids in workloads.items():
+            of_workload = of_agent[workload].idStateMap
+            for instance_id, state in ids.items():
+                fill_execution_state(of_workload[instance_id], state)
+
+
+def filled_workload(form: Form) -> base.Workload:
+    """A workload with every optional part present: what agents and command lines of Eclipse Ankaios expect."""
+    workload = base.Workload()
+    fill_workload(workload, form)
+    for part in (
+        workload.dependencies,
+        workload.tags,
+        workload.controlInterfaceAccess,
+        workload.configs,
+        workload.files,
+    ):
+        part.SetInParent()
+    return workload

@@ -1,0 +1,52 @@
+"""Why an update of the desired state is refused, in the words for the requester and for a failed start.
+
+`reason` is what went wrong; `str()` is the error message of the response.
+"""
+
+from ankaios.common.errors import Rejected
+
+
+class UpdateRejected(Rejected):
+    """The new state cannot be taken over."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Update rejected: '{reason}'")
+        self.reason = reason
+
+
+class InvalidState(UpdateRejected):
+    """What would result is no valid state."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Resulting State is invalid, reason: '{reason}'")
+
+
+class UnreadableState(InvalidState):
+    """What would result is not even a state."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Could not parse into CompleteState: '{reason}'")
+
+
+class BrokenConvention(UpdateRejected):
+    """Found before anything is rendered; told to the requester as it is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.args = (reason,)
+
+
+class HookVeto(UpdateRejected):
+    """A mutating hook does not want the change."""
+
+    def __init__(self, hook: str, said: str) -> None:
+        veto = f"Hook '{hook}' rejected the change: {said}"
+        super().__init__(f"Mutating hook '{hook}' vetoed the state change: '{veto}'")
+        self.args = (f"Update rejected by mutating hook '{hook}': '{veto}'",)
+
+
+class HookFailed(UpdateRejected):
+    """A mutating hook could not do its work."""
+
+    def __init__(self, hook: str, why: str) -> None:
+        super().__init__(f"Mutating hook '{hook}' execution failed: '{why}'")

@@ -1,0 +1,123 @@
+"""What the server is told at its start: flags over environment over config file over defaults.
+
+[impl->swdd~server-loads-config-file~1]
+[impl->swdd~server-supports-pem-file-paths-as-cli-arguments~1]
+[impl->swdd~server-supports-cli-argument-for-insecure-communication~1]
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from ankaios import __version__
+from ankaios.common.config import (
+    CONFIG_CONTEXT,
+    BadEnvironment,
+    ConfigTable,
+    GivenPem,
+    choose,
+    load_config_file,
+    load_pem_material,
+)
+from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.server.mutating_hooks import MutatingHook, read_hooks
+
+DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
+DEFAULT_ADDRESS = "127.0.0.1:25551"
+DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """An address that can be listened on as it stands: names would have to be looked up first."""
+        host, _, port = text.rpartition(":")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        try:
+            is_v6 = ip_address(bare).version == 6
+        except ValueError:
+            raise Rejected("invalid socket address syntax") from None
+        if is_v6 == (bare == host) or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise Rejected("invalid socket address syntax")
+        return cls(bare, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Everything but the files it names is already read and checked."""
+
+    startup_manifest: Path | None
+    address: Address
+    insecure: bool
+    pem: GivenPem
+    hooks: tuple[MutatingHook, ...]
+    max_message_size: int
+
+
+def read_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
+    """Usage errors end the process with code 2, as does a senseless environment variable."""
+    parser = _parser()
+    flags = parser.parse_args(arguments)
+    file = load_config_file(flags.server_config, [DEFAULT_CONFIG_FILE])
+    try:
+        manifest = choose(flags.startup_manifest, None, file, "startup_manifest", None)
+        return ServerSettings(
+            startup_manifest=None if manifest is None else Path(manifest),
+            address=flags.address or _address_of(file),
+            insecure=choose(flags.insecure, "ANKSERVER_INSECURE", file, "insecure", False),
+            pem=load_pem_material(vars(flags), "ANKSERVER", file),
+            hooks=read_hooks(file.get("mutating_hooks", [])),
+            max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
+        )
+    except BadEnvironment as fault:
+        parser.error(str(fault))
+
+
+def _address_of(file: ConfigTable) -> Address:
+    text = choose(None, None, file, "address", DEFAULT_ADDRESS)
+    try:
+        return Address.parse(text)
+    except Rejected as fault:
+        raise StartupFailed(CONFIG_CONTEXT, f"'address' is '{text}': {fault}") from fault
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except Rejected as fault:
+        raise argparse.ArgumentTypeError(f"invalid value '{text}': {fault}") from fault
+
+
+def _size(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1024:
+        raise argparse.ArgumentTypeError(f"invalid value '{text}': expected a number of bytes, 1024 or more")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ank-server",
+        description="The Ankaios server: keeps the desired state and tells agents what to run.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-m", "--startup-manifest", metavar="PATH", help="YAML manifest with the state to begin with")
+    add("-c", "--startup-config", dest="startup_manifest", help=argparse.SUPPRESS)
+    add("-x", "--server-config", metavar="PATH", type=Path, help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
+    add("-a", "--address", metavar="IP:PORT", type=_address, help=f"listen here [default: {DEFAULT_ADDRESS}]")
+    add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKSERVER_INSECURE]")
+    for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
+        name = f"{item}_pem"
+        add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKSERVER_{name.upper()}]")
+    add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
+    add("-V", "--version", action="version", version=f"ank-server {__version__}")
+    return parser

@@ -1,0 +1,129 @@
+"""The running server: messages come in through a channel, `AnkaiosServer` decides, effects go out to the middleware.
+
+Owns the channel, the middleware, the server and the tasks of mutating hooks. Everything is done by one thread, one
+message at a time; hooks are other processes, and while they run other messages are served.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Sequence
+
+from ankaios import __version__
+from ankaios.common.channels import ToServerChannel
+from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
+from ankaios.common.errors import StartupFailed
+from ankaios.common.messages import ToServerMessage
+from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
+from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify
+from ankaios.middleware.server import Limits, MiddlewareServer
+from ankaios.server.core.ankaios_server import AnkaiosServer
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks
+from ankaios.server.core.state_update import PreparedUpdate, update_message
+from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.mutating_hooks import MutatingHook, run_hooks
+from ankaios.server.settings import ServerSettings
+from ankaios.server.startup_state_loader import Form, load_startup_state
+
+_log = logging.getLogger(__name__)
+
+# Messages that may wait for the server; senders wait when there are more.
+_CHANNEL_CAPACITY = 4096
+# So many messages are handled before connections get their turn again.
+_MESSAGES_PER_TURN = 16
+
+
+async def serve(settings: ServerSettings) -> None:
+    """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
+    startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
+    pem = _security(settings)
+    shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
+    # [impl->swdd~server-starts-without-startup-config~1]
+    if startup is not None:
+        await shell.load(startup)
+    await shell.listen(settings)
+    await shell.run_until_stopped()
+
+
+def _security(settings: ServerSettings) -> PemMaterial | None:
+    """[impl->swdd~server-establishes-insecure-communication-based-on-provided-insecure-cli-argument~1]
+    [impl->swdd~server-provides-file-paths-to-communication-middleware~1]
+    """
+    pem = require_security(settings.pem, settings.insecure)
+    if settings.insecure:
+        _log.warning(INSECURE_WARNING if pem is None else PEM_WINS_WARNING)
+    return pem
+
+
+class ServerShell:
+    """[impl->swdd~server-uses-async-channels~1]"""
+
+    def __init__(self, pem: PemMaterial | None, hooks: Sequence[MutatingHook], limits: Limits | None = None) -> None:
+        self._to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
+        self.middleware = MiddlewareServer(self._to_server, pem, limits)
+        self._hooks = hooks
+        self._server = AnkaiosServer(has_hooks=bool(hooks))
+
+    async def load(self, startup: Form) -> None:
+        """Begin with this state; whatever is wrong with it is a reason not to begin."""
+        try:
+            prepared = self._server.prepare_start(startup)
+            self._server.finish_start(prepared, await self._show_to_hooks(prepared))
+        except UpdateRejected as fault:
+            raise StartupFailed("server error", fault.reason) from fault
+
+    async def _show_to_hooks(self, prepared: PreparedUpdate) -> UpdateWorkload | None:
+        if not self._hooks or not prepared.changes:
+            return None
+        return await run_hooks(self._hooks, update_message(prepared.changes))
+
+    async def listen(self, settings: ServerSettings) -> None:
+        await self.middleware.start(settings.address.host, settings.address.port)
+        # What is there now stays: the garbage collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
+        notify(READY)
+
+    async def run_until_stopped(self) -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self.run(), name="ankaios server")
+            watchdog = tasks.create_task(keep_watchdog_calm(), name="watchdog")
+            await stopped.wait()
+            _log.info("Ankaios server ends.")
+            notify(STOPPING)
+            running.cancel()
+            watchdog.cancel()
+            await self.middleware.close()
+
+    async def run(self) -> None:
+        """Handle messages until cancelled."""
+        async with asyncio.TaskGroup() as hook_runs:
+            handled = 0
+            async for message in self._to_server:
+                self._handle(message, hook_runs)
+                handled += 1
+                if handled % _MESSAGES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def _handle(self, message: ToServerMessage | HooksFinished, hook_runs: asyncio.TaskGroup) -> None:
+        for effect in self._server.handle(message):
+            self._perform(effect, hook_runs)
+
+    def _perform(self, effect: Effect, hook_runs: asyncio.TaskGroup) -> None:
+        if isinstance(effect, RunHooks):
+            hook_runs.create_task(self._run_hooks(effect, hook_runs), name="mutating hooks")
+        else:
+            self.middleware.dispatch(effect)
+
+    async def _run_hooks(self, effect: RunHooks, hook_runs: asyncio.TaskGroup) -> None:
+        try:
+            finished = HooksFinished(await run_hooks(self._hooks, effect.update))
+        except UpdateRejected as fault:
+            finished = HooksFinished(fault)
+        self._handle(finished, hook_runs)
