@@ -137,12 +137,16 @@ class Session:
         """Not waiting for the answer: who cancels wants to leave."""
         await self._send(base.Request(requestId=campaign, logsCancelRequest=base.LogsCancelRequest()), LOGS_LOST)
 
+    def kept_states(self) -> list[base.WorkloadState]:
+        """The states that came while something else was awaited."""
+        kept = list(self._states)
+        self._states.clear()
+        return kept
+
     async def next_states(self, limit: float | None = None) -> list[base.WorkloadState]:
-        """The states of one message, first those that came while something else was awaited; [] at the time limit."""
+        """The states of one message, first those that were kept; [] at the time limit."""
         if self._states:
-            kept = list(self._states)
-            self._states.clear()
-            return kept
+            return self.kept_states()
         while True:
             message = await self._next(limit, UPDATE_LOST)
             if message is None:

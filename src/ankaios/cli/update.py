@@ -54,8 +54,11 @@ async def update_and_wait(
     changed = {parse_instance(text) for text in (*success.addedWorkloads, *success.deletedWorkloads)}
     after = await session.complete_state(*row_masks({name for name, _, _ in changed}), *agent_masks(changed))
     rows = changed_rows(changed, before, after)
-    wait_list = WaitList(success.addedWorkloads, success.deletedWorkloads, rows, after.agents.agents.keys())
+    connected = after.agents.agents.keys()
+    wait_list = WaitList(success.addedWorkloads, success.deletedWorkloads, rows, connected)
     await _wait(call.output, session, wait_list)
+    if call.output.is_terminal:
+        _tell_what_to_look_at(call.output, wait_list, connected)
     return success
 
 
@@ -99,12 +102,14 @@ async def _wait(output: Output, session: Session, wait_list: WaitList) -> None:
     now = asyncio.get_running_loop().time
     step, next_step = 0, now()
     _draw(output, screen, wait_list, step)
+    if early := session.kept_states():
+        wait_list.update(early)
+        _draw(output, screen, wait_list, step)
     while not wait_list.is_done:
         wait_list.update(await session.next_states(max(next_step - now(), 0)))
         if now() >= next_step:
             step, next_step = step + 1, now() + _STEP_SECONDS
         _draw(output, screen, wait_list, step)
-    _point_at_failures(output, wait_list)
 
 
 def _draw(output: Output, screen: Screen, wait_list: WaitList, step: int) -> None:
@@ -124,12 +129,10 @@ def _draw(output: Output, screen: Screen, wait_list: WaitList, step: int) -> Non
     screen.draw(table_lines(WAIT_HEADER, [tuple(map(harmless, row)) for row in cells], output.width, CUT_LAST, paint))
 
 
-def _point_at_failures(output: Output, wait_list: WaitList) -> None:
-    """The exit code stays 0: the update was accepted. A person wants to know where to look."""
-    if not output.is_terminal:
-        return
+def _tell_what_to_look_at(output: Output, wait_list: WaitList, connected: Collection[str]) -> None:
+    """The exit code stays 0: the update was accepted. A person wants to know what to do next."""
+    for agent in sorted({row.agent for row in wait_list.rows()} - set(connected) - {""}):
+        output.hint(f"agent '{agent}' is not connected: its workloads wait until it is")
     for row in wait_list.rows():
         if row.state.startswith(("Failed", "Pending(StartingFailed")):
-            output.hint(
-                f"'{row.name}' is {row.state}: see 'ank logs {row.name}' and 'ank describe workload {row.name}'"
-            )
+            output.hint(f"'{row.name}' is {row.state}: see 'ank describe workload {row.name}', 'ank logs {row.name}'")

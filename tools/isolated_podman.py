@@ -1,0 +1,178 @@
+"""A podman of its own: own storage, own run folder, one tiny image, and nothing left behind.
+
+`IsolatedPodman` makes a folder with the configuration files that its `variables` name. Give these variables to every
+process that shall use this podman. The only image is `localhost/bb`, a busybox with all its applets in /bin. `close`
+removes containers, mounts and files. Used by the tests and by the demo.
+"""
+
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+IMAGE = "localhost/bb"
+CALL_LIMIT = 60.0
+
+CONTAINERS_CONF = """\
+[engine]
+{runtime}tmp_dir = "{root}/tmp"
+events_logger = "file"
+[containers]
+netns = "none"
+default_ulimits = ["nofile={nofile}:{nofile}", "nproc={nproc}:{nproc}"]
+[network]
+network_config_dir = "{root}/net"
+"""
+
+STORAGE_CONF = """\
+[storage]
+driver = "{driver}"
+graphroot = "{root}/graph"
+runroot = "{root}/run"
+"""
+
+
+@functools.cache
+def why_no_podman() -> str | None:
+    """The reason why tests with a real podman cannot run here, or None."""
+    if os.geteuid() != 0:
+        return "a real podman needs root rights"
+    for program in ("podman", "conmon", "busybox"):
+        if shutil.which(program) is None:
+            return f"a real podman needs the program '{program}'"
+    return None
+
+
+def _limit(name: str, at_most: int) -> int:
+    import resource
+
+    hard = resource.getrlimit(getattr(resource, name))[1]
+    return at_most if hard == resource.RLIM_INFINITY else min(at_most, hard)
+
+
+def _busybox_layer() -> bytes:
+    """A root file system with busybox and a link for each of its applets."""
+    program = Path(str(shutil.which("busybox"))).resolve()
+    applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    out = BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for folder in ("bin", "tmp", "etc", "run", "var"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(entry)
+        tar.add(program, "bin/busybox")
+        for applet in applets:
+            if applet == "busybox":
+                continue
+            entry = tarfile.TarInfo(f"bin/{applet}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(entry)
+        passwd = tarfile.TarInfo("etc/passwd")
+        text = b"root:x:0:0:root:/:/bin/sh\n"
+        passwd.size = len(text)
+        tar.addfile(passwd, BytesIO(text))
+    return out.getvalue()
+
+
+class IsolatedPodman:
+    """Use as a context manager or call `close`."""
+
+    def __init__(self, *, with_image: bool = True, folder: Path | None = None) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="ank-podman-")) if folder is None else folder
+        self._write_configuration()
+        if with_image:
+            self.import_image()
+
+    def _write_configuration(self) -> None:
+        for folder in ("graph", "run", "tmp", "net"):
+            (self.root / folder).mkdir()
+        runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
+        nofile, nproc = _limit("RLIMIT_NOFILE", 20000), _limit("RLIMIT_NPROC", 20000)
+        driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text() else "vfs"
+        (self.root / "containers.conf").write_text(
+            CONTAINERS_CONF.format(root=self.root, runtime=runtime, nofile=nofile, nproc=nproc)
+        )
+        (self.root / "storage.conf").write_text(STORAGE_CONF.format(root=self.root, driver=driver))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Only the variables that make a process use this podman."""
+        return {
+            "CONTAINERS_CONF": str(self.root / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self.root / "storage.conf"),
+        }
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """A whole environment for child processes."""
+        return {**os.environ, **self.variables}
+
+    def import_image(self) -> None:
+        archive = self.root / "bb.tar"
+        archive.write_bytes(_busybox_layer())
+        self.podman("import", "--quiet", str(archive), IMAGE)
+
+    def podman(self, *args: str, check: bool = True, stdin: str | None = None) -> str:
+        """Run podman in this environment and return what it prints."""
+        done = subprocess.run(
+            ["podman", *args], env=self.environ, capture_output=True, text=True, input=stdin, timeout=CALL_LIMIT
+        )
+        if check and done.returncode:
+            raise AssertionError(f"podman {' '.join(args)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def containers(self) -> list[dict[str, Any]]:
+        """All containers, infra containers included, as `podman ps` describes them."""
+        found: list[dict[str, Any]] = json.loads(self.podman("ps", "--all", "--format=json"))
+        return found
+
+    def clear(self) -> None:
+        """Remove all containers, pods and volumes, e.g. between tests."""
+        for command in (["pod", "rm"], ["rm"]):
+            self.podman(*command, "--force", "--all", "--time", "0", "--ignore", check=False)
+        self.podman("volume", "rm", "--force", "--all", check=False)
+
+    def close(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.clear()
+        self._end_processes()
+        self._unmount()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _own_processes(self) -> list[int]:
+        """What still runs from this environment: container monitors and clean-up calls, by their command lines."""
+        own = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if f"{self.root}/".encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                    own.append(int(folder.name))
+        return own
+
+    def _end_processes(self) -> None:
+        until = time.monotonic() + 2
+        while (own := self._own_processes()) and time.monotonic() < until:
+            time.sleep(0.02)  # clean-up calls of ended containers finish by themselves
+        for pid in own:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _unmount(self) -> None:
+        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        for mount in sorted((m for m in mounts if m.startswith(f"{self.root}/")), key=len, reverse=True):
+            subprocess.run(["umount", "--lazy", mount], capture_output=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
