@@ -25,16 +25,14 @@ PAGE_LIMIT_SECONDS = 110
 
 
 def commands(page: Path) -> list[str]:
-    found = []
+    """Lines that start with `> ` go on with the line before, as a shell shows it."""
+    found: list[str] = []
     for indent, _, body in BLOCK.findall(page.read_text()):
-        lines = [line.removeprefix(indent) for line in body.splitlines()]
-        for number, line in enumerate(lines):
+        for line in (line.removeprefix(indent) for line in body.splitlines()):
             if line.startswith("$ "):
-                command = line[2:]
-                while command.endswith("\\"):
-                    number += 1
-                    command += "\n" + lines[number].removeprefix("> ")
-                found.append(command)
+                found.append(line[2:])
+            elif line.startswith(">") and found:
+                found[-1] += "\n" + line[1:].removeprefix(" ")
     return found
 
 
@@ -53,11 +51,13 @@ def script(page: Path) -> str:
     lines = [
         "set -eEu -o pipefail",
         "trap 'code=$?; echo \"FAILED ($code): $BASH_COMMAND\" >&2; exit $code' ERR",
-        "trap 'code=$?; kill $(jobs -p) 2>/dev/null; wait; exit $code' EXIT",
+        "trap 'code=$?; trap - ERR; set +e; kill $(jobs -p) 2>/dev/null; wait; exit $code' EXIT",
     ]
     for command in commands(page):
         shown = command.replace("'", "'\\''")
         lines += [f"echo '$ {shown}'", command]
+        if command.endswith("&"):
+            lines.append("sleep 1.5")  # a reader needs longer to type the next line
     return "\n".join(lines) + "\n"
 
 

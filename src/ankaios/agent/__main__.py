@@ -15,10 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = read_settings(arguments)
         from ankaios.agent.agent import until_told_to_end  # not needed to print a version or a usage error
-        from ankaios.runtimes.registry import make_connectors
 
         logging.getLogger(__name__).info("agent '%s', server '%s'", settings.name, settings.server_url)
-        asyncio.run(until_told_to_end(settings, make_connectors(settings.runtimes)))
+        asyncio.run(until_told_to_end(settings))
     except StartupFailed as fault:
         log_startup_error(fault)
         return 1

@@ -23,6 +23,7 @@ from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMateria
 from ankaios.common.errors import StartupFailed
 from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify
 from ankaios.middleware.client import ConnectionSettings, VersionRefused
+from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 log = logging.getLogger(__name__)
@@ -92,9 +93,18 @@ def _security(settings: AgentSettings) -> PemMaterial | None:
     return pem
 
 
-async def until_told_to_end(settings: AgentSettings, connectors: Mapping[str, RuntimeConnector]) -> None:
+def connectors_for(settings: AgentSettings) -> Mapping[str, RuntimeConnector]:
+    names = RUNTIME_NAMES if settings.runtimes is None else settings.runtimes
+    connectors = make_connectors(names, settings.run_folder, settings.name)
+    if not connectors:
+        raise StartupFailed("No runtime to run workloads with", f"known are {', '.join(RUNTIME_NAMES)}")
+    return connectors
+
+
+async def until_told_to_end(settings: AgentSettings) -> None:
     """SIGTERM and SIGINT end the agent, and nothing but the agent."""
     loop = asyncio.get_running_loop()
+    connectors = connectors_for(settings)
     agent = asyncio.create_task(run_agent(settings, connectors), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.cancel)

@@ -33,6 +33,7 @@ from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
 MAX_WAITING_BYTES = 8 * 1024 * 1024
+MAX_COMPLAINTS = 20
 _FRAMES_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class ControlInterface:
         self._waiting_bytes = 0
         self._more = asyncio.Event()
         self._less = asyncio.Event()
+        self._unread_logs: deque[str] = deque(maxlen=64)
+        self._complaints = 0
         self._tasks = [
             tasks.create_task(self._read(), name=f"control interface of '{spec.name}': requests"),
             tasks.create_task(self._write(), name=f"control interface of '{spec.name}': responses"),
@@ -116,9 +119,16 @@ class ControlInterface:
         self._more.set()
 
     def _drop(self, item: _Outgoing) -> None:
-        log.warning("the workload '%s' does not read its control interface: a message is dropped", self.spec.name)
-        if item.log_request is not None:
+        self._complain("messages are dropped, the workload does not read them")
+        if item.log_request is not None and item.log_request not in self._unread_logs:
+            self._unread_logs.append(item.log_request)  # entries of it may be on their way for a while
             self._outside.log_unread(item.log_request)
+
+    def _complain(self, why: str) -> None:
+        """A workload must not be able to fill the log of the agent."""
+        self._complaints += 1
+        if self._complaints <= MAX_COMPLAINTS:
+            log.warning("control interface of '%s': %s", self.spec.name, why)
 
     async def _read(self) -> None:
         """Requests of the workload, as fast as the agent takes them.
@@ -131,7 +141,7 @@ class ControlInterface:
             try:
                 data = await self._reader.read()
             except OSError as error:
-                log.warning("the workload '%s' broke its control interface: %s", self.spec.name, error)
+                self._complain(f"the workload broke it: {error}")
                 return
             if not data:
                 decoder.reset()
@@ -157,12 +167,12 @@ class ControlInterface:
                 # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
                 await self._outside.forward(request)
             case Close(reason):
-                log.warning("the control interface of '%s' is closed: %s", self.spec.name, reason)
+                self._complain(f"closed: {reason}")
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 self._say(encode(closed_message(reason)))
             case Skip(why):
-                log.warning("a message of '%s' on its control interface is ignored: %s", self.spec.name, why)
+                self._complain(f"a message is ignored: {why}")
         return not self._session.dead
 
     def _say(self, frame: bytes) -> None:
@@ -190,7 +200,7 @@ class ControlInterface:
     async def _write_urgent(self) -> None:
         frame = self._urgent.popleft()
         if not await self._writer.write(frame):
-            log.warning("the workload '%s' said hello but does not listen", self.spec.name)
+            self._complain("the workload said hello but does not listen")
             self._session.not_greeted()
 
     async def _write_waiting(self) -> None:

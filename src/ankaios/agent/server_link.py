@@ -10,6 +10,7 @@ Owned here: the one stream and the queue of what waits for it. Workloads do not 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import CannotConnect, ConnectionSettings, Method, ServerConnection, connect
 
 RECONNECT_PAUSE = 1.0
+# A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
+HEARD_AFTER = 5.0
+MAX_LAST_WORDS = 1024
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +58,17 @@ class Outbox:
     def __init__(self) -> None:
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
+        self._last_words: deque[tuple[float, InstanceName, ToServer]] = deque(maxlen=MAX_LAST_WORDS)
 
-    def put_state(self, name: InstanceName, message: ToServer) -> None:
+    def put_state(self, name: InstanceName, message: ToServer, *, is_last: bool = False) -> None:
+        """The last word on an instance is repeated if the connection breaks before it was surely heard.
+
+        All other states are told again after each hello anyway.
+        """
         self._queue.put_state(name, message)
         self._filled.set()
+        if is_last:
+            self._last_words.append((asyncio.get_running_loop().time(), name, message))
 
     def put_load(self, message: ToServer) -> None:
         self._queue.put_load(message)
@@ -76,6 +87,10 @@ class Outbox:
 
     def go_offline(self) -> None:
         self._queue.go_offline()
+        now = asyncio.get_running_loop().time()
+        for when, name, message in self._last_words:
+            if now - when < HEARD_AFTER:
+                self._queue.put_back(name, message)
 
     async def take(self) -> ToServer:
         while (message := self._queue.take()) is None:
@@ -115,6 +130,7 @@ class ServerLink:
                 tasks.create_task(self._receive(connection), name="messages from the server")
         except* Unavailable as group:
             self._complain(group.exceptions[0])
+            _go_on_ending()
         finally:
             self._outbox.go_offline()
             await self._inbox.send(Disconnected())
@@ -133,3 +149,10 @@ class ServerLink:
         if reason != self._complaint:
             log.warning("no connection to the server, trying again each second: %s", reason)
             self._complaint = reason
+
+
+def _go_on_ending() -> None:
+    """A task group that fails in the moment it is cancelled tells only of the failure; the wish to end must stay."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

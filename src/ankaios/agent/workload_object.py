@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ankaios.agent.control_interface import ControlInterface, Outside
+from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
-from ankaios.agent.core.workload_lifecycle import instances_of, target_of
 from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response

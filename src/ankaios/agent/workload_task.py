@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
+    AdoptDevices,
     CancelRetry,
     CloseInterface,
     Command,
@@ -42,7 +44,7 @@ from ankaios.agent.core.workload_events import (
     Unwatch,
     Watch,
 )
-from ankaios.agent.core.workload_lifecycle import Workload, fold, reduce, retry_limit
+from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import write_files
@@ -148,6 +150,8 @@ class WorkloadTask:
                 self._cancel_retry()
             case AcquireDevices(spec):
                 return await self._acquire(spec)
+            case AdoptDevices(spec):
+                await self._around.devices.adopt(spec)
             case ReleaseDevices(name):
                 self._grants = ()
                 await self._around.devices.release(name)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-from ankaios.cli.arguments import Call, HelpWanted, UsageError, VersionWanted, parse
+from ankaios.cli.arguments import Call, HelpWanted, UsageError, VersionWanted
 from ankaios.cli.output import CliError, Output
+from ankaios.cli.parser import parse
 from ankaios.cli.root import RootCommand
 from ankaios.common.errors import AnkaiosError
 
@@ -31,15 +32,33 @@ def main() -> NoReturn:
     # Nothing this short-lived is worth a collection while it loads.
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _prepare_streams()
+    os._exit(run(sys.argv[1:]))
+
+
+def _prepare_streams() -> None:
+    """Always UTF-8, whatever the locale says; a closed stream swallows what is written."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    code = run(sys.argv[1:])
-    os._exit(code)
 
 
 def run(words: Sequence[str]) -> int:
     """Everything but the process: returns the exit code."""
     output = Output()
+    try:
+        return _answer(words, output)
+    except BrokenPipeError:
+        return READER_GONE
+    except OSError as fault:
+        output.error(f"Could not write the output: {fault.strerror}")
+        return FAILED
+
+
+def _answer(words: Sequence[str], output: Output) -> int:
     try:
         if shell := os.environ.get("COMPLETE"):
             from ankaios.cli.completion import complete
@@ -65,8 +84,6 @@ def run(words: Sequence[str]) -> int:
     except AnkaiosError as fault:
         output.error(str(fault))
         return FAILED
-    except BrokenPipeError:
-        return READER_GONE
 
 
 def _run_command(call: Call, output: Output) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 
-from ankaios.cli.arguments import HELP, Command, Option, UsageError, parse
+from ankaios.cli.arguments import HELP, Command, HelpWanted, Option, UsageError, VersionWanted
 from ankaios.cli.completion_scripts import SCRIPTS
 from ankaios.cli.output import Output
+from ankaios.cli.parser import parse
 from ankaios.cli.root import RootCommand
 
 TYPE_CHECKING = False
@@ -150,5 +151,5 @@ def _global_values(place: Place) -> dict[str, Any]:
     """The global options typed on this line, as far as they make sense."""
     try:
         return parse(RootCommand(), [*place.global_words, "schema"]).global_values
-    except Exception:
+    except (UsageError, HelpWanted, VersionWanted):
         return {}

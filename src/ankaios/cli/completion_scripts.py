@@ -10,7 +10,7 @@ BASH = r"""_ank_complete() {
         if [ "$line" = ":files" ]; then
             compopt -o default
         else
-            COMPREPLY+=("$line")
+            COMPREPLY+=("$(printf '%q' "$line")")
         fi
     done < <(COMPLETE=bash _ANK_COMPLETE_INDEX="$COMP_CWORD" ank -- "${COMP_WORDS[@]}" 2>/dev/null)
 }

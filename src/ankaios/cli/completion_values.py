@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import CommandFailed, Session, run_session
-from ankaios.cli.output import CliError, Output
+from ankaios.cli.output import Output
 from ankaios.cli.settings import load_settings
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 1000
 
 _FIXED = {
-    "runtimes": ("podman", "podman-kube", "containerd"),
+    "runtimes": ("podman", "podman-kube", "containerd", "native"),
     "states": (
         "Running(Ok)",
         "Pending(Initial)",
@@ -63,7 +63,7 @@ def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
             call.settings = load_settings(global_values, call.output)
             call.settings.timeout_ms = min(call.settings.timeout_ms, PATIENCE_MS)
             run_session(call, action)
-        except (CliError, CommandFailed, AnkaiosError):
+        except (CommandFailed, AnkaiosError):
             return ()
     return found
 

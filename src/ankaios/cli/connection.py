@@ -7,6 +7,7 @@ people know. A session owns the request ids, the one read under way and the work
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import deque
 
@@ -67,6 +68,7 @@ async def _in_session(call: Call, action: Callable[[Session], Awaitable[None]]) 
         async with middleware.connect(
             middleware.ConnectionSettings(url, pem), middleware.Method.CLI, hello
         ) as connection:
+            _resume_collecting()
             await action(Session(connection, settings.timeout_ms))
     except middleware.BadUrl as fault:
         raise CliError(f"Cannot connect to server: '{fault}'") from fault
@@ -80,10 +82,17 @@ async def _in_session(call: Call, action: Callable[[Session], Awaitable[None]]) 
         raise CliError(f"Could not connect to Ankaios server on '{shown}'.", str(fault)) from fault
 
 
+def _resume_collecting() -> None:
+    """Loading is over. What is loaded stays, so no collection needs to look at it."""
+    gc.freeze()
+    gc.enable()
+
+
 def _connect_hint(url: str, reason: str) -> str:
-    if url.startswith("http:"):
-        return f"{reason}; start one with 'ank-server --insecure', or name yours with '--server-url' or ANK_SERVER_URL"
-    return f"{reason}; is 'ank-server' running there with certificates of the same authority?"
+    if "Connection refused" not in reason and "Connect call failed" not in reason:
+        return reason
+    started = "'ank-server --insecure'" if url.startswith("http:") else "'ank-server' and its certificates"
+    return f"no server listens there: start one with {started}, or name yours with '--server-url' or ANK_SERVER_URL"
 
 
 class Session:

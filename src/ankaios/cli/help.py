@@ -55,7 +55,9 @@ def help_text(path: tuple[Command, ...], paint: Paint) -> str:
 def _groups(command: Command, paint: Paint) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for child in command.children():
-        groups.setdefault(child.group or "Commands", []).append((child.name, child.summary))
+        groups.setdefault(child.group or "Commands", []).append(
+            (", ".join((child.name, *child.aliases)), child.summary)
+        )
     return [_section(title, rows, paint) for title, rows in groups.items()]
 
 

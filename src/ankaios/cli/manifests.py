@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from ankaios.cli.arguments import Call
+from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
 from ankaios.cli.output import CliError, Output
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
@@ -34,7 +32,7 @@ def run(call: Call) -> int:
 
 
 def read_change(output: Output, files: Sequence[str], agent: str | None, *, need_agent: bool) -> ManifestChange:
-    texts = [("standard input", sys.stdin.buffer.read())] if files[:1] == ["-"] else list(map(_read, files))
+    texts = [_read_stdin()] if files[:1] == [STANDARD_INPUT] else list(map(_read, files))
     manifests = []
     for what, text in texts:
         manifests.append(load_manifest(text, what))
@@ -43,9 +41,16 @@ def read_change(output: Output, files: Sequence[str], agent: str | None, *, need
     return change_of(manifests, agent, need_agent=need_agent)
 
 
+def _read_stdin() -> tuple[str, bytes]:
+    try:
+        return "standard input", read_standard_input()
+    except OSError as fault:
+        raise Rejected(f"Standard input cannot be read: {fault.strerror}") from fault
+
+
 def _read(file: str) -> tuple[str, bytes]:
     try:
-        return f"'{file}'", Path(file).read_bytes()
+        return f"'{file}'", read_file(file)
     except FileNotFoundError:
         raise Rejected(f"File '{file}' not found!") from None
     except OSError as fault:

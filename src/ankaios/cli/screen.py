@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from ankaios.cli.output import Output
 
+MANY_ROWS = 100
+"""Larger tables are not drawn for every single change: that would cost more than all changes together."""
+
 _COLUMN_ONE = "\x1b[1G"
 _CLEAR_REST = "\x1b[K"
 

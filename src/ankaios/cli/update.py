@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from ankaios.cli.output import Output
-from ankaios.cli.screen import Screen
+from ankaios.cli.screen import MANY_ROWS, Screen
 from ankaios.cli.table import CUT_LAST, harmless, table_lines
 from ankaios.cli.wait_list import WAIT_HEADER, WaitList, parse_instance
 from ankaios.cli.workload_rows import STATE_COLUMN, Instance, Row, rows_of, style_of
@@ -107,9 +107,11 @@ async def _wait(output: Output, session: Session, wait_list: WaitList) -> None:
         _draw(output, screen, wait_list, step)
     while not wait_list.is_done:
         wait_list.update(await session.next_states(max(next_step - now(), 0)))
-        if now() >= next_step:
+        is_step = now() >= next_step
+        if is_step:
             step, next_step = step + 1, now() + _STEP_SECONDS
-        _draw(output, screen, wait_list, step)
+        if is_step or wait_list.is_done or len(wait_list) <= MANY_ROWS:
+            _draw(output, screen, wait_list, step)
 
 
 def _draw(output: Output, screen: Screen, wait_list: WaitList, step: int) -> None:

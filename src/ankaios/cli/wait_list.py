@@ -54,6 +54,10 @@ class WaitList:
         self._added -= {instance for instance in self._added if instance[2] not in connected_agents}
         self._deleted -= {instance for instance in self._deleted if instance[2] not in connected_agents}
 
+    def __len__(self) -> int:
+        """How many rows there are, done or not."""
+        return len(self._rows)
+
     @property
     def is_done(self) -> bool:
         return not self._added and not self._deleted

@@ -371,13 +371,24 @@ def fill_workload(workload: base.Workload, form: Form) -> None:
         workload.configs.configs.update(form["configs"])
     if "files" in form:
         workload.files.SetInParent()
-        workload.files.files.extend(base.File(**file) for file in form["files"])
+        workload.files.files.extend(base.File(**_only(file, _FILE_KEYS)) for file in form["files"])
     if "resources" in form:
         workload.resources.SetInParent()
-        workload.resources.resources.extend(base.ResourceRequest(**request) for request in form["resources"])
+        workload.resources.resources.extend(
+            base.ResourceRequest(**_only(request, _RESOURCE_KEYS)) for request in form["resources"]
+        )
     if "placement" in form:
         workload.placement.SetInParent()
         workload.placement.tags.tags.update(form["placement"].get("tags", {}))
+
+
+_FILE_KEYS = ("mountPoint", "data", "binaryData")
+_RESOURCE_KEYS = ("name", "quantity", "container")
+
+
+def _only(form: Form, keys: tuple[str, ...]) -> Form:
+    """Keys that mean nothing are ignored everywhere."""
+    return {key: form[key] for key in keys if key in form}
 
 
 _OPERATION_NUMBERS = {word: number for number, word in OPERATIONS.items()}

@@ -10,7 +10,7 @@ what it needs; then each plugin, ours and those of others, is asked as a kubelet
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -26,7 +26,7 @@ from ankaios.devices.core.grants import (
     devices_file_text,
     merged,
 )
-from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.core.slot_ledger import Slot
 from ankaios.devices.core.workload_plan import Plan, Wish, waits_for
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.base import DeviceMount
@@ -103,7 +103,7 @@ class Acquisition:
         return record.grants
 
     async def _obtain(self, owner: str, needs: Sequence[_Need]) -> Record:
-        self._office.give_back(self._node.ledger.claims_of(owner))  # from an attempt that was cut short
+        self._office.give_back(self._node.ledger.claims_of(owner), quiet=True)  # from an attempt that was cut short
         allocations: list[Allocation] = []
         self.under_way.add(owner)
         try:
@@ -114,7 +114,7 @@ class Acquisition:
                 await self._manager.pre_start(allocation.resource, allocation.ids)
             record = await self._recorded(owner, allocations, grants)
         except BaseException:
-            self._give_back(owner, allocations)
+            self._give_back(owner, allocations, quiet=True)
             raise
         finally:
             self.under_way.discard(owner)
@@ -153,7 +153,7 @@ class Acquisition:
             refusal = await self._office.claim(plan.changes)
             if refusal is None:
                 return plan
-        raise _NotYet(f"{wishes[0].resource}: {refusal}")
+        raise Unavailable(f"waits for {wishes[0].resource}: {refusal}")
 
     def _wish(self, need: _Need) -> Wish | None:
         return self._node.wish(need.resource, need.quantity)
@@ -237,18 +237,10 @@ class Acquisition:
         for number in range(len(record.grants) if record else 0):
             self._file(owner, number).unlink(missing_ok=True)
 
-    def _give_back(self, owner: str, allocations: Sequence[Allocation]) -> None:
+    def _give_back(self, owner: str, allocations: Sequence[Allocation], quiet: bool = False) -> None:
         for allocation in allocations:
             self._manager.unmark(allocation.resource, allocation.ids, owner)
-        self._office.give_back(self._node.ledger.claims_of(owner))
-
-    def holders(self, slots: Mapping[Slot, Claim]) -> dict[str, list[Slot]]:
-        """Workloads that hold any of the slots."""
-        found: dict[str, list[Slot]] = {}
-        for slot, claim in slots.items():
-            if claim.owner in self.records:
-                found.setdefault(claim.owner, []).append(slot)
-        return found
+        self._office.give_back(self._node.ledger.claims_of(owner), quiet)
 
 
 def _covers(record: Record, needs: Sequence[_Need]) -> bool:

@@ -90,9 +90,12 @@ class DeviceManager:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                await server.start()
-                ready.set()
-                await asyncio.Event().wait()
+                try:
+                    await server.start()
+                    ready.set()
+                    await asyncio.Event().wait()
+                finally:
+                    self._group = None
         finally:
             await server.close()
             for plugin in self._plugins.values():
@@ -133,17 +136,19 @@ class DeviceManager:
         except BaseException:
             channel.close()
             raise
-        self._connect(_Plugin(request.resource_name, request.endpoint, channel, options))
+        if self._group is None:
+            channel.close()
+            raise Unavailable("the device manager ends")
+        self._connect(_Plugin(request.resource_name, request.endpoint, channel, options), self._group)
 
-    def _connect(self, plugin: _Plugin) -> None:
+    def _connect(self, plugin: _Plugin, group: asyncio.TaskGroup) -> None:
         """The newest registration of a resource serves it."""
-        assert self._group is not None
         if (older := self._plugins.get(plugin.resource)) is not None:
             plugin.devices = older.devices  # until it said what it has
             self._cancel_forgetting(older)
             older.channel.close()
         self._plugins[plugin.resource] = plugin
-        self._group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
+        group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
 
     async def _follow(self, plugin: _Plugin) -> None:
         method = UnaryStreamMethod(plugin.channel, LIST_AND_WATCH, pb.Empty, pb.ListAndWatchResponse)

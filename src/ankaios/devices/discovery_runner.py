@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from itertools import count
-from typing import Any, cast
 
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
@@ -36,8 +35,11 @@ class DiscoveryRunner:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self.configure(self._wanted)
-            await asyncio.Event().wait()
+            try:
+                self.configure(self._wanted)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
 
     def configure(self, wanted: Mapping[str, Configuration]) -> None:
         """A discovery goes on if its question is the same."""
@@ -79,8 +81,7 @@ class DiscoveryRunner:
         while True:
             version = self._registry.version
             try:
-                lists = cast(Any, handler.discover(configuration.details, configuration.properties))
-                async with aclosing(lists):
+                async with aclosing(handler.discover(configuration.details, configuration.properties)) as lists:
                     async for devices in lists:
                         pause, complaint = FIRST_PAUSE, ""
                         self._observed(configuration.name, source, devices, handler.shared)

@@ -49,12 +49,12 @@ class PluginHost:
         """Own the plugins until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for service in self._services.values():
-                self._start(service)
-            if self._watches:
-                await self._watch()
-            else:
-                await asyncio.Event().wait()
+            try:
+                for service in self._services.values():
+                    self._start(service)
+                await (self._watch() if self._watches else asyncio.Event().wait())
+            finally:
+                self._group = None
 
     def add(self, behaviour: DevicePluginBehaviour) -> None:
         service = DevicePluginService(behaviour)

@@ -110,11 +110,12 @@ class SlotOffice:
         self._note_slots(change.slot for change in (*settled, *asked))
         return None
 
-    def give_back(self, claims: Mapping[Slot, Claim]) -> None:
+    def give_back(self, claims: Mapping[Slot, Claim], quiet: bool = False) -> None:
         self._server.tell(self.node.end(claims))
-        self._note_slots(claims)
+        self._note_slots(claims, quiet)
 
-    def _note_slots(self, slots: Iterable[Slot]) -> None:
+    def _note_slots(self, slots: Iterable[Slot], quiet: bool = False) -> None:
         touched = self.node.touched_by(slots)
+        touched.quiet = quiet
         if touched:
             self._note(touched)

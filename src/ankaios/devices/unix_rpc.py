@@ -74,8 +74,13 @@ class UnixServer:
             sock = _bind(self.path)
         except OSError as error:
             raise Unavailable(f"cannot listen at '{self.path}': {error}") from error
-        self._server = Server([self])
-        await self._server.start(sock=sock)
+        server = Server([self])
+        try:
+            await server.start(sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        self._server = server
 
     async def close(self) -> None:
         if self._server is None:

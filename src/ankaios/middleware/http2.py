@@ -1,17 +1,14 @@
-"""One HTTP/2 connection over one socket, with or without TLS.
+"""One HTTP/2 connection: streams over a wire.
 
-Comes in: bytes of the socket. Goes out: opened streams, bytes, and endings with their reason. Owns the socket, the TLS
-session, the HTTP/2 state and the timers of one connection.
+Comes in: plaintext of the wire. Goes out: opened streams, their bytes and endings. Owns the HTTP/2 state.
 
 The library h2 knows the protocol; this link does the input and output. A peer cannot send more than the window allows
-before it is read. Whatever ends the connection ends it once: `reason` tells why; `closed` is set when the socket is
-gone.
+before it is read.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -31,22 +28,22 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 
-from ankaios.middleware.keepalive import Heartbeat, Keepalive
+from ankaios.middleware.keepalive import Keepalive
 from ankaios.middleware.stream import Headers, Stream
-from ankaios.middleware.tls import TlsFailed, TlsLayer
+from ankaios.middleware.tls import TlsLayer
+from ankaios.middleware.wire import Wire
 
 WINDOW = 2 * 1024 * 1024
 MAX_STREAMS = 16
 MAX_FRAME = 256 * 1024
 MAX_HEADER_BYTES = 16 * 1024
-_WRITE_BUFFER = 256 * 1024
-_MAX_UNSENT = 16 * _WRITE_BUFFER  # only a peer that provokes answers and does not read them gets there
-_LINGER = 1.0  # seconds a refused peer gets to read why
+_MAX_CHATTER_PER_SECOND = 1_000
+_SUBSTANCE = (DataReceived, WindowUpdated, ResponseReceived, TrailersReceived, StreamEnded)
 _PING = b"ankaios?"
 _DEFAULT_WINDOW = 65535
 
 
-class Link(asyncio.Protocol):
+class Link(Wire):
     """Server side if `accept` is given (called for each stream a peer opens), else client side."""
 
     def __init__(
@@ -59,91 +56,22 @@ class Link(asyncio.Protocol):
         on_made: Callable[["Link"], None] | None = None,
         on_end: Callable[["Link"], None] | None = None,
     ) -> None:
-        self.tls = tls
-        self.tls_failure: TlsFailed | None = None
-        self.reason: str | None = None
-        self.peer_has_spoken = False  # HTTP/2, that is
-        self.ready = asyncio.Event()
-        self.closed = asyncio.Event()
+        super().__init__(keepalive, setup_timeout, tls)
+        self.peer_has_spoken = False
         self._accept = accept
         self._on_made = on_made
         self._on_end = on_end
-        self._setup_timeout = setup_timeout
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
         self._http2 = H2Connection(H2Configuration(client_side=accept is None, header_encoding=None))
         self._streams: dict[int, Stream] = {}
-        self._paused = False
+        self._counting_since, self._chatter = 0.0, 0
         self._flush_planned = False
-        self._setup_timer: asyncio.TimerHandle | None = None
-        self._heartbeat = Heartbeat(self._loop, keepalive, self._ping, self._peer_is_silent)
-
-    # The socket's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
-        self._setup_timer = self._loop.call_later(
-            self._setup_timeout, self.abort, "the connection set-up took too long"
-        )
+        super().connection_made(transport)
         if self._on_made is not None:
             self._on_made(self)
-        if self.reason is not None:
-            return
-        if self.tls is None:
-            self._begin()
-        else:
-            self._decrypt(b"")
 
-    def data_received(self, data: bytes) -> None:
-        if self.reason is not None:
-            return
-        self._heartbeat.heard()
-        plaintext = data if self.tls is None else self._decrypt(data)
-        if plaintext:
-            self._feed(plaintext)
-
-    def eof_received(self) -> None:
-        self._end("the peer closed the connection")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(f"the connection broke: {exc}" if exc else "the connection was closed")
-        self.closed.set()
-
-    def pause_writing(self) -> None:
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        self._paused = False
-        self._pump_all()
-
-    def _decrypt(self, data: bytes) -> bytes:
-        assert self.tls is not None
-        was_established = self.tls.established
-        try:
-            plaintext = self.tls.receive(data)
-        except TlsFailed as failure:
-            self.tls_failure = failure
-            self._write_raw(self.tls.take_outgoing())
-            self._linger(f"TLS failed: {failure.reason}")
-            return b""
-        self._write_raw(self.tls.take_outgoing())
-        if self.tls.established and not was_established:
-            self._begin()
-        return plaintext
-
-    def _write_raw(self, data: bytes) -> None:
-        if data:
-            self._transport.write(data)
-
-    # Life
-
-    @property
-    def peer_address(self) -> str:
-        address = self._transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if address else "unknown"
-
-    def _begin(self) -> None:
+    def began(self) -> None:
         self._http2.initiate_connection()
         self._http2.update_settings(
             {
@@ -155,61 +83,37 @@ class Link(asyncio.Protocol):
         )
         self._http2.increment_flow_control_window(WINDOW - _DEFAULT_WINDOW)
         self.flush()
-        self._heartbeat.start()
-        self.ready.set()
 
-    def _ping(self) -> None:
+    def ask_for_sign(self) -> None:
         self._http2.ping(_PING)
         self.flush()
 
-    def _peer_is_silent(self) -> None:
-        self.abort("the peer does not answer")
+    def resumed(self) -> None:
+        self._pump_all()
 
-    def abort(self, reason: str) -> None:
-        """Cut the connection now; nothing that waits is sent."""
-        self._end(reason)
-        self._transport.abort()
-
-    def close(self) -> None:
-        """End the connection after what is in the socket's buffer, which gets a second to leave."""
-        if self.reason is None and self.ready.is_set():
-            self.flush()
-        self._end("the connection was closed")
-        if self.tls is not None and self.tls.established:
-            self.tls.close()
-            self._write_raw(self.tls.take_outgoing())
-        self._transport.close()
-        self._loop.call_later(_LINGER, self._transport.abort)
-
-    def _linger(self, reason: str) -> None:
-        """End the connection, but let the peer read what was written: unread input would reset the socket."""
-        self._end(reason)
-        if not self._transport.is_closing():
-            self._transport.write_eof()
-            self._loop.call_later(_LINGER, self._transport.abort)
-
-    def _end(self, reason: str) -> None:
-        if self.reason is not None:
-            return
-        self.reason = reason
-        self._heartbeat.stop()
-        if self._setup_timer is not None:
-            self._setup_timer.cancel()
+    def broke(self, reason: str) -> None:
         for stream in self._streams.values():
             stream.break_off(reason)
         self._streams.clear()
-        self.ready.set()
         if self._on_end is not None:
             self._on_end(self)
 
-    # HTTP/2, incoming
+    def close(self) -> None:
+        if self.reason is None and self.ready.is_set():
+            self.flush()
+        super().close()
 
-    def _feed(self, plaintext: bytes) -> None:
+    # Incoming
+
+    def received(self, plaintext: bytes) -> None:
         try:
             events = self._http2.receive_data(plaintext)
         except ProtocolError as error:
             self.flush()
-            self._linger(f"HTTP/2 protocol error: {error}")
+            self.linger(f"HTTP/2 protocol error: {error}")
+            return
+        if self._chatters(events):
+            self.abort("the peer floods the connection with frames that carry nothing")
             return
         for event in events:
             self._handle(event)
@@ -219,6 +123,14 @@ class Link(asyncio.Protocol):
         if self.reason is None:
             self.flush()
 
+    def _chatters(self, events: list[Event]) -> bool:
+        """Pings, settings, resets, empty data: cheap to send, dear to handle, and an honest peer has few of them."""
+        now = self._loop.time()
+        if now - self._counting_since > 1.0:
+            self._counting_since, self._chatter = now, 0
+        self._chatter += sum(not isinstance(event, _SUBSTANCE) or _is_empty(event) for event in events)
+        return self._chatter > _MAX_CHATTER_PER_SECOND
+
     def _handle(self, event: Event) -> None:
         match event:
             case DataReceived():
@@ -227,10 +139,9 @@ class Link(asyncio.Protocol):
                 self._handle_request(event)
             case RemoteSettingsChanged():
                 self.peer_has_spoken = True
-                if self._setup_timer is not None:
-                    self._setup_timer.cancel()
+                self.set_up()
             case ConnectionTerminated():
-                self._linger(f"the peer ended the connection ({_goaway_text(event)})")
+                self.linger(f"the peer ended the connection ({_goaway_text(event)})")
             case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
                 if stream := self._streams.get(event.stream_id):
                     self._handle_stream_event(stream, event)
@@ -267,11 +178,7 @@ class Link(asyncio.Protocol):
         for stream in tuple(self._streams.values()):
             stream.pump()
 
-    # HTTP/2, outgoing; for streams
-
-    @property
-    def writable(self) -> bool:
-        return not self._paused and self.reason is None
+    # Outgoing, for streams
 
     def open(self, headers: Headers) -> Stream:
         stream = Stream(self, self._http2.get_next_available_stream_id())
@@ -322,15 +229,12 @@ class Link(asyncio.Protocol):
             self.flush()
 
     def flush(self) -> None:
-        data = self._http2.data_to_send()
-        if not data:
-            return
-        if self.tls is not None:
-            self.tls.send(data)
-            data = self.tls.take_outgoing()
-        self._transport.write(data)
-        if self._transport.get_write_buffer_size() > _MAX_UNSENT:
-            self.abort("the peer does not read")
+        if data := self._http2.data_to_send():
+            self.write(data)
+
+
+def _is_empty(event: Event) -> bool:
+    return isinstance(event, DataReceived) and not event.data
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

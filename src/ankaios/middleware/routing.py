@@ -172,7 +172,10 @@ class SenderTables(Generic[S]):
         self._observers.pop(connection, None)
 
     def deliveries(self, message: FromServerMessage) -> tuple[list[tuple[S, bytes]], str | None]:
-        """Each receiver with its encoded message, and why there is none although one was addressed."""
+        """Each receiver with its encoded message; and a complaint, if an answer finds nobody who asked.
+
+        That an agent is not there is normal: it gets all it must know when it comes.
+        """
         match message:
             case Respond(response):
                 return self._response(response)
@@ -194,12 +197,12 @@ class SenderTables(Generic[S]):
     def _to_agent(self, agent: str, message: FromServer) -> tuple[list[tuple[S, bytes]], str | None]:
         sender = self._agents.get(agent)
         if sender is None:
-            return [], f"agent '{agent}' is not connected"
+            return [], None
         kind = message.WhichOneof("FromServerEnum")
         if kind == "serverHello":
             self._greeted.add(agent)
         elif kind in ("updateWorkload", "logsRequest") and agent not in self._greeted:
-            return [], f"agent '{agent}' has not been greeted yet"
+            return [], None
         return [(sender, message.SerializeToString())], None
 
     def _states(self, states: tuple[WorkloadState, ...]) -> Iterable[tuple[S, bytes]]:

@@ -159,9 +159,10 @@ class MiddlewareServer:
         )
 
     def _link_made(self, link: Link) -> None:
-        self._links.add(link)
         if self._closing:
             link.abort("the server is stopping")
+        elif link.reason is None:
+            self._links.add(link)
 
     def _link_ended(self, link: Link) -> None:
         self._links.discard(link)
@@ -226,11 +227,14 @@ class MiddlewareServer:
                 del self._agent_streams[agent]
 
     async def _serve_greeted_agent(self, stream: Stream, agent: str, hello: ToServer) -> None:
+        log.info("Agent '%s' has connected from %s.", agent, stream.link.peer_address)
         self._tables.add_agent(agent, stream)
         try:
             await self._to_server.send(FromAgent(agent, hello))
             await self._read(stream, agent, lambda message: interpret_agent_message(agent, message))
         finally:
+            why = stream.link.reason or stream.broken or "it ended its stream"
+            log.info("Agent '%s' has disconnected: %s.", agent, why)
             self._tables.remove_agent(agent)
             await self._tell(AgentGone(agent))
 

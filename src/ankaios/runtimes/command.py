@@ -98,11 +98,14 @@ async def _spawn(
 
 async def _communicate(process: asyncio.subprocess.Process, stdin: bytes) -> tuple[bytes, bytes]:
     assert process.stdin and process.stdout and process.stderr
-    async with asyncio.TaskGroup() as group:
-        out = group.create_task(_read(process.stdout, MAX_OUTPUT), name="read standard output")
-        err = group.create_task(_read(process.stderr, MAX_OUTPUT), name="read error output")
-        group.create_task(_feed(process.stdin, stdin), name="write standard input")
-        group.create_task(process.wait(), name="wait for the end")
+    try:
+        async with asyncio.TaskGroup() as group:
+            out = group.create_task(_read(process.stdout, MAX_OUTPUT), name="read standard output")
+            err = group.create_task(_read(process.stderr, MAX_OUTPUT), name="read error output")
+            group.create_task(_feed(process.stdin, stdin), name="write standard input")
+            group.create_task(process.wait(), name="wait for the end")
+    except* _TooMuch as faults:
+        raise faults.exceptions[0] from None
     return out.result(), err.result()
 
 

@@ -104,6 +104,10 @@ class PodmanCli:
         """What podman told last, without asking."""
         return self._states.newest(max_age)
 
+    def outdate_listing(self) -> None:
+        """Something changed: what podman told before is not asked any more."""
+        self._states.reset()
+
     def on_new_listing(self, listener: Callable[[], None]) -> None:
         self._states.on_new(listener)
 
@@ -174,13 +178,13 @@ def parse_pods(text: str) -> list[str]:
 def parse_volumes(text: str) -> dict[str, str | None]:
     """The data in each volume of a listing."""
     try:
-        entries = json.loads(text) or []
+        entries = json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise RuntimeFailed(f"cannot read the list of volumes: {fault}") from fault
-    if not isinstance(entries, list):
+    if entries is not None and not isinstance(entries, list):
         raise RuntimeFailed("cannot read the list of volumes: it is not a JSON array")
     found: dict[str, str | None] = {}
-    for entry in entries:
+    for entry in entries or []:
         match entry:
             case {"Name": str(name), "Labels": {"data": str(data)}}:
                 found[name] = decode_unpadded(data)

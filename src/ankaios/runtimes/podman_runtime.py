@@ -36,7 +36,7 @@ class Podman:
 
     def __init__(self, cli: PodmanCli) -> None:
         self.cli = cli
-        self.watch = PodmanWatch()
+        self.watch = PodmanWatch(cli.outdate_listing)
         self.resync = PodmanResync(cli, self.watch)
 
     async def close(self) -> None:

@@ -59,13 +59,20 @@ class ContainerView:
 
     def _as_listed(self, container: Container | None, asked: float) -> ExecutionState:
         """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
-        state = container_state(container.state, container.exit_code) if container else LOST
-        running = state == RUNNING_OK and container is not None and self.watch.attach(container.pid)
-        fact = self.watch.fact
-        if fact is not None and has_ended(fact) and not running and state.state in ("Stopping", "Running"):
-            return fact  # podman has not tidied up yet, which is no news
-        self.watch.told(state if has_ended(state) or state == LOST else None, asked)
+        if container is None:
+            self.watch.told(LOST, asked)
+            return LOST
+        state = container_state(container.state, container.exit_code)
+        running = state == RUNNING_OK and self.watch.attach(container.pid)
+        if self.watch.fact is not None and not running and self._is_not_tidied_up(container, state):
+            return self.watch.fact
+        self.watch.told(state if has_ended(state) else None, asked)
         return state
+
+    def _is_not_tidied_up(self, container: Container, state: ExecutionState) -> bool:
+        """We saw the process end, and podman is still about to notice."""
+        ended = self.watch.seen_ending
+        return ended != 0 and (state.state == "Stopping" or (state == RUNNING_OK and container.pid == ended))
 
     @property
     def settled(self) -> bool:

@@ -73,13 +73,15 @@ class Places:
 class ContainerWatch:
     """Watches one container for one checker. `fact` is the newest knowledge that needs no podman, `since` its moment.
 
-    Without a fact, only a listing asked for after `since` tells the truth.
+    Without a fact, only a listing asked for after `since` tells the truth. `seen_ending` is the process whose end was
+    seen, which podman may go on calling alive until it has tidied up.
     """
 
     def __init__(self, hub: "PodmanWatch", container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> None:
         self.container = container
         self.fact: ExecutionState | None = None
         self.since = 0.0
+        self.seen_ending = 0
         self._hub = hub
         self._exits_are_final = exits_are_final
         self._on_hint = on_hint
@@ -106,6 +108,7 @@ class ContainerWatch:
             return False
         self._auto_remove = monitor[0].auto_remove
         self._old_exit_file = _stamp(self._hub.exit_file(self.container))
+        self.seen_ending = 0
         self._know(RUNNING_OK)
         return True
 
@@ -119,6 +122,10 @@ class ContainerWatch:
         found.append(monitor)
         return True
 
+    def _changed(self, fact: ExecutionState | None) -> None:
+        self._know(fact)
+        self._hub.on_change()
+
     def _know(self, fact: ExecutionState | None) -> None:
         self.fact = fact
         self.since = self._hub.now()
@@ -126,7 +133,7 @@ class ContainerWatch:
     def told(self, fact: ExecutionState | None, asked: float) -> None:
         """Podman knows better: this is what it told when it was asked."""
         if not self.alive:
-            self.fact, self.since = fact, asked
+            self.fact, self.since, self.seen_ending = fact, asked, 0
 
     def hint(self) -> None:
         if not self._closed and not self._hub.is_quiet(self.container):
@@ -135,16 +142,17 @@ class ContainerWatch:
     def doubt(self) -> None:
         """Something happened: what was known is not known any more."""
         if not self._closed:
-            self._know(None)
+            self._changed(None)
             self.hint()
 
     def _ended(self) -> None:
+        self.seen_ending = self._process.pid if self._process else 0
         if self._auto_remove and self._exits_are_final:
             # Podman removes it now; its exit code never becomes a state.
-            self._know(FAILED_LOST)
+            self._changed(FAILED_LOST)
             self.hint()
         elif self._exits_are_final:
-            self._know(None)
+            self._changed(None)
             self._reading = asyncio.create_task(self._read_exit(), name=f"read exit code of {self.container[:12]}")
         else:
             asyncio.get_running_loop().call_later(self._hub.restart_pause, self.look_for_restart)
@@ -162,7 +170,7 @@ class ContainerWatch:
             await asyncio.sleep(pause)
             code = _exit_code(path, self._old_exit_file)
             if code is not None:
-                self._know(exited(code))
+                self._changed(exited(code))
                 self._hub.watch_restart(self.container)
                 break
         self.hint()
@@ -192,11 +200,15 @@ def _exit_code(path: Path | None, old: int | None) -> int | None:
 
 
 class PodmanWatch:
-    """All watched containers of one podman. Owns the descriptor for folder changes."""
+    """All watched containers of one podman. Owns the descriptor for folder changes.
+
+    `on_change` is called when something happened that listings asked for before cannot show.
+    """
 
     restart_pause = 0.3
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
+        self.on_change = on_change
         self.now = now
         self._places = Places()
         self._watches: dict[str, list[ContainerWatch]] = {}

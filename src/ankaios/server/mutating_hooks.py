@@ -23,6 +23,8 @@ from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidSta
 
 DEFAULT_DIRECTORY = "/usr/libexec/ankaios/hooks"
 DEFAULT_TIME_LIMIT = 30
+# Seconds for a killed process to vanish.
+_KILL_LIMIT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,18 @@ async def _run(hook: MutatingHook, shown: bytes) -> bytes:
     except TimeoutError as fault:
         raise HookFailed(hook.name, f"no answer within {hook.time_limit} s") from fault
     finally:
-        _end(process)
+        await _end(process)
     if process.returncode != 0:
         raise HookVeto(hook.name, said.decode(errors="replace").strip())
     return wanted
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     """Also what the hook started; its session is its own."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_KILL_LIMIT):
+            await process.wait()

@@ -68,11 +68,9 @@ class DependencyScheduler:
         self._waiting: dict[str, Waiting] = {}
         self._watchers: dict[str, set[str]] = {}  # workload name -> names of entries that look at it
 
-    def waiting(self, name: str) -> Waiting | None:
-        return self._waiting.get(name)
-
-    def names(self) -> list[str]:
-        return list(self._waiting)
+    @property
+    def entries(self) -> Mapping[str, Waiting]:
+        return self._waiting
 
     def schedule(self, operations: Iterable[Operation], states: KnownStates) -> Decision:
         """Judge new operations; whatever waited under the same name is outdated."""

@@ -49,6 +49,11 @@ class OutgoingQueue:
     def put_state(self, name: InstanceName, message: ToServer) -> None:
         self._put(_Item(message, same_as=name))
 
+    def put_back(self, name: InstanceName, message: ToServer) -> None:
+        """Something that was said but perhaps not heard; newer news of the same instance makes it pointless."""
+        if name not in self._items:
+            self._put(_Item(message, same_as=name))
+
     def put_load(self, message: ToServer) -> None:
         self._put(_Item(message, same_as=_LOAD))
 

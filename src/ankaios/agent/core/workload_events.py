@@ -148,6 +148,13 @@ class AcquireDevices:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptDevices:
+    """It was found running: what it holds is in use."""
+
+    spec: WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseDevices:
     name: InstanceName
 
@@ -219,6 +226,7 @@ class CancelRetry:
 Effect = (
     Report
     | AcquireDevices
+    | AdoptDevices
     | ReleaseDevices
     | Start
     | Identify

@@ -4,11 +4,11 @@ Comes in: commands, outcomes of effects, states seen by the checker. Goes out: e
 performs in order, feeding each outcome back before it takes the next command. Owned here: all that the task remembers.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
+    AdoptDevices,
     CancelRetry,
     CloseInterface,
     Command,
@@ -129,7 +129,8 @@ def _command(w: Workload, command: Command) -> Step:
             return _begin(replace(w, reuse=reuse))
         case Resume(runtime_id):
             known, effects = (w, [Identify(w.spec)]) if runtime_id is None else _watch(w, runtime_id)
-            return known, [OpenInterface(w.spec), *effects]
+            adopt: list[Effect] = [AdoptDevices(w.spec)] if w.spec.resources else []
+            return known, [OpenInterface(w.spec), *adopt, *effects]
         case Update(spec):
             return _update(w, spec)
         case Delete():
@@ -308,59 +309,6 @@ def _release(spec: WorkloadSpec) -> list[Effect]:
     return [ReleaseDevices(spec.instance_name)] if spec.resources else []
 
 
-def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
-    """What it is to become when all commands are done; None if that is nothing."""
-    for event in reversed(pending):
-        match event:
-            case Update(spec):
-                return spec
-            case Delete():
-                return None
-            case _:
-                pass
-    match w.aim:
-        case WorkloadSpec() as spec:
-            return spec
-        case BecomeEmpty() | BecomeGone():
-            return None
-        case _:
-            return None if w.gone or w.empty or w.doomed else w.spec
-
-
-def instances_of(w: Workload, pending: Sequence[Event]) -> set[tuple[InstanceName, str]]:
-    """Everything, with its runtime, of which it may have a container now or when the commands are done."""
-    planned = [event.spec for event in pending if isinstance(event, Update)]
-    specs = [w.spec, *planned, w.aim if isinstance(w.aim, WorkloadSpec) else None]
-    return {(spec.instance_name, spec.runtime) for spec in specs if spec is not None}
-
-
 def retry_limit(attempt: int) -> float:
     """The longest pause, in seconds, before the next attempt after failure number `attempt`."""
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt - 1, 20)))
-
-
-def fold(pending: Sequence[Event], new: Command, current: InstanceName) -> tuple[list[Event], list[InstanceName]]:
-    """Put a command behind those a busy task has not taken yet; what a newer command makes pointless is left out.
-
-    Answers also the instances that now never start, so that their end can be reported. At most a handful of commands
-    can wait, however many the server sends.
-    """
-    rest, skipped = list(pending), []
-    while rest and _is_pointless(rest[-1], before=new):
-        if isinstance(last := rest.pop(), Update) and last.spec is not None:
-            skipped.append(last.spec.instance_name)
-    already_so = rest[-1:] == [new] or (rest[-1:] == [Delete()] and new == Update(None))
-    if not already_so:
-        rest.append(new)
-    alive = {current} | {event.spec.instance_name for event in rest if isinstance(event, Update) and event.spec}
-    return rest, [name for name in skipped if name not in alive]
-
-
-def _is_pointless(command: Event, before: Command) -> bool:
-    match before:
-        case Delete():
-            return isinstance(command, Update | Restart)
-        case Update():
-            return isinstance(command, Restart) or (isinstance(command, Update) and command.spec is not None)
-        case _:
-            return False

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ankaios.common.pb import ank_base_pb2 as base
 
+_COLLECT_SECONDS = 0.1
 MASKS = ("workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime")
 
 
@@ -68,17 +69,28 @@ def _hint_at_unknown(call: Call, wanted: Filter, rows: Iterable[Instance]) -> No
 
 
 async def _watch(call: Call, session: Session, wanted: Filter) -> None:
-    from ankaios.cli.screen import Screen
+    from ankaios.cli.screen import MANY_ROWS, Screen
 
     screen = Screen(call.output)
     rows = rows_of(await session.complete_state(*MASKS))
     while True:
         if not call.output.quiet:
             screen.draw(table_of(call.output, filter(wanted.matches, rows.values())))
-        states = await session.next_states()
+        states = await _changes(session, 0 if len(rows) <= MANY_ROWS else _COLLECT_SECONDS)
         if all(updated(rows, state) for state in states):
             continue
         rows = rows_of(await session.complete_state(*MASKS))
+
+
+async def _changes(session: Session, patience: float) -> list[base.WorkloadState]:
+    """The next states, and all that come within the patience behind them."""
+    from asyncio import get_running_loop
+
+    states = await session.next_states()
+    end = get_running_loop().time() + patience
+    while (left := end - get_running_loop().time()) > 0:
+        states += await session.next_states(left)
+    return states
 
 
 def updated(rows: dict[Instance, Row], state: base.WorkloadState) -> bool:

@@ -55,20 +55,18 @@ def run(call: Call) -> int:
 
 
 def _read_state(file: str) -> base.CompleteState:
-    import sys
-    from pathlib import Path
-
     from ankaios.cli.connection import CommandFailed
+    from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
     from ankaios.cli.output import CliError
     from ankaios.common.errors import Rejected
 
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = read_standard_input() if file == STANDARD_INPUT else read_file(file)
     except OSError as fault:
         reason = f"{fault.strerror} (os error {fault.errno})"
         raise CommandFailed(f"Could not read the state object file '{file}'.\nError: '{reason}'") from fault
     try:
-        return _parse_state(text, "standard input" if file == "-" else f"'{file}'")
+        return _parse_state(text, "standard input" if file == STANDARD_INPUT else f"'{file}'")
     except Rejected as fault:
         raise CliError(f"Failed to set state: 'Could not serialize YAML object: '{fault}''") from fault
 

@@ -50,8 +50,8 @@ def trim_start(text: str, trim: Trim) -> str:
     """Take from a text what the tag before it claims."""
     if trim is Trim.ALL:
         return text.lstrip(_WHITE_SPACE)
-    if trim is Trim.LINE and (line := _REST_OF_LINE.match(text)):
-        return text[line.end() :]
+    if trim is Trim.LINE:  # up to the line break there are only blanks, else the tag had not been alone
+        return text[text.find("\n") + 1 :]
     return text
 
 

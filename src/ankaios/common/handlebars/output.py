@@ -50,10 +50,10 @@ class Output:
         indent = self._indent
         if indent:
             self._check(len(text) + (text.count("\n") + 1) * len(indent))
-            if self._at_line_start and not text.startswith(("\n", "\r\n")):
+            if self._at_line_start and not text.startswith(("\n", "\r")):
                 self._append(indent)
             text = text[:-1].replace("\n", "\n" + indent) + text[-1]
-        self._at_line_start = text[-1] == "\n"
+        self._at_line_start = text[-1] in "\r\n"
         self._append(text)
 
     def indent_more(self, indent: str, at_line_start: bool) -> Indentation:

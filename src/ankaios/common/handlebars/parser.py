@@ -32,7 +32,7 @@ class _OpenBlock:
 
     __slots__ = ("at", "branch", "in_inverse", "name", "node", "nodes")
 
-    def __init__(self, at: int, name: str, node: Node | None) -> None:
+    def __init__(self, at: int, name: str, node: Node) -> None:
         self.at = at
         self.name = name
         self.node = node
@@ -41,21 +41,20 @@ class _OpenBlock:
         self.in_inverse = False
         self.nodes: list[Node] = []
 
-    def end_branch(self) -> None:
-        if self.branch is None:
-            return
+    def end_branch(self, branch: Block) -> None:
         if self.in_inverse:
-            self.branch.inverse = tuple(self.nodes)
+            branch.inverse = tuple(self.nodes)
         else:
-            self.branch.body = tuple(self.nodes)
+            branch.body = tuple(self.nodes)
         self.nodes = []
 
-    def close(self) -> Node | None:
+    def close(self) -> Node:
         if isinstance(self.node, Decorator):
             return self.node._replace(body=tuple(self.nodes))
         if isinstance(self.node, Partial):
             return self.node._replace(block=tuple(self.nodes))
-        self.end_branch()
+        if self.branch is not None:
+            self.end_branch(self.branch)
         return self.node
 
 
@@ -69,14 +68,14 @@ class _Parser:
         self._trim = Trim.NOTHING
         self._before = ""
         """The text directly before the tag being read; the tag may trim it."""
-        self._open = _OpenBlock(0, "", None)
+        self._open = _OpenBlock(0, "", Text(""))
         self._outer: list[_OpenBlock] = []
 
     def parse(self) -> Body:
         text = self._text
         while True:
             content, at = find_tag(text, self._pos)
-            self._before = content if self._trim is Trim.NOTHING else trim_start(content, self._trim)
+            self._before = trim_start(content, self._trim)
             if at == len(text):
                 break
             if tag := _PATH_TAG.match(text, at):
@@ -96,21 +95,21 @@ class _Parser:
         blanks, is_alone = self._trim_around(tag)
         self._add_text()
         self._pos = tag.end
-        match tag.kind:
-            case Kind.VALUE:
-                self._add(tag.node)
-            case Kind.ELEMENT if isinstance(tag.node, Partial) and not tag.trims_left:
-                self._add(tag.node._replace(indent=blanks, is_alone=is_alone))
-            case Kind.ELEMENT:
-                self._add(tag.node)
-            case Kind.OPEN:
-                self._push(tag, is_alone)
-            case Kind.ELSE:
+        match tag.kind, tag.node:
+            case Kind.ELEMENT, Partial() as partial if not tag.trims_left:
+                self._add(partial._replace(indent=blanks, is_alone=is_alone))
+            case Kind.VALUE | Kind.ELEMENT, node:
+                self._add(node)
+            case Kind.OPEN, Partial() as partial:  # its lines are not indented, but they begin where it stands
+                self._push(tag, partial._replace(is_alone=is_alone and not tag.trims_left))
+            case Kind.OPEN, node:
+                self._push(tag, node)
+            case Kind.ELSE, _:
                 self._turn(tag)
-            case Kind.CLOSE:
+            case Kind.CLOSE, _:
                 self._pop(tag)
-            case Kind.RAW:
-                self._raw(tag)
+            case Kind.RAW, Block() as block:
+                self._raw(tag, block)
 
     def _trim_around(self, tag: Tag) -> tuple[str, bool]:
         """Take the white space a tag claims; tells the blanks before it and whether it is alone on its line."""
@@ -127,17 +126,13 @@ class _Parser:
         if self._before:
             self._open.nodes.append(Text(self._before))
 
-    def _add(self, node: Node | None) -> None:
-        if node is not None:
-            self._open.nodes.append(node)
+    def _add(self, node: Node) -> None:
+        self._open.nodes.append(node)
 
-    def _push(self, tag: Tag, is_alone: bool) -> None:
+    def _push(self, tag: Tag, node: Node) -> None:
         if len(self._outer) == MAX_NESTING:
             raise syntax_error(self._text, tag.start, f"blocks may be nested {MAX_NESTING} levels deep, not more")
         self._outer.append(self._open)
-        node = tag.node
-        if isinstance(node, Partial):  # its lines are not indented, but they begin where it stands
-            node = node._replace(is_alone=is_alone and not tag.trims_left)
         self._open = _OpenBlock(tag.start, tag.name, node)
 
     def _turn(self, tag: Tag) -> None:
@@ -145,7 +140,7 @@ class _Parser:
         block = self._open
         if block.branch is None or block.in_inverse:
             raise syntax_error(self._text, tag.start, "'{{else}}' has no block it belongs to, e.g. {{#if name}}")
-        block.end_branch()
+        block.end_branch(block.branch)
         if isinstance(tag.node, Block):
             tag.node.at = block.at  # errors are reported where the chain begins
             block.branch.inverse = tag.node
@@ -165,13 +160,12 @@ class _Parser:
         self._open = self._outer.pop()
         self._add(block.close())
 
-    def _raw(self, tag: Tag) -> None:
+    def _raw(self, tag: Tag, block: Block) -> None:
         """Take a raw block as text; blanks and line breaks at its start are not part of it."""
         content, at = find_tag(self._text, skip_blanks(self._text, tag.end), "{{{{")
         self._before = content
         end = self._tags.read_raw_end(at, tag.name)
         self._trim_around(end)
         self._pos = end.end
-        if isinstance(tag.node, Block):
-            tag.node.body = (Text(self._before),) if self._before else ()
-        self._add(tag.node)
+        block.body = (Text(self._before),) if self._before else ()
+        self._add(block)

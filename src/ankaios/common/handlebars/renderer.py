@@ -9,7 +9,7 @@ from typing import Final
 
 from ankaios.common.handlebars.errors import Failure, TemplateRenderError, line_and_column, missing_variable
 from ankaios.common.handlebars.helpers import BOOLEAN_HELPERS, VALUE_HELPERS, Argument, Arguments, check_log, condition
-from ankaios.common.handlebars.nodes import Block, Body, Call, Decorator, Expression, Node, Param, Partial, Path, Text
+from ankaios.common.handlebars.nodes import Block, Body, Call, Decorator, Expression, Param, Partial, Path, Text
 from ankaios.common.handlebars.output import Output
 from ankaios.common.handlebars.partials import PartialBlock, Source, render_partial
 from ankaios.common.handlebars.scope import Scope
@@ -88,16 +88,16 @@ class Renderer:
             raise Failure(f"Helper not found {call.name}")
         return helper(args)
 
-    def _node(self, node: Node) -> None:
-        match node:
-            case Expression():
-                self._print(self._value(node.value))
-            case Block():
-                self._block(node)
-            case Partial():
-                render_partial(self, node)
-            case Decorator():
-                self._decorator(node)
+    def _node(self, node: Expression | Block | Partial | Decorator) -> None:
+        if isinstance(node, Expression):
+            self._print(self._value(node.value))
+        elif isinstance(node, Block):
+            self._block(node)
+        elif isinstance(node, Partial):
+            self.spend(5)
+            render_partial(self, node)
+        else:
+            self._decorator(node)
 
     def _print(self, value: object) -> None:
         text = to_text(value)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ankaios.common.handlebars.errors import syntax_error
 from ankaios.common.handlebars.expressions import ExpressionReader
-from ankaios.common.handlebars.nodes import Block, Call, Decorator, Expression, Partial, Path
+from ankaios.common.handlebars.nodes import Block, Call, Decorator, Expression, Node, Partial, Path, Text
 
 
 class Kind(Enum):
@@ -32,8 +32,8 @@ class Tag(NamedTuple):
     end: int
     trims_left: bool = False
     trims_right: bool = False
-    node: Expression | Block | Decorator | Partial | None = None
-    """What it opens or is, still without its body; of an `else` the chained block, if any."""
+    node: Node = Text("")
+    """What it is or opens, still without its body; of an `else` the chained block, if any."""
     name: str = ""
     """The name which opens or closes a block."""
 
@@ -149,12 +149,10 @@ class TagReader:
         start = reader.pos
         if not (reader.take("else") or reader.take("^")):
             return None
-        chained: Block | None = None
-        if reader.is_at_identifier():
-            chained = Block(at, *reader.block_call("a helper"))
+        node = Block(at, *reader.block_call("a helper")) if reader.is_at_identifier() else Text("")
         trims_right = reader.take("~")
         if reader.take("}}"):
-            return Tag(Kind.ELSE, at, reader.pos, trims_left, trims_right, chained)
+            return Tag(Kind.ELSE, at, reader.pos, trims_left, trims_right, node)
         reader.pos = start
         return None
 

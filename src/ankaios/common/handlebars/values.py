@@ -22,9 +22,6 @@ class Missing:
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return "MISSING"
-
 
 MISSING: Final = Missing()
 

@@ -194,6 +194,7 @@ class Inventory:
         for known in self._known.values():
             for record in known.records.values():
                 yield record.instance
+        yield from self._homeless.values()
 
 
 def usable(device: DiscoveredDevice) -> DiscoveredDevice:

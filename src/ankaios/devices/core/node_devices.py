@@ -14,7 +14,6 @@ from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import change_to_pb, claims_from_pb, instance_to_pb
-from ankaios.devices.core.grants import GrantedDevice
 from ankaios.devices.core.inventory import Changes, Instance, Inventory
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
@@ -32,6 +31,7 @@ class Touched:
     vanished: list[Instance] = field(default_factory=list)
     taken_away: dict[Slot, Claim] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    quiet: bool = False  # an attempt was undone: nobody need try again because of it
 
     def __bool__(self) -> bool:
         return bool(self.instances or self.configurations)
@@ -187,12 +187,9 @@ class NodeDevices:
     def instance(self, name: str) -> Instance | None:
         return self._inventory.get(name)
 
-    def instances(self) -> list[Instance]:
-        return list(self._inventory.instances())
-
-    def granted(self, slot: Slot, claim: Claim) -> GrantedDevice | None:
-        instance = self._inventory.get(slot.instance)
-        return None if instance is None else GrantedDevice(instance, slot, claim.virtual_id)
+    def known(self) -> Touched:
+        """Everything there is, remembered devices included."""
+        return Touched({instance.name for instance in self._inventory.instances()}, set(self.configurations))
 
     def advertised(self, target: str, by_configuration: bool) -> AdvertisedList:
         if not by_configuration:
@@ -234,11 +231,11 @@ class NodeDevices:
     def complete_report(self) -> grpc.DeviceReport:
         """Everything, for a server that knows nothing of this node."""
         self._reported.clear()
-        names = {instance.name for instance in self._inventory.instances()}
-        report = self.report(Touched(names, set(self.configurations))) or grpc.DeviceReport()
+        known = self.known()
+        report = self.report(known) or grpc.DeviceReport()
         report.complete = True
         for slot, claim in self.ledger.claims_on(self.node).items():
-            if slot.instance in self._shared - names:
+            if slot.instance in self._shared - known.instances:
                 report.held.append(change_to_pb(SlotChange(slot, claim)))
         return report
 

@@ -432,9 +432,15 @@ def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping
 
 
 def _for_agents(configuration: base.DeviceConfiguration) -> base.DeviceConfiguration:
-    """Brokers and placement are none of an agent's business; their change must not disturb it."""
+    """Brokers and placement are none of an agent's business; their change must not disturb it.
+
+    Only brokers that may use any device have somewhere to go when they lose theirs, so they are started again.
+    """
     message = base.DeviceConfiguration()
     message.CopyFrom(configuration)
+    anywhere = message.HasField("broker") and message.broker.strategy == base.BROKER_PER_CONFIGURATION
+    if anywhere and not message.HasField("onDeviceLost"):
+        message.onDeviceLost = base.ON_DEVICE_LOST_RESTART
     message.ClearField("broker")
     message.ClearField("placement")
     return message

@@ -1,0 +1,106 @@
+"""Promise: `ank get workloads` takes at most 1.6 times as long as the least a Python client could do.
+
+The least: a process that imports a gRPC library (grpclib) and the generated messages and makes one round trip. Both ask
+the same local server with ten workloads. Runs alternate, so that a busy machine disturbs both alike; medians count.
+"""
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MAX_RATIO, ROUNDS, WORKLOADS, START_LIMIT = 1.6, 15, 10, 20.0
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+BARE_CLIENT = """
+import asyncio, sys
+from grpclib.client import Channel, StreamStreamMethod
+from ankaios.common.pb.ank_base_pb2 import CompleteStateRequest, Request
+from ankaios.common.pb.grpc_api_pb2 import CommanderHello, FromServer, ToServer
+
+async def main(port):
+    channel = Channel("127.0.0.1", port)
+    method = StreamStreamMethod(channel, "/grpc_api.CliConnection/ConnectCli", ToServer, FromServer)
+    async with method.open() as stream:
+        await stream.send_message(ToServer(commanderHello=CommanderHello(protocolVersion="1.0.0")))
+        request = Request(requestId="1", completeStateRequest=CompleteStateRequest())
+        await stream.send_message(ToServer(request=request))
+        answer = await stream.recv_message()
+        print(len(answer.response.completeStateResponse.completeState.desiredState.workloads.workloads))
+        await stream.cancel()
+    channel.close()
+
+asyncio.run(main(int(sys.argv[1])))
+"""
+
+
+def manifest() -> str:
+    workload = "{agent: n1, runtime: podman, runtimeConfig: 'image: docker.io/library/alpine:3'}"
+    listed = "".join(f"  workload-{number}: {workload}\n" for number in range(WORKLOADS))
+    return f"apiVersion: v1\nworkloads:\n{listed}"
+
+
+@contextmanager
+def running_server() -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "startup.yaml"
+        file.write_text(manifest())
+        words = ["--insecure", "--address", f"127.0.0.1:{port}", "--startup-manifest", str(file)]
+        server = subprocess.Popen([sys.executable, "-m", "ankaios.server", *words], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(port)
+            yield port
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def wait_for(port: int) -> None:
+    limit = time.monotonic() + START_LIMIT
+    while time.monotonic() < limit:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise SystemExit("the server did not start")
+
+
+def seconds(*command: str) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    # The shortest way into the installed program, as its launcher does it.
+    launcher = "import sys; from ankaios.cli.__main__ import main; main()"
+    with running_server() as port:
+        url = f"http://127.0.0.1:{port}"
+        commands = {
+            "ank get workloads": (sys.executable, "-c", launcher, "-k", "-s", url, "get", "workloads"),
+            "bare grpclib client": (sys.executable, "-c", BARE_CLIENT, str(port)),
+            "python -c pass": (sys.executable, "-c", "pass"),
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                times[name].append(seconds(*command))
+    medians = {name: statistics.median(measured) for name, measured in times.items()}
+    for name, median in medians.items():
+        print(f"{name:<22} median {median * 1000:6.1f} ms   best {min(times[name]) * 1000:6.1f} ms")
+    ratio = medians["ank get workloads"] / medians["bare grpclib client"]
+    print(f"ratio {ratio:.2f}, promised at most {MAX_RATIO}")
+    return 0 if ratio <= MAX_RATIO else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Makes happen what planner and scheduler decide, and passes on what workloads report.
+
+Comes in: plans, states of own workloads. Goes out: work for the runtime facade, states for the server. Owned here: the
+states of all workloads and the operations that wait for them. Nothing here waits.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from ankaios.agent.control_interface import Outside
+from ankaios.agent.core.dependencies import Decision, DependencyScheduler
+from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
+from ankaios.agent.core.parameter_storage import ParameterStorage
+from ankaios.agent.core.runtime_manager import Found, Plan
+from ankaios.agent.device_joint import DeviceService
+from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.runtime_facade import RuntimeFacade
+from ankaios.agent.server_link import Outbox
+from ankaios.agent.workload_object import WorkloadObject
+from ankaios.agent.workload_task import Surroundings
+from ankaios.common.execution_state import PENDING_WAITING_TO_START, REMOVED, SUCCEEDED_OK, ExecutionState
+from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
+from ankaios.common.proto_conversion import workload_state_to_pb
+from ankaios.common.workload import InstanceName
+from ankaios.runtimes.runtime_connector import RuntimeConnector
+
+
+class WorkloadOperations:
+    def __init__(
+        self,
+        agent: str,
+        connectors: Mapping[str, RuntimeConnector],
+        folder: RunFolder,
+        devices: DeviceService,
+        outbox: Outbox,
+        outside: Callable[[], Outside],
+        tasks: asyncio.TaskGroup,
+        chance: Callable[[], float],
+    ) -> None:
+        self._agent = agent
+        self._outbox = outbox
+        self._states = ParameterStorage()
+        self._scheduler = DependencyScheduler()
+        self._facade = RuntimeFacade(
+            agent, Surroundings(connectors, folder, devices, self.report, chance), outside, tasks
+        )
+        self._reports: deque[StateReport] = deque()
+        self._reporting = False
+
+    @property
+    def workloads(self) -> Mapping[str, WorkloadObject]:
+        """Those that have a task."""
+        return self._facade.workloads
+
+    @property
+    def waiting(self) -> Mapping[str, Operation]:
+        return self._scheduler.entries
+
+    async def existing_workloads(self, runtime: str) -> list[Found]:
+        return await self._facade.existing_workloads(runtime)
+
+    def forget_other_agents(self) -> set[str]:
+        return self._states.forget_other_agents(self._agent)
+
+    def learn(self, states: Iterable[StateReport]) -> set[str]:
+        """States of other agents' workloads; of its own this agent knows best.
+
+        [impl->swdd~agent-manager-stores-all-workload-states~1]
+        """
+        foreign = [(name, state) for name, state in states if name.agent != self._agent]
+        for name, state in foreign:
+            self._states.store(name, state)
+        return {name.workload for name, _ in foreign}
+
+    def recheck(self, changed: Iterable[str]) -> None:
+        """See what the news of these workloads sets free."""
+        self._decide(self._scheduler.recheck(changed, self._states))
+
+    def apply(self, plan: Plan) -> None:
+        for name in plan.drop:
+            self._decide(self._scheduler.drop(name))
+        for name in plan.keep:
+            self._keep(name)
+        for instance in plan.removed:
+            self.report(instance, REMOVED)
+        for found in plan.unneeded:
+            self._facade.delete_found(found)
+        for resume in plan.resume:
+            self._facade.resume(resume.spec, resume.id)
+        for replacement in plan.replace:
+            self._facade.replace(replacement.found)
+        self._decide(self._scheduler.schedule(plan.operations, self._states))
+
+    def _keep(self, name: str) -> None:
+        """It goes on as it is; a stop that waited is off. The server has lost its state, so that is told again."""
+        self._decide(self._scheduler.drop(name))
+        workload = self._facade.workloads[name]
+        if (state := workload.last_state) is not None:
+            self._states.store(workload.current, REMOVED)  # nothing is damped by what was planned before
+            self.report(workload.current, state)
+
+    def _decide(self, decision: Decision) -> None:
+        for name, state in decision.reports:
+            self.report(name, state)
+        for entry in decision.abandoned:
+            spec = entry.spec
+            self._facade.delete_found(Found(spec.runtime, spec.instance_name, SUCCEEDED_OK, entry.reuse))
+        for operation in decision.ready:
+            self._execute(operation)
+
+    def _execute(self, operation: Operation) -> None:
+        workload = self._facade.workloads.get(operation.name)
+        match operation:
+            case Create(spec) if workload is not None:
+                workload.update(spec)
+            case Create(spec, reuse):
+                self._facade.create(spec, reuse)
+            case Update(spec, deleted):
+                self._gone_already(deleted.instance_name, unless=spec.instance_name)
+                if workload is not None:
+                    workload.update(spec)
+                else:
+                    # [impl->swdd~agent-add-on-update-missing-workload~1]
+                    self._facade.create(spec)
+            case Vacate(instance):
+                self._gone_already(instance)
+                if workload is not None:
+                    workload.update(None)
+            case Delete(deleted):
+                # [impl->swdd~podman-adapter-request-stopping-container~2]
+                self._gone_already(deleted.instance_name)
+                if workload is not None:
+                    workload.delete()
+
+    def _gone_already(self, instance: InstanceName, unless: InstanceName | None = None) -> None:
+        """No task will ever report its end, so it is done here."""
+        workload = self._facade.workloads.get(instance.workload)
+        if instance != unless and not (workload is not None and workload.owns(instance)):
+            self.report(instance, REMOVED)
+
+    def report(self, name: InstanceName, state: ExecutionState) -> None:
+        """Store, tell the server, and see what the news sets free. News that this makes come in turn."""
+        self._reports.append((name, state))
+        if self._reporting:
+            return
+        self._reporting = True
+        try:
+            while self._reports:
+                self._pass_on(*self._reports.popleft())
+        finally:
+            self._reporting = False
+
+    def _pass_on(self, name: InstanceName, state: ExecutionState) -> None:
+        """[impl->swdd~podman-workload-sends-workload-state~1]"""
+        accepted = self._states.report(name, state)
+        update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(name, accepted)])
+        self._outbox.put_state(name, ToServer(updateWorkloadState=update), is_last=state.is_same(REMOVED))
+        match self._scheduler.entries.get(name.workload):
+            case Create(spec) if spec.instance_name == name and state.is_same(REMOVED):
+                # Its predecessor has the same name: that one's end must not be the last word.
+                self._reports.append((name, PENDING_WAITING_TO_START))
+            case _:
+                pass
+        self.recheck([name.workload])

@@ -1,0 +1,210 @@
+"""A workload talks to the server through its pipes and its agent."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.pb.ank_base_pb2 import (
+    CompleteState,
+    CompleteStateResponse,
+    Error,
+    LogEntriesResponse,
+    LogEntry,
+    LogsRequestAccepted,
+    Response,
+    State,
+    Workload,
+    WorkloadInstanceName,
+    WorkloadMap,
+)
+from ankaios.common.pb.grpc_api_pb2 import FromServer
+from ankaios.common.workload import ControlInterfaceAccess, LogRule, Operation, StateRule
+from tests.builders import a_workload
+from tests.integration.agent.running_agent import an_agent_at
+from tests.integration.agent.scripted_server import Session, a_server
+from tests.unit.agent.harness import server_hello, update_workload
+from tests.unit.agent.pipes import Pipes
+
+ACCESS = ControlInterfaceAccess((StateRule(Operation.READ_WRITE, ("desiredState",)), LogRule(("*",))))
+NAV = a_workload("nav", "A", access=ACCESS)
+SDK_PYTHON = Path(__file__).resolve().parents[3] / ".venv/sdk/bin/python"
+
+
+def folder_of(run_folder: Path) -> Path:
+    return run_folder / f"A_io/nav.{NAV.instance_name.id}/control_interface"
+
+
+async def test_requests_and_responses_find_their_way(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(2)
+        assert podman.named("nav").extras.control_interface == folder_of(tmp_path)
+        pipes = Pipes(folder_of(tmp_path))
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        pipes.ask("7", "workloadStates")
+        assert (await pipes.hear()).response.error.message == "Access denied"
+        pipes.ask("8", "desiredState.workloads")
+        assert (await session.hear("request")).request.requestId == "nav@8"
+        session.say(FromServer(response=Response(requestId="nav@8", error=Error(message="over there"))))
+        answer = (await pipes.hear()).response
+        assert (answer.requestId, answer.error.message) == ("8", "over there")
+        pipes.close()
+
+
+async def test_requests_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path):
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(2)
+        pipes = Pipes(folder_of(tmp_path))
+        pipes.hello()
+        await pipes.hear()
+        await server.stop()
+        await asyncio.sleep(0.3)
+        for number in range(100):
+            pipes.ask(str(number), "desiredState")
+        await server.start()
+        session = await server.session()
+        ids = [(await session.hear("request")).request.requestId for _ in range(100)]
+        assert ids == [f"nav@{number}" for number in range(100)]
+        pipes.close()
+
+
+async def test_a_workload_that_outlives_its_agent_says_hello_to_the_next_one(tmp_path: Path) -> None:
+    async with a_server() as server:
+        async with an_agent_at(server.url, tmp_path) as podman:
+            session = await server.session()
+            session.say(server_hello(NAV))
+            await session.states(2)
+            pipes = Pipes(folder_of(tmp_path))
+            pipes.hello()
+            await pipes.hear()
+        async with an_agent_at(server.url, tmp_path, podman):
+            session = await server.session()
+            session.say(server_hello(NAV))
+            await session.states(1)
+            pipes.hello()
+            assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+            pipes.ask("1", "desiredState")
+            assert (await session.hear("request")).request.requestId == "nav@1"
+            pipes.close()
+
+
+async def test_a_reconnect_does_not_disturb_a_conversation(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path):
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(2)
+        pipes = Pipes(folder_of(tmp_path))
+        pipes.hello()
+        await pipes.hear()
+        inode = (folder_of(tmp_path) / "input").stat().st_ino
+        session.end()
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(1)
+        pipes.ask("1", "desiredState")
+        assert (await session.hear("request")).request.requestId == "nav@1"
+        assert (folder_of(tmp_path) / "input").stat().st_ino == inode
+        pipes.close()
+
+
+async def test_changed_rights_need_a_new_conversation_and_lost_rights_end_it(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(2)
+        inode = (folder_of(tmp_path) / "input").stat().st_ino
+        keeper = os.open(folder_of(tmp_path) / "input", os.O_RDONLY | os.O_NONBLOCK)  # so that no inode is used twice
+        more = a_workload("nav", "A", access=ControlInterfaceAccess((*ACCESS.allow, *ACCESS.allow)))
+        session.say(update_workload((more,), {NAV.instance_name: {}}))
+        await session.states(4)
+        assert (folder_of(tmp_path) / "input").stat().st_ino != inode
+        none = a_workload("nav", "A", access=ControlInterfaceAccess((), ACCESS.allow))
+        session.say(update_workload((none,), {NAV.instance_name: {}}))
+        await session.states(4)
+        assert not folder_of(tmp_path).exists()
+        assert podman.named("nav").extras.control_interface is None
+        os.close(keeper)
+
+
+SDK_STORY = """
+import json
+from ankaios_sdk import Ankaios, AnkaiosException, WorkloadInstanceName
+told = {}
+with Ankaios() as ankaios:
+    state = ankaios.get_state(["desiredState.workloads"])
+    told["workloads"] = sorted(workload.name for workload in state.get_workloads())
+    big = ankaios.get_state(["desiredState.workloads"])
+    told["big"] = [len(workload.to_dict()["runtimeConfig"]) for workload in big.get_workloads()]
+    try:
+        ankaios.get_agents()
+    except AnkaiosException as error:
+        told["denied"] = str(error)
+    logs = ankaios.request_logs([WorkloadInstanceName("A", "nav", "1")])
+    told["logs"] = [logs.queue.get(timeout=5).message for _ in range(100)]
+print(json.dumps(told))
+"""
+
+
+def a_log_entry(request_id: str, text: str) -> FromServer:
+    entry = LogEntry(workloadName=WorkloadInstanceName(workloadName="nav", agentName="A", id="1"), message=text)
+    entries = LogEntriesResponse(logEntries=[entry])
+    return FromServer(response=Response(requestId=request_id, logEntriesResponse=entries))
+
+
+async def a_server_for_the_sdk(session: Session) -> None:
+    sizes = iter([1, 700_000])
+    while True:
+        request = (await session.hear("request", 30)).request
+        if request.HasField("logsRequest"):
+            accepted = LogsRequestAccepted(workloadNames=request.logsRequest.workloadNames)
+            session.say(FromServer(response=Response(requestId=request.requestId, logsRequestAccepted=accepted)))
+            await asyncio.sleep(0.3)  # the SDK needs a moment before it takes log entries
+            session.say(*(a_log_entry(request.requestId, f"line {number}") for number in range(100)))
+            continue
+        workload = Workload(agent="A", runtime="podman", runtimeConfig="x" * next(sizes))
+        state = State(apiVersion="v1", workloads=WorkloadMap(workloads={"nav": workload}))
+        answer = CompleteStateResponse(completeState=CompleteState(desiredState=state))
+        session.say(FromServer(response=Response(requestId=request.requestId, completeStateResponse=answer)))
+
+
+def can_unshare() -> bool:
+    if not SDK_PYTHON.exists() or shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs the SDK in .venv/sdk and the right to make a mount namespace")
+async def test_the_unmodified_sdk_talks_to_the_agent(tmp_path: Path) -> None:
+    """The SDK knows one path only, so it gets a mount namespace in which the pipes lie there."""
+    async with a_server() as server, an_agent_at(server.url, tmp_path):
+        session = await server.session()
+        session.say(server_hello(NAV))
+        await session.states(2)
+        (tmp_path / "story.py").write_text(SDK_STORY)
+        script = (
+            "mount -t tmpfs tmpfs /run && mkdir -p /run/ankaios/control_interface && "
+            f"mount --bind {folder_of(tmp_path)} /run/ankaios/control_interface && "
+            f"exec {SDK_PYTHON} {tmp_path}/story.py"
+        )
+        for _ in range(2):  # the second time as a restarted workload
+            answering = asyncio.create_task(a_server_for_the_sdk(session))
+            story = await asyncio.create_subprocess_exec(
+                *("unshare", "--mount", "sh", "-ec", script), stdout=asyncio.subprocess.PIPE, stderr=sys.stderr
+            )
+            async with asyncio.timeout(60):
+                output, _ = await story.communicate()
+            answering.cancel()
+            told = json.loads(output.decode().splitlines()[-1])
+            assert (told["workloads"], told["big"]) == (["nav"], [700_000])
+            assert "Access denied" in told["denied"]
+            assert told["logs"] == [f"line {number}" for number in range(100)]

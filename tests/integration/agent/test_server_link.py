@@ -1,0 +1,165 @@
+"""An agent and a server, over real gRPC."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+
+from ankaios.agent.agent import run_agent
+from ankaios.common.errors import StartupFailed
+from ankaios.common.execution_state import SUCCEEDED_OK
+from ankaios.common.pb.ank_base_pb2 import LogsRequest as BaseLogsRequest
+from ankaios.common.pb.ank_base_pb2 import WorkloadInstanceName
+from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsRequest
+from ankaios.common.version import PROTOCOL_VERSION
+from ankaios.runtimes.fake import FakeRuntime
+from tests.builders import a_workload
+from tests.integration.agent.running_agent import an_agent_at, settings_for
+from tests.integration.agent.scripted_server import a_server
+from tests.unit.agent.harness import server_hello, update_workload
+
+WEB = a_workload("web", "A")
+
+
+async def test_an_agent_says_hello_and_how_busy_it_is(tmp_path: Path) -> None:
+    """[itest->swdd~agent-sends-hello~1]
+    [itest->swdd~agent-default-communication-grpc~1]
+    [itest->swdd~communication-to-from-agent-middleware~1]
+    """
+    async with a_server() as server, an_agent_at(server.url, tmp_path):
+        session = await server.session()
+        hello = session.hello.agentHello
+        assert (hello.agentName, hello.protocolVersion, dict(hello.tags.tags)) == (
+            "A",
+            PROTOCOL_VERSION,
+            {"zone": "front"},
+        )
+        load = await session.hear("AgentLoadStatus", 0.5)
+        assert load.AgentLoadStatus.agent_name == "A"
+        assert load.AgentLoadStatus.free_memory.free_memory > 1024
+        with pytest.raises(TimeoutError):
+            await session.hear("AgentLoadStatus", 1.5)
+        await session.hear("AgentLoadStatus", 1.5)
+
+
+async def test_workloads_come_and_go_as_the_server_says(tmp_path: Path) -> None:
+    """[itest->swdd~agent-manager-listens-requests-from-server~1]
+    [itest->swdd~agent-shall-use-interfaces-to-server~1]
+    [itest->swdd~podman-workload-sends-workload-state~1]
+    """
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        session = await server.session()
+        session.say(server_hello(WEB))
+        assert await session.states(2) == ["web PENDING_STARTING", "web RUNNING_OK"]
+        podman.set_state(podman.named("web").id, SUCCEEDED_OK)
+        assert await session.states(1) == ["web SUCCEEDED_OK"]
+        session.say(update_workload(deleted={WEB.instance_name: {}}))
+        assert await session.states(2) == ["web STOPPING_REQUESTED_AT_RUNTIME", "web REMOVED"]
+
+
+async def test_an_agent_comes_back_after_a_second_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        first = await server.session()
+        first.say(server_hello(WEB))
+        await first.states(2)
+        await server.stop()
+        await asyncio.sleep(0.2)
+        podman.set_state(podman.named("web").id, SUCCEEDED_OK)
+        await asyncio.sleep(2.5)  # some attempts fail
+        await server.start()
+        second = await server.session()
+        assert await second.states(1) == ["web SUCCEEDED_OK"]
+        await second.hear("AgentLoadStatus", 0.5)  # only the newest one, not a burst
+        second.say(server_hello(WEB))
+        assert await second.states(1) == ["web SUCCEEDED_OK"]
+        assert [call for call, _ in podman.calls if call == "create"] == ["create"]
+        with pytest.raises(TimeoutError):
+            await second.hear("AgentLoadStatus", 1.0)
+
+
+async def test_the_end_of_a_workload_is_told_again_if_it_may_have_been_lost(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path):
+        session = await server.session()
+        session.say(server_hello(WEB))
+        await session.states(2)
+        session.say(update_workload(deleted={WEB.instance_name: {}}))
+        await session.states(2)
+        session.end()
+        session = await server.session()
+        assert await session.states(1) == ["web REMOVED"]
+
+
+async def test_a_server_that_drops_the_agent_at_once_is_not_asked_more_than_once_a_second(tmp_path: Path) -> None:
+    """As happens when two agents have the same name."""
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        begin = time.monotonic()
+        for _ in range(3):
+            session = await server.session()
+            session.say(server_hello(WEB))
+            session.end()
+        assert time.monotonic() - begin > 1.9
+        session = await server.session()
+        session.say(server_hello(WEB))
+        assert (await session.states(1))[-1].startswith("web")
+        assert [call for call, _ in podman.calls if call == "create"] == ["create"]
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL])
+async def test_a_refused_agent_asks_again(tmp_path: Path, status: grpc.StatusCode) -> None:
+    async with a_server() as server:
+        server.refuse = (status, "not you")
+        async with an_agent_at(server.url, tmp_path):
+            while server.hellos < 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            server.refuse = None
+            await server.session()
+
+
+async def test_a_server_of_another_version_ends_the_agent(tmp_path: Path) -> None:
+    async with a_server() as server:
+        text = "Unsupported protocol version '1.1.0'. Currently supported '2'"
+        server.refuse = (grpc.StatusCode.FAILED_PRECONDITION, text)
+        podman = FakeRuntime("podman")
+        with pytest.raises(StartupFailed, match=f"Ankaios version mismatch: '{text}'"):
+            async with asyncio.timeout(5):
+                await run_agent(settings_for(server.url, tmp_path), {"podman": podman})
+        assert podman.closed
+
+
+async def test_logs_travel_and_end_with_the_connection(tmp_path: Path) -> None:
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        session = await server.session()
+        session.say(server_hello(WEB))
+        await session.states(2)
+        web = podman.named("web").id
+        names = [WorkloadInstanceName(workloadName="web", agentName="A", id=WEB.instance_name.id)]
+        request = BaseLogsRequest(workloadNames=names, follow=True)
+        session.say(FromServer(logsRequest=LogsRequest(requestId="cli-conn-1@7", logsRequest=request)))
+        await asyncio.sleep(0.05)
+        podman.print(web, b"hello\nworld\n")
+        entries = (await session.hear("logEntriesResponse")).logEntriesResponse
+        assert entries.requestId == "cli-conn-1@7"
+        assert [entry.message for entry in entries.logEntriesResponse.logEntries] == ["hello", "world"]
+        session.end()
+        again = await server.session()
+        podman.print(web, b"too late\n")
+        with pytest.raises(TimeoutError):
+            await again.hear("logEntriesResponse", 0.3)
+
+
+async def test_an_agent_that_ends_leaves_workloads_and_pipes_alone(tmp_path: Path) -> None:
+    async with a_server() as server:
+        async with an_agent_at(server.url, tmp_path) as podman:
+            session = await server.session()
+            session.say(server_hello(WEB))
+            await session.states(2)
+        async with asyncio.timeout(3):
+            await session.gone.wait()
+        assert len(podman.workloads) == 1
+        async with an_agent_at(server.url, tmp_path, podman):
+            session = await server.session()
+            session.say(server_hello(WEB))
+            assert await session.states(1) == ["web RUNNING_OK"]
+        assert [call for call, _ in podman.calls if call == "create"] == ["create"]

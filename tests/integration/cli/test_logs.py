@@ -1,0 +1,151 @@
+"""`ank logs` as a process against a scripted server."""
+
+import signal
+
+import pytest
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
+from tests.integration.cli.ank import ERROR, ID, ank, example_state, start
+from tests.integration.cli.scripted_server import ScriptedServer, response
+
+WEB = base.WorkloadInstanceName(workloadName="web", agentName="n1", id=ID)
+DB = base.WorkloadInstanceName(workloadName="db", agentName="n2", id="2")
+
+
+def two_workloads() -> base.CompleteState:
+    state = example_state()
+    db = state.workloadStates.agentStateMap["n2"].wlNameStateMap["db"].idStateMap["2"]
+    db.CopyFrom(base.ExecutionState(additionalInfo="", running=base.RUNNING_OK))
+    return state
+
+
+def entries(message: ToServer, *lines: tuple[base.WorkloadInstanceName, str]) -> FromServer:
+    listed = [base.LogEntry(workloadName=name, message=text) for name, text in lines]
+    return response(message, logEntriesResponse=base.LogEntriesResponse(logEntries=listed))
+
+
+def stop(message: ToServer, name: base.WorkloadInstanceName) -> FromServer:
+    return response(message, logsStopResponse=base.LogsStopResponse(workloadName=name))
+
+
+def accepted(message: ToServer, *names: base.WorkloadInstanceName) -> FromServer:
+    return response(message, logsRequestAccepted=base.LogsRequestAccepted(workloadNames=names))
+
+
+def finite(message: ToServer) -> list[FromServer] | None:
+    if not message.request.HasField("logsRequest"):
+        return None
+    names = message.request.logsRequest.workloadNames
+    answers = [accepted(message, *names)]
+    for name in names:
+        answers += [entries(message, (name, f"one of {name.workloadName}"), (name, "two")), stop(message, name)]
+    return answers
+
+
+def logs_request(server: ScriptedServer) -> base.LogsRequest:
+    return next(r.logsRequest for r in server.requests if r.HasField("logsRequest"))
+
+
+def test_lines_are_printed_as_they_are_until_the_workload_stops() -> None:
+    with ScriptedServer(two_workloads(), finite) as server:
+        done = ank("logs", "web", url=server.url)
+        server.wait_for(lambda message: message.HasField("goodbye"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "one of web\ntwo\n", "")
+    assert logs_request(server) == base.LogsRequest(workloadNames=[WEB])
+    assert list(server.requests[0].completeStateRequest.fieldMask) == ["workloadStates"]
+
+
+def test_several_workloads_or_the_switch_put_names_before_the_lines() -> None:
+    with ScriptedServer(two_workloads(), finite) as server:
+        both = ank("logs", "web", "db", url=server.url)
+        one = ank("logs", "-n", "db", url=server.url)
+    assert both.stdout == "web one of web\nweb two\ndb one of db\ndb two\n"
+    assert one.stdout == "db one of db\ndb two\n"
+
+
+def test_options_reach_the_server_only_when_given() -> None:
+    with ScriptedServer(two_workloads(), finite) as server:
+        ank("logs", "web", "-f", "--tail", "0", "-s", "yesterday", "--until", "2026-01-01T00:00:00Z", url=server.url)
+    assert logs_request(server) == base.LogsRequest(
+        workloadNames=[WEB], follow=True, tail=0, since="yesterday", until="2026-01-01T00:00:00Z"
+    )
+    with ScriptedServer(two_workloads(), finite) as server:
+        assert ank("logs", "-t", "-1", "web", url=server.url).returncode == 0
+    assert logs_request(server) == base.LogsRequest(workloadNames=[WEB])
+
+
+def test_an_unknown_name_is_an_error_with_a_hint() -> None:
+    with ScriptedServer(two_workloads(), finite) as server:
+        done = ank("logs", "wep", url=server.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"{ERROR}Failed to output logs: 'Command failed: 'Workload name 'wep' does not exist.''\n"
+        "hint: there is no workload 'wep', did you mean 'web'?\n"
+    )
+
+
+def test_a_workload_that_the_server_does_not_accept_is_an_error() -> None:
+    def script(message: ToServer) -> list[FromServer] | None:
+        return [accepted(message, WEB)] if message.request.HasField("logsRequest") else None
+
+    with ScriptedServer(two_workloads(), script) as server:
+        done = ank("logs", "web", "db", url=server.url)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"{ERROR}Failed to output logs: 'Command failed: 'Failed to get logs: 'ExecutionError(\"Workload 'db' is not "
+        "accepted by the server to receive logs from.\")'''\n"
+    )
+
+
+def test_a_lost_stream_is_an_error() -> None:
+    def script(message: ToServer) -> list[FromServer] | None:
+        if not message.request.HasField("logsRequest"):
+            return None
+        return [accepted(message, WEB), entries(message, (WEB, "line"))]
+
+    with ScriptedServer(two_workloads(), script) as server:
+        process = start("logs", "web", "-f", url=server.url)
+        assert process.stdout and process.stdout.readline() == b"line\n"
+        server.drop()
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert stderr.decode() == (
+        f"{ERROR}Failed to output logs: 'Command failed: 'Failed to get logs: 'ExecutionError(\"Error streaming "
+        "workload logs: channel preliminary closed.\")'''\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP])
+def test_signals_cancel_the_campaign_and_exit_with_success(number: signal.Signals) -> None:
+    def script(message: ToServer) -> list[FromServer] | None:
+        if not message.request.HasField("logsRequest"):
+            return None
+        return [accepted(message, WEB), entries(message, (WEB, "line"))]
+
+    with ScriptedServer(two_workloads(), script) as server:
+        process = start("logs", "web", "-f", url=server.url)
+        assert process.stdout and process.stdout.readline() == b"line\n"
+        process.send_signal(number)
+        rest = process.communicate(timeout=20)
+        campaign = server.wait_for(lambda message: message.request.HasField("logsRequest")).request.requestId
+        cancel = server.wait_for(lambda message: message.request.HasField("logsCancelRequest")).request
+    assert (process.returncode, rest) == (0, (b"", b""))
+    assert cancel.requestId == campaign
+
+
+def test_a_reader_that_goes_away_cancels_the_campaign_too() -> None:
+    def script(message: ToServer) -> list[FromServer] | None:
+        if not message.request.HasField("logsRequest"):
+            return None
+        return [accepted(message, WEB), entries(message, (WEB, "line"))]
+
+    with ScriptedServer(two_workloads(), script) as server:
+        process = start("logs", "web", "-f", url=server.url)
+        assert process.stdout and process.stdout.readline() == b"line\n" and process.stderr
+        process.stdout.close()
+        server.push(entries(server.wait_for(lambda message: message.request.HasField("logsRequest")), (WEB, "more")))
+        server.wait_for(lambda message: message.request.HasField("logsCancelRequest"))
+        assert process.wait(20) == 141
+        assert process.stderr.read() == b""
+        process.stderr.close()

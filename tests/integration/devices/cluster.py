@@ -1,0 +1,174 @@
+"""A small cluster for tests: the server's device desk, and agents with the real device service over real sockets.
+
+Messages travel in order and a little later, as over a network; an agent can be cut off, stopped and started again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.acquisition import Waiting
+from ankaios.devices.core.grants import Grant
+from ankaios.devices.device_service import DeviceService, Host
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, Properties
+from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
+
+
+class FakeHandler:
+    """Sees what the test says it sees."""
+
+    name = "fake"
+
+    def __init__(self, shared: bool, devices: Iterable[DiscoveredDevice] = ()) -> None:
+        self.shared = shared
+        self._devices = tuple(devices)
+        self._changed = asyncio.Event()
+
+    def show(self, *devices: DiscoveredDevice) -> None:
+        self._devices = devices
+        self._changed.set()
+
+    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+        while True:
+            self._changed.clear()
+            yield self._devices
+            await self._changed.wait()
+
+
+class Agent:
+    """One agent process with what it needs from its host."""
+
+    def __init__(self, cluster: "Cluster", name: str, handler: FakeHandler) -> None:
+        self.name = name
+        self.handler = handler
+        self.cluster = cluster
+        registry = HandlerRegistry({"fake": lambda: handler})
+        folder = cluster.folder / name
+        self.service = DeviceService(name, folder, registry, handlers_dir=cluster.folder / f"{name}-handlers")
+        self.restarted: list[str] = []
+        self.woken = asyncio.Event()
+        self.living: set[str] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.connected = False
+
+    async def start(self) -> None:
+        host = Host(self._send, self.woken.set, self.restarted.append, lambda: self.living)
+        self._task = asyncio.create_task(self.service.run(host), name=f"agent {self.name}")
+        self.connect()
+
+    def connect(self, knows_devices: bool = True) -> None:
+        self.connected = True
+        self.cluster.to_server(self.name, grpc.ToServer(agentHello=grpc.AgentHello(devices=knows_devices)))
+        self.service.connected()
+
+    def disconnect(self) -> None:
+        self.connected = False
+        self.cluster.perform(self.cluster.desk.gone(self.name))
+
+    async def stop(self) -> None:
+        """As if killed: nothing is given back."""
+        self.connected = False
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self.cluster.perform(self.cluster.desk.gone(self.name))
+
+    def _send(self, message: grpc.ToServer) -> None:
+        if self.connected:
+            self.cluster.to_server(self.name, message)
+
+    async def acquire(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[Grant, ...] | Waiting:
+        return await self.service.acquire(owner, [ResourceRequest(name, quantity)])
+
+    async def acquire_when_possible(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[Grant, ...]:
+        while True:
+            self.woken.clear()
+            answer = await self.acquire(owner, name, quantity)
+            if not isinstance(answer, Waiting):
+                return answer
+            await self.woken.wait()
+
+    def holds(self, owner: str) -> set[str]:
+        return {str(slot) for slot in self.service.node.ledger.claims_of(owner)}
+
+
+class Cluster:
+    def __init__(self, folder: Path, settled: bool = True) -> None:
+        self.folder = folder
+        self.desk = DeviceDesk(settled)
+        self.agents: dict[str, Agent] = {}
+        self.tree: dict[str, base.DeviceInstance] = {}
+        self.news = asyncio.Event()
+        self._to_server: deque[tuple[str, grpc.ToServer]] = deque()
+        self.configurations: dict[str, base.DeviceConfiguration] = {}
+
+    async def agent(self, name: str, shared: bool, *devices: str) -> Agent:
+        return await self.restarted(name, FakeHandler(shared, map(DiscoveredDevice, devices)))
+
+    async def restarted(self, name: str, handler: FakeHandler) -> Agent:
+        agent = self.agents[name] = Agent(self, name, handler)
+        await agent.start()
+        return agent
+
+    def configure(self, name: str = "cam", **fields: object) -> None:
+        configuration = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="fake"), **fields)  # type: ignore[arg-type]
+        self.configurations[name] = configuration
+        self.perform(self.desk.configure({name: configuration}))
+
+    def restart_server(self) -> None:
+        """Everything the server knew is lost; agents connect again."""
+        self.desk = DeviceDesk(settled=False)
+        self.tree.clear()
+        self.desk.configure(self.configurations)
+
+    def to_server(self, agent: str, message: grpc.ToServer) -> None:
+        self._to_server.append((agent, message))
+        asyncio.get_running_loop().call_soon(self._serve)
+
+    def _serve(self) -> None:
+        agent, message = self._to_server.popleft()
+        match message.WhichOneof("ToServerEnum"):
+            case "agentHello":
+                self.perform(self.desk.hello(agent, {}, message.agentHello.devices))
+            case "deviceReport":
+                self.perform(self.desk.report(agent, message.deviceReport))
+            case "slotRequest":
+                self.perform(self.desk.slot_request(agent, message.slotRequest))
+
+    def perform(self, effects: list[DeskEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, ToAgent):
+                asyncio.get_running_loop().call_soon(self._deliver, self.agents[effect.agent], effect.message)
+            elif isinstance(effect, InstanceChanged) and effect.instance is not None:
+                self.tree[effect.name] = effect.instance
+            elif isinstance(effect, InstanceChanged):
+                self.tree.pop(effect.name, None)
+        self.news.set()
+
+    def _deliver(self, agent: Agent, message: grpc.FromServer) -> None:
+        if agent.connected and self.agents[agent.name] is agent:
+            if message.HasField("deviceUpdate"):
+                agent.service.handle(message.deviceUpdate)
+            else:
+                agent.service.handle(message.slotResponse)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until the state of the server is so."""
+        while not reached():
+            self.news.clear()
+            await self.news.wait()
+
+    def usage(self) -> dict[str, str]:
+        return {slot: text for it in self.tree.values() for slot, text in it.deviceUsage.values.items()}
+
+    async def stop(self) -> None:
+        for agent in self.agents.values():
+            await agent.stop()

@@ -1,0 +1,248 @@
+"""A kubelet as far as devices go, written from the description of its API alone: it shares no code with the product.
+
+Registration, device plugin and pod resources messages are defined here once more, field by field, and spoken with
+grpcio in threads. It deletes sockets when it starts, calls plugins back before it answers them, keeps a checkpoint over
+restarts, allocates one container at a time, and forgets devices of pods that ended when it is asked for pod resources.
+"""
+
+import stat
+import threading
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+STRING, BOOL, INT32, MESSAGE = 9, 8, 5, 11
+MESSAGES: dict[str, list[tuple[str, int, int, bool, str | None]]] = {
+    "Empty": [],
+    "DevicePluginOptions": [
+        ("pre_start_required", 1, BOOL, False, None),
+        ("get_preferred_allocation_available", 2, BOOL, False, None),
+    ],
+    "RegisterRequest": [
+        ("version", 1, STRING, False, None),
+        ("endpoint", 2, STRING, False, None),
+        ("resource_name", 3, STRING, False, None),
+        ("options", 4, MESSAGE, False, "DevicePluginOptions"),
+    ],
+    "Device": [("ID", 1, STRING, False, None), ("health", 2, STRING, False, None)],
+    "ListAndWatchResponse": [("devices", 1, MESSAGE, True, "Device")],
+    "ContainerPreferredAllocationRequest": [
+        ("available_deviceIDs", 1, STRING, True, None),
+        ("must_include_deviceIDs", 2, STRING, True, None),
+        ("allocation_size", 3, INT32, False, None),
+    ],
+    "PreferredAllocationRequest": [("container_requests", 1, MESSAGE, True, "ContainerPreferredAllocationRequest")],
+    "ContainerPreferredAllocationResponse": [("deviceIDs", 1, STRING, True, None)],
+    "PreferredAllocationResponse": [("container_responses", 1, MESSAGE, True, "ContainerPreferredAllocationResponse")],
+    "ContainerAllocateRequest": [("devicesIDs", 1, STRING, True, None)],
+    "AllocateRequest": [("container_requests", 1, MESSAGE, True, "ContainerAllocateRequest")],
+    "KeyValue": [("key", 1, STRING, False, None), ("value", 2, STRING, False, None)],
+    "Mount": [
+        ("container_path", 1, STRING, False, None),
+        ("host_path", 2, STRING, False, None),
+        ("read_only", 3, BOOL, False, None),
+    ],
+    "DeviceSpec": [
+        ("container_path", 1, STRING, False, None),
+        ("host_path", 2, STRING, False, None),
+        ("permissions", 3, STRING, False, None),
+    ],
+    "ContainerAllocateResponse": [
+        ("envs", 1, MESSAGE, True, "KeyValue"),
+        ("mounts", 2, MESSAGE, True, "Mount"),
+        ("devices", 3, MESSAGE, True, "DeviceSpec"),
+        ("annotations", 4, MESSAGE, True, "KeyValue"),
+    ],
+    "AllocateResponse": [("container_responses", 1, MESSAGE, True, "ContainerAllocateResponse")],
+    "ContainerDevices": [("resource_name", 1, STRING, False, None), ("device_ids", 2, STRING, True, None)],
+    "ContainerResources": [("name", 1, STRING, False, None), ("devices", 2, MESSAGE, True, "ContainerDevices")],
+    "PodResources": [
+        ("name", 1, STRING, False, None),
+        ("namespace", 2, STRING, False, None),
+        ("containers", 3, MESSAGE, True, "ContainerResources"),
+    ],
+    "ListPodResourcesResponse": [("pod_resources", 1, MESSAGE, True, "PodResources")],
+}
+
+
+def _define() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="kubelet_stub.proto", package="kubelet_stub", syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind, repeated, of in fields:
+            message.field.add(
+                name=field,
+                number=number,
+                type=kind,
+                label=3 if repeated else 1,
+                type_name=f".kubelet_stub.{of}" if of else None,
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"kubelet_stub.{name}")) for name in MESSAGES
+    }
+
+
+PB = _define()
+
+
+class AdmissionError(Exception):
+    """What a pod ends with when a plugin refuses."""
+
+
+class _Plugin:
+    def __init__(self, socket: Path) -> None:
+        self.channel = grpc.insecure_channel(f"unix:{socket}", [("grpc.default_authority", "localhost")])
+        self.devices: dict[str, str] = {}
+        self.lists: list[dict[str, str]] = []
+        self.ended = False
+
+    def call(self, method: str, request: Any, answer: str) -> Any:
+        stub = self.channel.unary_unary(
+            f"/v1beta1.DevicePlugin/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=PB[answer].FromString,
+        )
+        return stub(request, timeout=10)
+
+    def watch(self, changed: threading.Condition) -> None:
+        stub = self.channel.unary_stream(
+            "/v1beta1.DevicePlugin/ListAndWatch",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=PB["ListAndWatchResponse"].FromString,
+        )
+        try:
+            for response in stub(PB["Empty"]()):
+                with changed:
+                    self.devices = {device.ID: device.health for device in response.devices}
+                    self.lists.append(dict(self.devices))
+                    changed.notify_all()
+        except (grpc.RpcError, ValueError):
+            pass  # the plugin or this kubelet ended
+        with changed:
+            self.ended = True
+            changed.notify_all()
+
+
+class KubeletStub:
+    """`folder` is what `/var/lib/kubelet` is to a kubelet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plugin_folder = folder / "device-plugins"
+        self.plugin_folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pod-resources").mkdir(exist_ok=True)
+        self._pod_resources = folder / "pod-resources" / "kubelet.sock"
+        self.checkpoint: dict[tuple[str, str, str], list[str]] = {}  # pod, container, resource -> ids
+        self.registrations: list[tuple[str, str]] = []
+        self.plugins: dict[str, _Plugin] = {}
+        self.changed = threading.Condition()
+        self._servers: list[grpc.Server] = []
+
+    # --- life ---
+
+    def start(self) -> None:
+        for path in self.plugin_folder.iterdir():
+            if stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink()
+        self._serve(
+            self.plugin_folder / "kubelet.sock", "v1beta1.Registration", "Register", self._register, "RegisterRequest"
+        )
+        self._serve(self._pod_resources, "v1.PodResourcesLister", "List", self._list, "Empty")
+
+    def _serve(self, socket: Path, service: str, method: str, handler: Any, request: str) -> None:
+        server = grpc.server(futures.ThreadPoolExecutor(8))
+        unary = grpc.unary_unary_rpc_method_handler(
+            handler,
+            request_deserializer=PB[request].FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: unary}),))
+        server.add_insecure_port(f"unix:{socket}")
+        server.start()
+        self._servers.append(server)
+
+    def stop(self) -> None:
+        for plugin in self.plugins.values():
+            plugin.channel.close()
+        for server in self._servers:
+            server.stop(None).wait()
+        self._servers.clear()
+        self.plugins.clear()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def _register(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if request.version != "v1beta1" or "/" not in request.resource_name:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "version or name")
+        plugin = _Plugin(self.plugin_folder / request.endpoint)
+        options = plugin.call("GetDevicePluginOptions", PB["Empty"](), "DevicePluginOptions")
+        assert options.get_preferred_allocation_available
+        with self.changed:
+            self.registrations.append((request.resource_name, request.endpoint))
+            self.plugins[request.resource_name] = plugin
+            self.changed.notify_all()
+        threading.Thread(target=plugin.watch, args=(self.changed,), daemon=True).start()
+        return PB["Empty"]()
+
+    # --- what a test asks ---
+
+    def wait(self, reached: Any, seconds: float = 10) -> None:
+        with self.changed:
+            assert self.changed.wait_for(reached, seconds), (self.capacity(), self.registrations)
+
+    def healthy(self, resource: str) -> list[str]:
+        plugin = self.plugins.get(resource)
+        devices = plugin.devices if plugin else {}
+        return sorted(id_ for id_, health in devices.items() if health == "Healthy")
+
+    def capacity(self) -> dict[str, int]:
+        return {resource: len(plugin.devices) for resource, plugin in sorted(self.plugins.items())}
+
+    def _allocated(self, resource: str) -> set[str]:
+        return {id_ for (_, _, name), ids in self.checkpoint.items() if name == resource for id_ in ids}
+
+    def admit(
+        self, pod: str, resource: str, quantity: int, container: str = "main", ids: list[str] | None = None
+    ) -> Any:
+        """Allocate for one container, with the ids of the test or with those a kubelet would take."""
+        plugin = self.plugins[resource]
+        chosen = ids or self._choose(plugin, resource, quantity)
+        request = PB["AllocateRequest"]()
+        request.container_requests.add().devicesIDs.extend(chosen)
+        try:
+            response = plugin.call("Allocate", request, "AllocateResponse")
+        except grpc.RpcError as error:
+            raise AdmissionError(error.details()) from error
+        self.checkpoint[pod, container, resource] = chosen
+        return response.container_responses[0]
+
+    def _choose(self, plugin: _Plugin, resource: str, quantity: int) -> list[str]:
+        free = sorted(set(self.healthy(resource)) - self._allocated(resource))
+        if len(free) < quantity:
+            raise AdmissionError("Insufficient devices")
+        request = PB["PreferredAllocationRequest"]()
+        wanted = request.container_requests.add(allocation_size=quantity)
+        wanted.available_deviceIDs.extend(free)
+        response = plugin.call("GetPreferredAllocation", request, "PreferredAllocationResponse")
+        preferred = [id_ for id_ in response.container_responses[0].deviceIDs if id_ in free]
+        return (preferred + [id_ for id_ in free if id_ not in preferred])[:quantity]
+
+    def end_pod(self, pod: str) -> None:
+        self.checkpoint = {key: ids for key, ids in self.checkpoint.items() if key[0] != pod}
+
+    def _list(self, request: Any, context: grpc.ServicerContext) -> Any:
+        response = PB["ListPodResourcesResponse"]()
+        for (pod, container, resource), ids in self.checkpoint.items():
+            found = response.pod_resources.add(name=pod, namespace="default").containers.add(name=container)
+            found.devices.add(resource_name=resource, device_ids=ids)
+        return response
+
+
+def pairs(entries: Any) -> dict[str, str]:
+    return {entry.key: entry.value for entry in entries}

@@ -1,0 +1,280 @@
+"""Handlers in other processes: registration and discovery over real sockets, with another gRPC implementation."""
+
+import asyncio
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import RequestReceived
+
+from ankaios.common.errors import Unavailable
+from ankaios.devices.discovery import registration_server, remote
+from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
+from ankaios.devices.discovery.registration_server import REGISTER, RegistrationServer
+from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.discovery.remote import Endpoint, RemoteHandler
+from ankaios.devices.pb import discovery_pb2 as pb
+
+PROGRAM = Path(__file__).with_name("file_handler.py")
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncIterator[HandlerRegistry]:
+    registry = HandlerRegistry({})
+    server = RegistrationServer(registry, directory)
+    await server.start()
+    try:
+        yield registry
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def file_handler(
+    directory: Path, name: str = "file", kind: str = "uds"
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), str(directory), name, kind)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def registered(registry: HandlerRegistry, name: str, count: int = 1) -> list[DiscoveryHandler]:
+    while len(handlers := registry.get(name)) < count:
+        await registry.wait_changed(registry.version)
+    return handlers
+
+
+def ids(devices: Devices) -> list[str]:
+    return [device.id for device in devices]
+
+
+@pytest.mark.parametrize("kind", ["uds", "network"])
+async def test_a_handler_of_another_process_registers_and_tells_its_devices(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "devices"
+    file.write_text("one\n")
+    async with asyncio.timeout(60), serving(tmp_path) as registry, file_handler(tmp_path, kind=kind):
+        (handler,) = await registered(registry, "file")
+        assert (handler.name, handler.shared) == ("file", True)
+        async with aclosing(handler.discover(str(file), {"KEY": b"value", "NONE": None})) as lists:
+            (device,) = await anext(lists)
+            assert (device.id, device.properties) == ("one", {"KEY": "value"})
+            assert device.device_specs[0].permissions == "r"
+            file.write_text("one\ntwo\n")
+            assert ids(await anext(lists)) == ["one", "two"]
+
+
+async def test_a_killed_handler_is_lost_not_empty_and_works_again_after_it_registered_again(tmp_path: Path) -> None:
+    file = tmp_path / "devices"
+    file.write_text("one\n")
+    async with asyncio.timeout(60), serving(tmp_path) as registry:
+        async with file_handler(tmp_path) as process:
+            (handler,) = await registered(registry, "file")
+            async with aclosing(handler.discover(str(file), {})) as lists:
+                assert ids(await anext(lists)) == ["one"]
+                process.kill()
+                with pytest.raises(HandlerLost, match="'file'"):
+                    await anext(lists)
+        (tmp_path / "file.sock").unlink(missing_ok=True)
+        with pytest.raises(HandlerLost):
+            await anext(handler.discover(str(file), {}))
+        before = registry.version
+        async with file_handler(tmp_path):
+            await registry.wait_changed(before)
+            assert registry.get("file") == [handler]
+            async with aclosing(handler.discover(str(file), {})) as lists:
+                assert ids(await anext(lists)) == ["one"]
+
+
+async def test_two_endpoints_of_one_name_are_both_asked(tmp_path: Path) -> None:
+    file = tmp_path / "devices"
+    file.write_text("one\n")
+    async with (
+        asyncio.timeout(60),
+        serving(tmp_path) as registry,
+        file_handler(tmp_path, kind="uds"),
+        file_handler(tmp_path, kind="network"),
+    ):
+        for handler in await registered(registry, "file", 2):
+            async with aclosing(handler.discover(str(file), {})) as lists:
+                assert ids(await anext(lists)) == ["one"]
+
+
+async def test_refused_details_and_silence_are_told_apart(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), serving(tmp_path) as registry, file_handler(tmp_path):
+        (found,) = await registered(registry, "file")
+        assert isinstance(found, RemoteHandler)
+        with pytest.raises(InvalidDetails, match="no file is named"):
+            await anext(found.discover("invalid", {}))
+        handler = RemoteHandler("file", found.endpoint, True, silence_seconds=0.2)
+        async with aclosing(handler.discover("silent", {})) as lists:
+            assert await anext(lists) == ()
+
+
+async def register(directory: Path, request: pb.RegisterDiscoveryHandlerRequest) -> None:
+    channel = Channel(path=str(directory / "agent-registration.sock"))
+    try:
+        await UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)(request)
+    finally:
+        channel.close()
+
+
+async def test_a_bad_registration_is_answered_with_the_reason(tmp_path: Path) -> None:
+    async with asyncio.timeout(20), serving(tmp_path) as registry:
+        with pytest.raises(GRPCError) as caught:
+            await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="relative"))
+        assert caught.value.status is Status.INVALID_ARGUMENT
+        assert "absolute path" in str(caught.value.message)
+        with pytest.raises(GRPCError):
+            await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/" + "x" * 100_000))
+        assert registry.names() == []
+        await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
+        assert registry.names() == ["x"]
+
+
+async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "agent-registration.sock"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    async with asyncio.timeout(20), serving(tmp_path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(Unavailable, match=r"another agent.*DISCOVERY_HANDLERS_DIRECTORY"):
+            await RegistrationServer(HandlerRegistry({}), tmp_path).start()
+        await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
+    assert not path.exists()
+
+
+async def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="too long"):
+        await RegistrationServer(HandlerRegistry({}), tmp_path / ("x" * 100)).start()
+
+
+class ScriptedHandler:
+    """Sends these lists and ends."""
+
+    def __init__(self, *lists: list[pb.Device]) -> None:
+        self._lists = lists
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return {remote.DISCOVER: Handler(self.serve, Cardinality.UNARY_STREAM, pb.DiscoverRequest, pb.DiscoverResponse)}
+
+    async def serve(self, stream: Any) -> None:
+        await stream.recv_message()
+        for devices in self._lists:
+            await stream.send_message(pb.DiscoverResponse(devices=devices))
+
+
+@asynccontextmanager
+async def scripted(path: Path, *lists: list[pb.Device]) -> AsyncIterator[RemoteHandler]:
+    server = Server([ScriptedHandler(*lists)])
+    await server.start(path=str(path))
+    try:
+        yield RemoteHandler("scripted", Endpoint(path=str(path)), False)
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def test_devices_that_make_no_sense_are_left_out_and_repeated_lists_are_not_told(tmp_path: Path) -> None:
+    good, bad = pb.Device(id="good"), pb.Device(id="", properties={"A": "b"})
+    heard: list[list[str]] = []
+    async with asyncio.timeout(20), scripted(tmp_path / "s", [good, bad], [bad, good], [], [good]) as handler:
+        with pytest.raises(HandlerLost, match="ended the stream"):
+            async for devices in handler.discover("", {}):
+                heard.append(ids(devices))
+    assert heard == [["good"], [], ["good"]]
+
+
+async def test_a_message_that_is_too_long_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MAX_MESSAGE", 1000)
+    async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id="x" * 2000)]) as handler:
+        with pytest.raises(HandlerLost, match="longer than 1000"):
+            await anext(handler.discover("", {}))
+
+
+async def test_a_list_with_too_many_devices_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MAX_DEVICES", 2)
+    async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id=str(n)) for n in range(3)]) as handler:
+        with pytest.raises(HandlerLost, match="more than 2 devices"):
+            await anext(handler.discover("", {}))
+
+
+async def test_a_server_without_discovery_is_a_lost_handler(tmp_path: Path) -> None:
+    async with asyncio.timeout(20), serving(tmp_path):
+        handler = RemoteHandler("odd", Endpoint(path=str(tmp_path / "agent-registration.sock")), False)
+        with pytest.raises(HandlerLost, match=r"'odd'.*UNKNOWN"):
+            await anext(handler.discover("", {}))
+
+
+async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopping(tmp_path: Path) -> None:
+    server = RegistrationServer(HandlerRegistry({}), tmp_path)
+    await server.close()
+    await server.start()
+    channel = Channel(path=str(server.path))
+    method = UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
+    async with asyncio.timeout(5), method.open() as stream:
+        await stream.send_request()
+        # A connection is served in order: when this is answered, the request before it has arrived.
+        await method(pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
+        await server.close()
+        await stream.cancel()
+    channel.close()
+    assert not server.path.exists()
+
+
+async def test_a_registration_without_content_is_ended_after_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration_server, "RECEIVE_SECONDS", 0.1)
+    async with asyncio.timeout(20), serving(tmp_path):
+        channel = Channel(path=str(tmp_path / "agent-registration.sock"))
+        method = UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
+        with pytest.raises(GRPCError, match=r"within 0\.1 s"):
+            async with method.open() as stream:
+                await stream.send_request()
+                await stream.recv_initial_metadata()
+        channel.close()
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 1000, b"\xff" * 1000])
+async def test_an_endpoint_that_does_not_speak_the_protocol_is_a_lost_handler(tmp_path: Path, answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, tmp_path / "s")
+    async with asyncio.timeout(20), server:
+        with pytest.raises(HandlerLost):
+            await anext(RemoteHandler("odd", Endpoint(path=str(tmp_path / "s")), False).discover("", {}))
+
+
+async def test_a_socket_is_addressed_as_localhost(tmp_path: Path) -> None:
+    requests: list[dict[bytes, bytes]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        http = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        while not requests:
+            events = http.receive_data(await reader.read(4096))
+            requests.extend(dict(event.headers) for event in events if isinstance(event, RequestReceived))
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, tmp_path / "s")
+    async with asyncio.timeout(20), server:
+        with pytest.raises(HandlerLost):
+            await anext(RemoteHandler("x", Endpoint(path=str(tmp_path / "s")), False).discover("", {}))
+    assert requests[0][b":authority"] == b"localhost"
+    assert requests[0][b":path"] == b"/v0.DiscoveryHandler/Discover"

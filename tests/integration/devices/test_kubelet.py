@@ -1,0 +1,175 @@
+"""Our plugins under a kubelet that knows nothing of us but the API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices import reconciler
+from ankaios.devices.acquisition import Waiting
+from ankaios.devices.device_service import DeviceService, Host
+from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.discovery.registry import HandlerRegistry
+from tests.integration.devices.cluster import FakeHandler
+from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
+
+CAM = "akri.sh/cam"
+FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
+
+
+@dataclass
+class Node:
+    kubelet: KubeletStub
+    service: DeviceService
+    handler: FakeHandler
+
+    async def admit(
+        self,
+        pod: str,
+        resource: str = CAM,
+        quantity: int = 1,
+        container: str = "main",
+        ids: list[str] | None = None,
+    ) -> dict[str, str]:
+        response = await asyncio.to_thread(self.kubelet.admit, pod, resource, quantity, container, ids)
+        return pairs(response.annotations)
+
+    async def wait(self, **healthy: str) -> None:
+        """`cam="0 1"`: until these are the healthy ids of the resource."""
+        names = {f"akri.sh/{name.replace('_', '-')}": sorted(ids.split()) for name, ids in healthy.items()}
+        await asyncio.to_thread(
+            self.kubelet.wait, lambda: all(self.kubelet.healthy(name) == ids for name, ids in names.items())
+        )
+
+
+@pytest.fixture
+async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    monkeypatch.setattr(reconciler.every_round, "__defaults__", (0.05,))
+    monkeypatch.setattr(reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
+    kubelet = KubeletStub(tmp_path / "k")
+    handler = FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"]))
+    service = DeviceService(
+        "node-a", tmp_path / "a", HandlerRegistry({"fake": lambda: handler}), tmp_path / "k", tmp_path / "h"
+    )
+    await asyncio.to_thread(kubelet.start)
+    host = Host(lambda message: None, lambda: None, lambda owner: None, lambda: None)
+    running = asyncio.create_task(service.run(host))
+    service.handle(configurations(capacity=2))
+    async with asyncio.timeout(60):
+        node = Node(kubelet, service, handler)
+        await node.wait(cam="0 1", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-0 {FOO1}-1")
+        yield node
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    await asyncio.to_thread(kubelet.stop)
+
+
+def configurations(**fields: int) -> grpc.DeviceUpdate:
+    update = grpc.DeviceUpdate(complete=True)
+    cam = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="fake"), **fields)  # type: ignore[arg-type]
+    update.configurations.deviceConfigurations["cam"].CopyFrom(cam)
+    return update
+
+
+async def test_a_kubelet_lists_both_kinds_of_resources(node: Node) -> None:
+    """[itest->akri~kubelet-device-plugin-api~1]"""
+    assert node.kubelet.capacity() == {CAM: 2, f"akri.sh/{FOO1}": 2, f"akri.sh/{FOO0}": 2}
+
+
+async def test_a_pod_gets_two_different_cameras_in_one_answer(node: Node) -> None:
+    """[itest->akri~kubelet-device-plugin-api~1]"""
+    annotations = await node.admit("pod1", quantity=2)
+    assert sorted(annotations.values()) == [f"C:0:{FOO1}-0", f"C:1:{FOO0}-0"]
+    await node.wait(cam="0 1 2 3", cam_fbcb99=f"{FOO0}-1", cam_d2981e=f"{FOO1}-1")
+
+
+async def test_a_claimed_id_may_be_allocated_again(node: Node) -> None:
+    """A kubelet offers the ids of an init container to the next container of the pod."""
+    first = await node.admit("pod1", ids=["0"])
+    assert await node.admit("pod1", container="second", ids=["0"]) == first
+
+
+async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node: Node) -> None:
+    """[utest->akri~cl-notification-rules~1]"""
+    lists = len(node.kubelet.plugins[CAM].lists)
+    before = node.service.node.ledger.snapshot()
+    with pytest.raises(AdmissionError, match="Insufficient instances to allocate"):
+        await node.admit("pod1", quantity=3, ids=["0", "1", "2"])
+    assert node.service.node.ledger.snapshot() == before
+    await asyncio.to_thread(node.kubelet.wait, lambda: len(node.kubelet.plugins[CAM].lists) > lists)
+
+
+async def test_an_instance_can_be_allocated_and_counts_for_the_configuration(node: Node) -> None:
+    """[utest->akri~cl-notification-rules~1] [utest->akri~il-notification-rules~1]"""
+    await node.admit("pod1", f"akri.sh/{FOO0}", 2)
+    await node.wait(cam="0")
+    with pytest.raises(AdmissionError, match="has no slot"):
+        await node.admit("pod2", f"akri.sh/{FOO0}", ids=[f"{FOO0}-7"])
+    assert await node.admit("pod2") == {f"akri.agent.slot-{FOO1}-0": f"C:0:{FOO1}-0"}
+    await node.wait(cam="0 1", cam_d2981e=f"{FOO1}-1")
+
+
+async def test_the_hint_avoids_two_ids_on_one_camera(node: Node) -> None:
+    await node.admit("pod1", ids=["0"])
+    await node.wait(cam="0 1 2")
+    await node.admit("pod2", ids=["1"])
+    await node.wait(cam="0 1 2 3")
+    await node.admit("pod3", ids=["2"])
+    await node.admit("pod4", ids=["3"])
+    for pod in ("pod1", "pod2", "pod3", "pod4"):
+        node.kubelet.end_pod(pod)
+    slots = set((await node.admit("pod5", quantity=2)).values())
+    assert len({slot.rpartition("-")[0].rpartition(":")[2] for slot in slots}) == 2
+
+
+async def test_after_a_restart_of_the_kubelet_everything_is_registered_again_on_fresh_sockets(node: Node) -> None:
+    """Akri 0.13 has no way back. [itest->akri~kubelet-device-plugin-api~1]"""
+    await node.admit("pod1", ids=["0"])
+    await node.wait(cam="0 1 2")
+    before = dict(node.kubelet.registrations)
+    await asyncio.to_thread(node.kubelet.restart)
+    await node.wait(cam="0 1 2", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-1")
+    after = dict(node.kubelet.registrations)
+    assert before.keys() == after.keys()
+    assert all(before[resource] != after[resource] for resource in before)
+    assert await node.admit("pod1", container="again", ids=["0"]) == {f"akri.agent.slot-{FOO1}-0": f"C:0:{FOO1}-0"}
+
+
+async def test_a_plugin_whose_socket_is_deleted_registers_again(node: Node) -> None:
+    endpoint = dict(node.kubelet.registrations)[CAM]
+    (node.kubelet.plugin_folder / endpoint).unlink()
+    await asyncio.to_thread(node.kubelet.wait, lambda: [name for name, _ in node.kubelet.registrations].count(CAM) == 2)
+
+
+async def test_slots_of_ended_pods_are_reclaimed_of_both_kinds(node: Node) -> None:
+    """Akri 0.13 never frees slots of instances. [utest->akri~reconciler-frees-unused-slots~1]"""
+    await node.admit("pod1")
+    await node.admit("pod2", f"akri.sh/{FOO0}", 1)
+    await node.admit("pod3", f"akri.sh/{FOO0}", 1)
+    await node.wait(cam="0 1")
+    node.kubelet.end_pod("pod1")
+    node.kubelet.end_pod("pod2")
+    await node.wait(cam="0 1", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-0 {FOO1}-1")
+    assert len(node.service.node.ledger.claims_on("node-a")) == 1
+
+
+async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_usable(node: Node) -> None:
+    """[utest->akri~il-notification-rules~1]"""
+    plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
+    node.service.handle(configurations(capacity=2, offlineGraceSeconds=0))
+    node.handler.show(DiscoveredDevice("foo0"))
+    await asyncio.to_thread(node.kubelet.wait, lambda: plugin.ended)
+    assert plugin.lists[-2:] == [{f"{FOO1}-0": "Unhealthy", f"{FOO1}-1": "Unhealthy"}, {}]
+    await node.wait(cam="0")
+
+
+async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Node) -> None:
+    answer = await node.service.acquire("w", [ResourceRequest("cam", 1)])
+    assert answer == Waiting("the devices of this node are given out by its kubelet")

@@ -1,0 +1,109 @@
+"""A middleware server on a real socket with a channel to look into, and hellos to say."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+from ankaios.common.channels import Channel, ToServerChannel
+from ankaios.common.config import PemMaterial
+from ankaios.common.messages import FromAgent, FromClient, Respond, ToServerMessage
+from ankaios.common.pb.ank_base_pb2 import CompleteStateRequest, CompleteStateResponse, Request, Response
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, FromServer, ServerHello, ToServer
+from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
+from ankaios.middleware.keepalive import Keepalive
+from ankaios.middleware.server import Limits, MiddlewareServer
+
+PATIENCE = 10.0
+CALM = Keepalive(5.0, 5.0)  # for tests that are not about silence, on machines that are busy
+
+
+@dataclass
+class Running:
+    """A server that listens, the channel it fills, and the URL to reach it."""
+
+    server: MiddlewareServer
+    channel: ToServerChannel
+    url: str
+
+    async def next(self) -> ToServerMessage:
+        async with asyncio.timeout(PATIENCE):
+            return await self.channel.receive()
+
+    def client(
+        self, method: Method = Method.CLI, hello: ToServer | None = None, pem: PemMaterial | None = None
+    ) -> AbstractAsyncContextManager[ServerConnection]:
+        settings = ConnectionSettings(self.url, pem, keepalive_interval=5.0, keepalive_timeout=5.0)
+        return connect(settings, method, hello or a_commander_hello())
+
+    def agent(self, name: str, pem: PemMaterial | None = None) -> AbstractAsyncContextManager[ServerConnection]:
+        return self.client(Method.AGENT, an_agent_hello(name), pem)
+
+
+@asynccontextmanager
+async def running_server(
+    pem: PemMaterial | None = None, limits: Limits | None = None, capacity: int = 100
+) -> AsyncIterator[Running]:
+    channel: ToServerChannel = Channel(capacity)
+    server = MiddlewareServer(channel, pem, limits or Limits(keepalive=CALM))
+    await server.start("127.0.0.1", 0)
+    scheme = "https" if pem else "http"
+    try:
+        yield Running(server, channel, f"{scheme}://127.0.0.1:{server.port}")
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def answering(running: Running) -> AsyncIterator[list[ToServerMessage]]:
+    """Something like a server behind the channel: it answers each request, greets each agent, and notes the rest."""
+    noted: list[ToServerMessage] = []
+
+    async def answer() -> None:
+        async for message in running.channel:
+            match message:
+                case FromClient(_, request):
+                    running.server.dispatch(Respond(an_answer(request.requestId)))
+                case FromAgent(_, content) if content.HasField("request"):
+                    running.server.dispatch(Respond(an_answer(content.request.requestId)))
+                case _:
+                    noted.append(message)
+
+    task = asyncio.create_task(answer(), name="answering")
+    try:
+        yield noted
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def an_agent_hello(name: str = "agent_A", version: str = "1.0.1") -> ToServer:
+    return ToServer(agentHello=AgentHello(agentName=name, protocolVersion=version))
+
+
+def a_commander_hello(version: str = "1.0.1") -> ToServer:
+    return ToServer(commanderHello=CommanderHello(protocolVersion=version))
+
+
+def a_request(request_id: str = "id") -> ToServer:
+    return ToServer(request=Request(requestId=request_id, completeStateRequest=CompleteStateRequest()))
+
+
+def an_answer(request_id: str) -> Response:
+    return Response(requestId=request_id, completeStateResponse=CompleteStateResponse())
+
+
+def a_greeting() -> FromServer:
+    return FromServer(serverHello=ServerHello())
+
+
+async def received(connection: ServerConnection) -> FromServer:
+    async with asyncio.timeout(PATIENCE):
+        return await connection.receive()
+
+
+async def assert_served(connection: ServerConnection, request_id: str = "still there?") -> None:
+    """Needs somebody `answering`."""
+    await connection.send(a_request(request_id))
+    answer = await received(connection)
+    assert answer.response.requestId == request_id

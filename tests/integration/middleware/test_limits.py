@@ -1,0 +1,302 @@
+"""Nobody can make the server hold more than it wants to, nor keep it from serving others."""
+
+import asyncio
+import resource
+import struct
+
+import pytest
+from h2.connection import H2Connection
+from h2.events import DataReceived
+from h2.settings import SettingCodes
+
+from ankaios.common.channels import Channel
+from ankaios.common.messages import (
+    AgentGone,
+    BroadcastStates,
+    ClientGone,
+    FromAgent,
+    FromClient,
+    Respond,
+    ToServerMessage,
+)
+from ankaios.common.pb.ank_base_pb2 import Error, ExecutionState, Response, WorkloadInstanceName, WorkloadState
+from ankaios.middleware.client import CannotConnect, ConnectionLost, ConnectionSettings, Method, connect
+from ankaios.middleware.grpc_call import Status, frame, request_headers
+from ankaios.middleware.server import Limits, MiddlewareServer
+from ankaios.middleware.stream import Broken
+from tests.integration.middleware.raw import ending, raw_call, raw_link
+from tests.integration.middleware.support import (
+    CALM,
+    Running,
+    a_commander_hello,
+    a_request,
+    an_agent_hello,
+    answering,
+    assert_served,
+    received,
+    running_server,
+)
+
+SMALL = Limits(max_message_size=10_000, max_queued_bytes=3_000_000, max_queued_messages=1_000, keepalive=CALM)
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def a_state(text: str) -> WorkloadState:
+    name = WorkloadInstanceName(workloadName="web", agentName="agent_B", id="x")
+    return WorkloadState(instanceName=name, executionState=ExecutionState(additionalInfo=text))
+
+
+@pytest.mark.parametrize(("size", "count"), [(100_000, 200), (500, 20_000)])
+async def test_a_client_that_never_reads_is_cut_and_nobody_else_notices(
+    size: int, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        running_server(limits=SMALL) as running,
+        raw_call(running, Method.CLI, a_commander_hello()) as lazy,
+        running.agent("agent_A") as agent,
+    ):
+        await running.next()  # the agent
+        got = 0
+        for _ in range(count // 10):
+            for _ in range(10):
+                running.server.dispatch(BroadcastStates((a_state("x" * size),)))
+            for _ in range(10):
+                got += len((await received(agent)).updateWorkloadState.workloadStates)
+            if lazy.broken:
+                break
+        assert lazy.broken
+        gone = await running.next()
+        assert isinstance(gone, ClientGone)
+        assert "it does not read" in caplog.text
+        running.server.dispatch(BroadcastStates((a_state("after"),)))
+        assert (await received(agent)).updateWorkloadState.workloadStates[0].executionState.additionalInfo == "after"
+        assert got >= 40
+
+
+async def test_one_answer_may_be_larger_than_the_queue() -> None:
+    async with running_server(limits=SMALL) as running, running.client() as cli:
+        await cli.send(a_request())
+        message = await running.next()
+        assert isinstance(message, FromClient)
+        answer = Response(requestId=message.request.requestId, error=Error(message="x" * 9_000_000))
+        running.server.dispatch(Respond(answer))
+        assert len((await received(cli)).response.error.message) == 9_000_000
+
+
+async def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
+    """Not one byte of it needs to be sent."""
+    async with (
+        running_server(limits=SMALL) as running,
+        answering(running) as noted,
+        running.client() as other,
+        raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as agent,
+    ):
+        agent.write(struct.pack(">BI", 0, 10_001))
+        trailers = await ending(agent)
+        assert int(trailers["grpc-status"]) == Status.RESOURCE_EXHAUSTED
+        assert trailers["grpc-message"] == "a message of 10001 bytes exceeds the limit of 10000 bytes"
+        await assert_served(other)
+        assert noted == [FromAgent("agent_A", an_agent_hello("agent_A")), AgentGone("agent_A")]
+
+
+async def test_the_sender_of_a_message_that_is_too_large_is_told() -> None:
+    async with running_server(limits=SMALL) as running, running.client() as cli:
+        with pytest.raises(ConnectionLost, match=r"a message of 50.* bytes exceeds the limit of 10000 bytes"):
+            await cli.send(a_request("x" * 50_000))
+            await received(cli)
+
+
+async def test_a_message_of_exactly_the_limit_passes() -> None:
+    async with running_server(limits=SMALL) as running, running.client() as cli:
+        request = a_request("x")
+        request.request.requestId = "x" * (10_001 - request.ByteSize() - 3)
+        while request.ByteSize() < 10_000:
+            request.request.requestId += "x"
+        assert request.ByteSize() == 10_000
+        await cli.send(request)
+        assert isinstance(await running.next(), FromClient)
+
+
+async def test_a_huge_length_costs_no_memory() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with (
+        running_server() as running,
+        raw_call(running, Method.CLI, a_commander_hello()) as stream,
+    ):
+        stream.write(struct.pack(">BI", 0, 0xFFFFFFFF) + b"x" * 1_000_000)
+        assert "exceeds the limit of 67108864 bytes" in (await ending(stream))["grpc-message"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+async def test_a_hello_has_a_smaller_limit() -> None:
+    async with running_server() as running:
+        with pytest.raises(CannotConnect) as failure:
+            async with running.client(hello=a_commander_hello("1" * 2_000_000)):
+                pass
+        assert "exceeds the limit of 1048576 bytes" in failure.value.reason
+
+
+async def test_a_caller_that_never_says_hello_is_sent_away() -> None:
+    async with running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running, raw_link(running) as link:
+        stream = link.open(request_headers(Method.AGENT, "http", "test", "raw"))
+        headers = await ending(stream)
+        assert int(headers["grpc-status"]) == Status.DEADLINE_EXCEEDED
+        assert headers["grpc-message"] == "No hello in time."
+
+
+async def test_compressed_messages_are_refused_with_a_reason() -> None:
+    async with running_server() as running, raw_call(running, Method.CLI, a_commander_hello()) as stream:
+        stream.write(struct.pack(">BI", 1, 3) + b"abc")
+        trailers = await ending(stream)
+        assert int(trailers["grpc-status"]) == Status.UNIMPLEMENTED
+        assert trailers["grpc-message"] == "compressed messages are not supported"
+
+
+async def test_a_message_that_is_no_protobuf_ends_the_call_with_a_reason() -> None:
+    async with running_server() as running, raw_call(running, Method.CLI, a_commander_hello()) as stream:
+        stream.write(frame(b"\xff\xff\xff"))
+        trailers = await ending(stream)
+        assert int(trailers["grpc-status"]) == Status.INVALID_ARGUMENT
+        assert "cannot decode a ToServer message" in trailers["grpc-message"]
+
+
+async def test_a_stream_that_ends_in_a_message_is_cleaned_up() -> None:
+    async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as stream:
+        await running.next()
+        stream.write(struct.pack(">BI", 0, 100) + b"x")
+        stream.half_close()
+        assert await running.next() == AgentGone("agent_A")
+
+
+async def test_a_full_channel_holds_back_senders_without_loss() -> None:
+    """Nobody takes messages for a while: the senders wait, the memory does not grow, all arrives in the end."""
+    async with running_server(capacity=1) as running, running.agent("agent_A") as agent:
+        sending = asyncio.create_task(_send(agent.send, 3_000))
+        await asyncio.sleep(0.2)
+        assert not sending.done()
+        await running.next()
+        for number in range(3_000):
+            message = await running.next()
+            assert isinstance(message, FromAgent)
+            assert message.message.request.requestId.endswith(f"#{number}")
+        await sending
+
+
+async def _send(send: object, count: int) -> None:
+    for number in range(count):
+        await send(a_request(f"web@{'x' * 2000}#{number}"))  # type: ignore[operator]
+
+
+async def test_the_client_refuses_messages_that_are_too_large() -> None:
+    async with running_server() as running:
+        settings = ConnectionSettings(running.url, max_message_size=1000)
+        async with connect(settings, Method.CLI, a_commander_hello()) as cli:
+            await cli.send(a_request())
+            message = await running.next()
+            assert isinstance(message, FromClient)
+            answer = Response(requestId=message.request.requestId, error=Error(message="x" * 2000))
+            running.server.dispatch(Respond(answer))
+            with pytest.raises(ConnectionLost, match="exceeds the limit of 1000 bytes"):
+                await received(cli)
+
+
+async def test_many_streams_on_one_connection_are_independent() -> None:
+    async with running_server() as running, answering(running), raw_link(running) as link:
+        streams = []
+        for _ in range(16):
+            stream = link.open(request_headers(Method.CLI, "http", "test", "raw"))
+            stream.write(frame(a_commander_hello().SerializeToString()))
+            streams.append(stream)
+        for stream in streams[1:]:
+            request = a_request()
+            request.request.completeStateRequest.fieldMask.append("x" * 300_000)
+            stream.write(frame(request.SerializeToString()))
+        streams[0].write(frame(a_request().SerializeToString()))
+        async with asyncio.timeout(10):
+            for stream in streams:
+                assert len(await stream.read(5)) == 5
+
+
+async def test_a_flood_of_pings_is_cut() -> None:
+    ping = b"\0\0\x08\6\0\0\0\0\0" + b"ankaios!"
+    async with running_server() as running, answering(running), running.client() as other:
+        lazy, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
+        writer.write(PREFACE + b"\0\0\0\4\0\0\0\0\0")
+        with pytest.raises(ConnectionError):
+            for _ in range(20_000):
+                writer.write(ping * 1000)
+                await writer.drain()
+        assert lazy is not None
+        await assert_served(other)
+
+
+async def test_a_peer_with_a_huge_window_gets_everything_as_fast_as_it_reads() -> None:
+    """Here the socket is what is full, not the window."""
+    client = H2Connection()
+    client.initiate_connection()
+    client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+    client.increment_flow_control_window(2**31 - 65536)
+    client.send_headers(1, request_headers(Method.AGENT, "http", "x", "x"))
+    client.send_data(1, frame(an_agent_hello("agent_A").SerializeToString()))
+    async with running_server() as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, limit=65536)
+        writer.write(client.data_to_send())
+        await running.next()
+        for _ in range(30):
+            running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * 1_000_000))))
+        stream = running.server._agent_streams["agent_A"]
+        assert stream.queued_bytes > 10_000_000
+        assert not stream.link.writable
+        total = 0
+        async with asyncio.timeout(10):
+            while total < 30_000_000:
+                for event in client.receive_data(await reader.read(65536)):
+                    total += len(event.data) if isinstance(event, DataReceived) else 0
+        assert stream.queued_bytes == 0
+        writer.close()
+
+
+async def test_an_agent_that_does_not_read_can_still_be_replaced() -> None:
+    async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as lazy:
+        await running.next()
+        for _ in range(5):
+            running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * 1_000_000))))
+        async with running.agent("agent_A"):
+            assert await running.next() == AgentGone("agent_A")
+            assert isinstance(await running.next(), FromAgent)
+        async with asyncio.timeout(10):
+            with pytest.raises(Broken):
+                while await lazy.read(10_000):
+                    pass
+
+
+async def test_a_fault_of_the_server_ends_one_call_only(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Channel[ToServerMessage]):
+        async def send(self, item: ToServerMessage) -> None:
+            match item:
+                case FromAgent():
+                    raise RuntimeError("a bug")
+                case _:
+                    await super().send(item)
+
+    server = MiddlewareServer(Faulty(10), None)
+    await server.start("127.0.0.1", 0)
+    running = Running(server, server._to_server, f"http://127.0.0.1:{server.port}")
+    async with running.client() as cli:
+        async with running.agent("agent_A") as agent:
+            with pytest.raises(ConnectionLost, match=r"internal error of the server \(INTERNAL\)"):
+                await received(agent)
+        assert await running.next() == AgentGone("agent_A")
+        assert "a bug" in caplog.text
+        await cli.send(a_request())
+        assert isinstance(await running.next(), FromClient)
+    await server.close()
+
+
+async def test_nobody_is_served_any_more_when_the_channel_is_closed() -> None:
+    async with running_server() as running, running.client() as cli:
+        running.channel.close()
+        await cli.send(a_request())
+        with pytest.raises(ConnectionLost, match=r"the server is stopping \(UNAVAILABLE\)"):
+            await received(cli)

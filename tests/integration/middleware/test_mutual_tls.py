@@ -1,0 +1,245 @@
+"""Mutual TLS with real certificates over real sockets: who is let in, who is not, and what each side is told."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.config import BadPemFile, Pem, PemMaterial
+from ankaios.common.messages import FromAgent, FromClient
+from ankaios.middleware.client import AccessRefused, CannotConnect, ConnectionSettings, Method, connect
+from ankaios.middleware.security import client_context, server_context
+from ankaios.middleware.server import Limits
+from tests.integration.middleware.certificates import Authority
+from tests.integration.middleware.support import (
+    Running,
+    a_commander_hello,
+    a_request,
+    answering,
+    assert_served,
+    running_server,
+)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server_pem(authority: Authority) -> PemMaterial:
+    return authority.server()
+
+
+async def refusal(running: Running, pem: PemMaterial | None, agent: str = "agent_A") -> str:
+    with pytest.raises(CannotConnect) as failure:
+        async with running.agent(agent, pem):
+            pass
+    assert str(failure.value) == f"Could not connect to Ankaios server on '{running.url}'."
+    return failure.value.reason
+
+
+@pytest.mark.parametrize("algorithm", ["ed25519", "rsa", "ecdsa"])
+async def test_agent_and_cli_talk_to_the_server(tmp_path: Path, algorithm: str) -> None:
+    authority = Authority(tmp_path, algorithm)
+    async with (
+        running_server(authority.server()) as running,
+        running.agent("agent_A", authority.agent("agent_A")),
+        running.client(pem=authority.cli()) as cli,
+    ):
+        assert isinstance(await running.next(), FromAgent)
+        await cli.send(a_request())
+        assert isinstance(await running.next(), FromClient)
+
+
+async def test_a_large_message_passes_through_tls(authority: Authority, server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running, running.client(pem=authority.cli()) as cli:
+        request = a_request("x" * 5_000_000)
+        await cli.send(request)
+        message = await running.next()
+        assert isinstance(message, FromClient)
+        assert message.request.requestId.endswith("x" * 5_000_000)
+
+
+async def test_the_server_is_known_by_its_certificate_not_by_its_host(authority: Authority) -> None:
+    """It is reached as 127.0.0.1, which its certificate does not mention."""
+    async with running_server(authority.server("ank-server")) as running, running.client(pem=authority.cli()):
+        pass
+
+
+async def test_a_server_with_another_name_is_not_trusted(authority: Authority) -> None:
+    async with running_server(authority.server("localhost")) as running:
+        reason = await refusal(running, authority.cli())
+        assert "is not trusted, checked with" in reason
+        assert "ank-server" in reason
+        assert str(authority.certificate) in reason
+
+
+async def test_a_server_of_another_authority_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path)
+    async with running_server(other.server()) as running:
+        reason = await refusal(running, authority.agent("agent_A"))
+        assert "the certificate of the server is not trusted" in reason
+
+
+async def test_a_server_whose_certificate_has_expired_is_not_trusted(authority: Authority) -> None:
+    async with running_server(authority.server(days="-1")) as running:
+        assert "certificate has expired" in await refusal(running, authority.agent("agent_A"))
+
+
+async def test_a_client_certificate_of_another_authority_is_refused(
+    authority: Authority, server_pem: PemMaterial, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = Authority(tmp_path).issue("x", san="DNS:agent_A", usage="clientAuth", ca=authority.certificate)
+    async with running_server(server_pem) as running:
+        reason = await refusal(running, foreign)
+        assert reason == f"the server refused our certificate '{foreign.crt.origin}': unknown ca"
+        assert "TLS failed" in caplog.text
+
+
+async def test_an_expired_client_certificate_is_refused(authority: Authority, server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running:
+        reason = await refusal(running, authority.agent("agent_A", days="-1"))
+        assert "the server refused our certificate" in reason
+        assert "expired" in reason
+
+
+async def test_a_certificate_made_for_servers_is_no_client_certificate(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    async with running_server(server_pem) as running:
+        reason = await refusal(running, authority.issue("agent", san="DNS:agent_A", usage="serverAuth"))
+        assert "the server refused our certificate" in reason
+
+
+async def test_a_client_without_certificate_is_refused(server_pem: PemMaterial) -> None:
+    """With raw TLS: our own client never comes without one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    async with running_server(server_pem) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, ssl=context)
+        with pytest.raises(ssl.SSLError, match="certificate required"):
+            await reader.read()
+        writer.close()
+
+
+async def test_a_client_without_tls_is_told_what_it_needs(server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running:
+        settings = ConnectionSettings(running.url)
+        with pytest.raises(CannotConnect) as failure:
+            async with connect(settings, Method.CLI, a_commander_hello()):
+                pass
+    assert "if the server uses TLS, certificate files and an https address are needed" in failure.value.reason
+
+
+async def test_a_client_with_tls_notices_a_server_without(authority: Authority) -> None:
+    async with running_server() as running:
+        running.url = running.url.replace("http:", "https:")
+        assert await refusal(running, authority.cli()) == "the server does not speak TLS"
+
+
+async def test_an_http_url_means_plain_text_even_with_certificates(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    async with running_server(server_pem) as running:
+        running.url = running.url.replace("https:", "http:")
+        await refusal(running, authority.agent("agent_A"))
+
+
+async def test_the_certificate_of_another_agent_does_not_fit(authority: Authority, server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running:
+        with pytest.raises(AccessRefused) as failure:
+            async with running.agent("agent_A", authority.agent("agent_B", "agent_C")):
+                pass
+        assert str(failure.value) == (
+            'Agent name \'agent_A\' does not match SAN ["agent_B", "agent_C"] in agent certificates!'
+        )
+        assert len(running.channel) == 0
+
+
+@pytest.mark.parametrize("names", [("x", "agent_A"), ("*",)])
+async def test_one_of_the_names_or_a_star_covers_an_agent(
+    authority: Authority, server_pem: PemMaterial, names: tuple[str, ...]
+) -> None:
+    async with running_server(server_pem) as running, running.agent("agent_A", authority.agent(*names)):
+        assert isinstance(await running.next(), FromAgent)
+
+
+async def test_a_certificate_with_other_kinds_of_names_covers_every_agent(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    pem = authority.issue("agent", san="IP:127.0.0.1", usage="clientAuth")
+    async with running_server(server_pem) as running, running.agent("agent_A", pem):
+        assert isinstance(await running.next(), FromAgent)
+
+
+async def test_an_agent_needs_alternative_names_in_its_certificate(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    async with running_server(server_pem) as running:
+        with pytest.raises(AccessRefused, match="No subject alt names found in agent certificates!"):
+            async with running.agent("agent_A", authority.cli()):
+                pass
+
+
+async def test_an_agent_shows_exactly_one_certificate(authority: Authority, server_pem: PemMaterial) -> None:
+    pem = authority.issue("agent", san="DNS:agent_A", usage="clientAuth", chain=authority.certificate)
+    async with running_server(server_pem) as running:
+        with pytest.raises(AccessRefused, match="Ambiguous agent certificates provided!"):
+            async with running.agent("agent_A", pem):
+                pass
+        async with running.client(pem=pem) as cli:  # a CLI may
+            await cli.send(a_request())
+            assert isinstance(await running.next(), FromClient)
+
+
+async def test_refused_clients_do_not_disturb_the_others(authority: Authority, server_pem: PemMaterial) -> None:
+    async with (
+        running_server(server_pem) as running,
+        answering(running),
+        running.client(pem=authority.cli()) as cli,
+    ):
+        for _ in range(5):
+            await refusal(running, authority.agent("agent_A", days="-1"))
+            await assert_served(cli)
+
+
+def test_pem_texts_that_are_none_are_refused_naming_the_file(authority: Authority) -> None:
+    good = authority.agent("agent_A")
+    other_key = authority.agent("agent_A").key
+    nonsense = Pem("-----BEGIN NONSENSE-----\n", "/etc/x.pem")
+    empty = Pem("", "/etc/empty.pem")
+    for bad, words in (
+        (PemMaterial(nonsense, good.crt, good.key), "cannot use ca_pem '/etc/x.pem': no valid PEM"),
+        (PemMaterial(empty, good.crt, good.key), "cannot use ca_pem '/etc/empty.pem': no valid PEM"),
+        (PemMaterial(good.ca, nonsense, good.key), "cannot use crt_pem '/etc/x.pem': no valid PEM"),
+        (PemMaterial(good.ca, good.crt, nonsense), "cannot use key_pem '/etc/x.pem': no valid PEM"),
+        (PemMaterial(good.ca, good.crt, other_key), "the private key does not belong to the certificate"),
+    ):
+        for context in (server_context, client_context):
+            with pytest.raises(BadPemFile) as failure:
+                context(bad)
+            assert words in failure.value.reason
+
+
+async def test_a_client_with_unusable_certificates_does_not_try_to_connect(authority: Authority) -> None:
+    good = authority.cli()
+    broken = PemMaterial(good.ca, good.crt, Pem("", "/etc/key.pem"))
+    async with running_server(good) as running:
+        with pytest.raises(BadPemFile, match=r"key_pem '/etc/key\.pem'"):
+            async with running.client(pem=broken):
+                pass
+        assert not running.server._links
+
+
+async def test_a_handshake_that_never_ends_is_cut(server_pem: PemMaterial) -> None:
+    async with running_server(server_pem, Limits(setup_timeout=0.2)) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
+        async with asyncio.timeout(5):
+            with pytest.raises(ConnectionResetError):
+                assert await reader.read() == b""
+                raise ConnectionResetError
+        writer.close()

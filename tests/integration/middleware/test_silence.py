@@ -1,0 +1,202 @@
+"""A peer that falls silent is noticed in time: pulled cables (a proxy that stops forwarding) and frozen processes."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.messages import AgentGone, Respond
+from ankaios.common.pb.ank_base_pb2 import Error, Response
+from ankaios.middleware.client import ConnectionLost, ConnectionSettings, Method, connect
+from ankaios.middleware.keepalive import Keepalive
+from ankaios.middleware.server import Limits
+from tests.integration.middleware.certificates import Authority
+from tests.integration.middleware.support import (
+    Running,
+    a_commander_hello,
+    a_request,
+    an_agent_hello,
+    answering,
+    assert_served,
+    received,
+    running_server,
+)
+
+QUICK = Keepalive(0.2, 0.3)
+LATEST = 3.0  # seconds, by default
+
+
+class Cable:
+    """Forwards bytes between client and server until it is pulled; then both ends just hear nothing."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._plugged = asyncio.Event()
+        self._plugged.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    def pull(self) -> None:
+        self._plugged.clear()
+
+    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        for source, target in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(self._forward(source, target))
+            self._tasks.add(task)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._plugged.wait()
+                writer.write(data)
+                await writer.drain()
+            await self._plugged.wait()
+            writer.close()
+
+    async def throw_away(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def cable_to(running: Running) -> AsyncIterator[Cable]:
+    cable = Cable(running.server.port)
+    listener = await asyncio.start_server(cable.connect, "127.0.0.1", 0)
+    scheme = running.url.partition(":")[0]
+    cable.url = f"{scheme}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield cable
+    finally:
+        await cable.throw_away()
+        listener.close()
+
+
+def quick(url: str) -> ConnectionSettings:
+    return ConnectionSettings(url, keepalive_interval=0.2, keepalive_timeout=0.3)
+
+
+async def test_a_pulled_cable_is_noticed_by_both_sides_within_three_seconds_by_default() -> None:
+    async with (
+        running_server(limits=Limits()) as running,
+        cable_to(running) as cable,
+        connect(ConnectionSettings(cable.url), Method.AGENT, an_agent_hello("agent_A")) as agent,
+    ):
+        await running.next()
+        cable.pull()
+        start = time.monotonic()
+        assert await running.next() == AgentGone("agent_A")
+        with pytest.raises(ConnectionLost, match="the peer does not answer"):
+            await received(agent)
+        assert time.monotonic() - start < LATEST + 0.5
+
+
+async def test_a_pulled_cable_is_noticed_while_data_waits_to_be_sent() -> None:
+    """Bytes that nobody takes must not keep a dead connection open."""
+    async with (
+        running_server(limits=Limits(keepalive=QUICK)) as running,
+        cable_to(running) as cable,
+        connect(quick(cable.url), Method.AGENT, an_agent_hello("agent_A")),
+    ):
+        await running.next()
+        cable.pull()
+        for _ in range(20):
+            running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * 1_000_000))))
+        assert await running.next() == AgentGone("agent_A")
+
+
+async def test_a_pulled_cable_is_noticed_through_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    async with (
+        running_server(authority.server(), Limits(keepalive=QUICK)) as running,
+        cable_to(running) as cable,
+    ):
+        settings = ConnectionSettings(cable.url, authority.agent("*"), keepalive_interval=0.2, keepalive_timeout=0.3)
+        async with connect(settings, Method.AGENT, an_agent_hello("agent_A")) as agent:
+            await running.next()
+            cable.pull()
+            assert await running.next() == AgentGone("agent_A")
+            with pytest.raises(ConnectionLost):
+                await received(agent)
+
+
+async def test_a_quiet_but_living_connection_stays() -> None:
+    async with (
+        running_server(limits=Limits(keepalive=QUICK)) as running,
+        answering(running),
+        connect(quick(running.url), Method.CLI, a_commander_hello()) as cli,
+    ):
+        await asyncio.sleep(2)  # four times what a dead one would get
+        await assert_served(cli)
+
+
+_FROZEN_AGENT = """
+import asyncio, sys
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
+from ankaios.middleware.client import ConnectionSettings, Method, connect
+
+async def main():
+    hello = ToServer(agentHello=AgentHello(agentName="agent_A", protocolVersion="1.0.0"))
+    async with connect(ConnectionSettings(sys.argv[1]), Method.AGENT, hello) as server:
+        await server.receive()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_frozen_process_is_gone_and_does_not_disturb_others() -> None:
+    """Its kernel still takes every byte; only the missing answers tell."""
+    async with (
+        running_server(limits=Limits(keepalive=QUICK)) as running,
+        connect(quick(running.url), Method.CLI, a_commander_hello()) as cli,
+    ):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _FROZEN_AGENT, running.url, env=environment
+        )
+        try:
+            await running.next()
+            process.send_signal(signal.SIGSTOP)
+            assert await running.next() == AgentGone("agent_A")
+            async with answering(running):
+                await assert_served(cli)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def test_a_large_message_over_a_slow_line_is_no_silence() -> None:
+    """Ten times the patience passes before the message is through; progress counts as a sign of life."""
+    async with running_server(limits=Limits(keepalive=Keepalive(0.2, 0.2))) as running:
+
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", running.server.port)
+            back = asyncio.create_task(_copy(far_reader, writer, 1.0))
+            await _copy(reader, far_writer, 0.002)
+            await back
+
+        async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds_per_16k: float) -> None:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(16384):
+                    writer.write(data)
+                    await writer.drain()
+                    await asyncio.sleep(seconds_per_16k * len(data) / 16384)
+                writer.close()
+
+        listener = await asyncio.start_server(slow, "127.0.0.1", 0, limit=16384)
+        async with listener:
+            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+            settings = ConnectionSettings(url, keepalive_interval=0.2, keepalive_timeout=0.2)
+            async with connect(settings, Method.CLI, a_commander_hello()) as cli:
+                sending = asyncio.create_task(cli.send(a_request("x" * 20_000_000)))
+                message = await running.next()
+                await sending
+                assert len(message.request.requestId) > 20_000_000  # type: ignore[union-attr]

@@ -1,0 +1,221 @@
+"""What an agent relies on in every runtime, whichever it is.
+
+[itest->swdd~podman-workload-sends-workload-state~1]
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+from ankaios.common.workload import InstanceName
+from ankaios.runtimes.podman_states import KUBE_UNKNOWN
+from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector, Unsupported
+from tests.integration.runtimes.state_log import LIMIT, StateLog
+from tests.integration.runtimes.subjects import AGENT, SUBJECTS, Subject, make_subject
+from tests.system.podman_env import podman_env  # noqa: F401 - a fixture
+
+LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"
+EXITS_3 = "sleep 0.3; exit 3"
+
+
+@pytest.fixture(params=SUBJECTS)
+async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
+    async with make_subject(request.param, tmp_path, request) as made:
+        yield made
+
+
+@pytest.fixture
+async def connector(subject: Subject) -> AsyncIterator[RuntimeConnector]:
+    made = subject.connect()
+    yield made
+    await made.close()
+
+
+async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("web", LONG)
+    workload = await connector.create_workload(spec, Extras())
+    log = StateLog()
+    checker = connector.start_checker(spec.instance_name, workload, log)
+    assert await log.first() == RUNNING_OK
+    assert await connector.workload_id(spec.instance_name) == workload
+    await connector.delete_workload(workload)
+    checker.stop()
+    assert await connector.workload_id(spec.instance_name) is None
+    assert await connector.existing_workloads(AGENT) == []
+
+
+@pytest.mark.parametrize(("script", "code"), [(EXITS_0, 0), (EXITS_3, 3)])
+async def test_the_end_of_a_workload_is_told_with_its_exit_code(
+    subject: Subject, connector: RuntimeConnector, script: str, code: int
+) -> None:
+    spec = subject.spec("job", script)
+    workload = await connector.create_workload(spec, Extras())
+    log = StateLog()
+    checker = connector.start_checker(spec.instance_name, workload, log)
+    await log.first()
+    await subject.let_end(workload, code)
+    await log.until(exited(code))
+    checker.stop()
+    async with asyncio.timeout(LIMIT):  # a runtime may need a moment to tidy up
+        while [each.state for each in await connector.existing_workloads(AGENT)] != [exited(code)]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_existing_workloads_are_those_of_the_asking_agent(subject: Subject, connector: RuntimeConnector) -> None:
+    mine, other = subject.spec("web", LONG), subject.spec("web", LONG, agent="other_A")
+    workload = await connector.create_workload(mine, Extras())
+    await connector.create_workload(other, Extras())
+    (existing,) = await connector.existing_workloads(AGENT)
+    assert (existing.instance_name, existing.state) == (mine.instance_name, RUNNING_OK)
+    assert existing.id == (workload if subject.can_reuse else None)
+    assert await connector.existing_workloads("A") == []  # a name that only ends the same way
+
+
+async def test_deleting_what_is_gone_is_fine(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("web", LONG)
+    workload = await connector.create_workload(spec, Extras())
+    await connector.delete_workload(workload)
+    await connector.delete_workload(workload)
+    unknown = InstanceName.of("never", AGENT, "made")
+    assert await connector.workload_id(unknown) is None
+
+
+async def test_a_stopped_checker_tells_nothing_any_more(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", EXITS_0)
+    workload = await connector.create_workload(spec, Extras())
+    silent, log = StateLog(), StateLog()
+    stopped = connector.start_checker(spec.instance_name, workload, silent)
+    checker = connector.start_checker(spec.instance_name, workload, log)
+    await log.first()
+    stopped.stop()
+    told = list(silent.states)
+    await subject.let_end(workload, 0)
+    await log.until(SUCCEEDED_OK)
+    checker.stop()
+    stopped.stop()
+    assert silent.states == told
+
+
+async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", EXITS_0)
+    workload = await connector.create_workload(spec, Extras())
+    first, second = StateLog(), StateLog()
+    checker = connector.start_checker(spec.instance_name, workload, first)
+    await first.first()
+    await subject.let_end(workload, 0)
+    await first.until(SUCCEEDED_OK)
+    checker.stop()
+    assert await connector.create_workload(spec, Extras(reuse=workload)) == workload
+    checker = connector.start_checker(spec.instance_name, workload, second)
+    assert await second.first() == RUNNING_OK
+    await subject.let_end(workload, 0)
+    await second.until(SUCCEEDED_OK)
+    checker.stop()
+    assert second.states == [RUNNING_OK, SUCCEEDED_OK]
+
+
+async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", "sleep 1; exit 3")
+    workload = await connector.create_workload(spec, Extras())
+    await connector.close()
+    restarted = subject.connect()
+    (existing,) = await restarted.existing_workloads(AGENT)
+    assert existing.state == RUNNING_OK
+    assert await restarted.workload_id(spec.instance_name) == workload
+    log = StateLog()
+    checker = restarted.start_checker(spec.instance_name, workload, log)
+    assert await log.first() == RUNNING_OK
+    await subject.let_end(workload, 3)
+    await log.until(exited(3))
+    checker.stop()
+    await restarted.close()
+
+
+async def test_an_exit_while_no_agent_is_there_is_known_later(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", "exit 3")
+    workload = await connector.create_workload(spec, Extras())
+    await subject.let_end(workload, 3)
+    await connector.close()
+    restarted = subject.connect()
+    log = StateLog()
+    checker = restarted.start_checker(spec.instance_name, workload, log)
+    await log.until(exited(3))
+    checker.stop()
+    await restarted.close()
+
+
+async def test_a_workload_removed_by_hand_is_noticed(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("web", LONG)
+    workload = await connector.create_workload(spec, Extras())
+    log = StateLog()
+    checker = connector.start_checker(spec.instance_name, workload, log)
+    await log.until(RUNNING_OK)
+    await subject.remove_by_hand(workload)
+    await log.until(_gone(subject))
+    checker.stop()
+
+
+def _gone(subject: Subject) -> ExecutionState:
+    return FAILED_LOST if subject.loses else KUBE_UNKNOWN
+
+
+async def test_logs_hold_all_that_was_printed(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", EXITS_0)
+    workload = await connector.create_workload(spec, Extras())
+    log = StateLog()
+    checker = connector.start_checker(spec.instance_name, workload, log)
+    await log.first()
+    await subject.let_end(workload, 0)
+    await log.until(SUCCEEDED_OK)
+    checker.stop()
+    async with asyncio.timeout(20):
+        pieces = [piece async for piece in connector.logs(workload, LogOptions())]
+    assert sorted(b"".join(pieces).splitlines()) == [b"err", b"out"]
+
+
+async def test_followed_logs_end_with_the_workload(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("job", "sleep 0.3; echo out; echo err; exit 0")
+    workload = await connector.create_workload(spec, Extras())
+    reader = asyncio.create_task(_read(connector, workload), name="reader")
+    await subject.let_end(workload, 0)
+    async with asyncio.timeout(20):
+        assert (await reader).splitlines() == [b"out", b"err"]
+
+
+async def _read(connector: RuntimeConnector, workload: str) -> bytes:
+    return b"".join([piece async for piece in connector.logs(workload, LogOptions(follow=True))])
+
+
+async def test_closing_followed_logs_ends_the_collection(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("web", f"echo hello; {LONG}")
+    workload = await connector.create_workload(spec, Extras())
+    if subject.name == "fake":
+        cast("object", connector).print(workload, b"hello\n")  # type: ignore[attr-defined]
+    pieces = cast(AsyncGenerator[bytes, None], connector.logs(workload, LogOptions(follow=True)))
+    async with asyncio.timeout(20):
+        assert (await anext(pieces)).startswith(b"hello")
+        await pieces.aclose()
+
+
+async def test_a_workload_of_another_runtime_is_refused_for_good(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = replace(subject.spec("web", LONG), runtime="other")
+    with pytest.raises(Unsupported, match="for the wrong runtime: 'other'"):
+        await connector.create_workload(spec, Extras())
+
+
+@pytest.mark.parametrize("config", ["[", "- a list", "image: 1\ncommand: 1\nmanifest: 1", ""])
+async def test_a_configuration_that_makes_no_sense_is_refused_for_good(
+    subject: Subject, connector: RuntimeConnector, config: str
+) -> None:
+    if subject.name == "fake":
+        pytest.skip("the fake runtime takes any configuration")
+    spec = replace(subject.spec("web", LONG), runtime_config=config)
+    with pytest.raises(Unsupported):
+        await connector.create_workload(spec, Extras())
+    assert await connector.existing_workloads(AGENT) == []

@@ -1,0 +1,158 @@
+"""The server with its middleware on a real socket, and agents and command lines that speak gRPC to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.channels import ToServerChannel
+from ankaios.common.errors import StartupFailed
+from ankaios.common.execution_state import REMOVED, RUNNING_OK
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import workload_state_to_pb
+from ankaios.common.state_form import complete_state_from_form
+from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
+from ankaios.middleware.server import MiddlewareServer
+from ankaios.server.mutating_hooks import MutatingHook
+from ankaios.server.settings import Address
+from ankaios.server.shell import ServerShell, serve
+from tests.unit.server.story import Form, a_form, a_state, web
+
+PATIENCE = 15.0
+
+
+@dataclass
+class Peer:
+    connection: ServerConnection
+
+    async def receive(self) -> grpc.FromServer:
+        async with asyncio.timeout(PATIENCE):
+            message = await self.connection.receive()
+        assert message is not None
+        return message
+
+    async def response(self) -> base.Response:
+        """The next response; states that are sent to everybody are passed over."""
+        while True:
+            message = await self.receive()
+            if message.HasField("response"):
+                return message.response
+
+    async def update(self, state: Form, *masks: str) -> base.Response:
+        content = base.UpdateStateRequest(newState=complete_state_from_form(state), updateMask=masks)
+        await self.connection.send(grpc.ToServer(request=base.Request(requestId="u", updateStateRequest=content)))
+        return await self.response()
+
+    async def report(self, *states: base.WorkloadState) -> None:
+        content = grpc.UpdateWorkloadState(workloadStates=states)
+        await self.connection.send(grpc.ToServer(updateWorkloadState=content))
+
+
+@dataclass
+class Running:
+    shell: ServerShell
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        return ConnectionSettings(f"http://127.0.0.1:{self.shell.middleware.port}")
+
+    @asynccontextmanager
+    async def agent(self, name: str) -> AsyncIterator[Peer]:
+        hello = grpc.ToServer(agentHello=grpc.AgentHello(agentName=name, protocolVersion="1.0.0"))
+        async with connect(self.settings, Method.AGENT, hello) as connection:
+            yield Peer(connection)
+
+    @asynccontextmanager
+    async def cli(self) -> AsyncIterator[Peer]:
+        hello = grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion="1.0.0"))
+        async with connect(self.settings, Method.CLI, hello) as connection:
+            yield Peer(connection)
+
+
+@asynccontextmanager
+async def running_server(*hooks: MutatingHook) -> AsyncIterator[Running]:
+    shell = ServerShell(None, hooks)
+    await shell.middleware.start("127.0.0.1", 0)
+    task = asyncio.create_task(shell.run(), name="server under test")
+    try:
+        yield Running(shell)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        await shell.middleware.close()
+
+
+async def test_new_changed_and_deleted_workloads_reach_their_agent() -> None:
+    """[itest->swdd~communication-to-from-server-middleware~1]
+    [itest->swdd~server-default-communication-grpc~1]
+    [itest->swdd~server-detects-new-workload~1]
+    [itest->swdd~server-detects-changed-workload~1]
+    [itest->swdd~server-detects-deleted-workload~1]
+    """
+    async with running_server() as server, server.agent("n1") as agent, server.cli() as cli:
+        assert (await agent.receive()).HasField("serverHello")
+        mask = "desiredState.workloads.web"
+
+        assert (await cli.update(a_state({"web": a_form()}), mask)).HasField("UpdateStateSuccess")
+        added = (await agent.receive()).updateWorkload
+        assert [workload.instanceName.id for workload in added.addedWorkloads] == [web().id]
+
+        await cli.update(a_state({"web": a_form(config="new")}), mask)
+        changed = (await agent.receive()).updateWorkload
+        assert [workload.instanceName.id for workload in changed.deletedWorkloads] == [web().id]
+        assert [workload.instanceName.id for workload in changed.addedWorkloads] == [web(config="new").id]
+
+        await cli.update({}, mask)
+        deleted = (await agent.receive()).updateWorkload
+        assert [workload.instanceName.id for workload in deleted.deletedWorkloads] == [web(config="new").id]
+
+
+async def test_reported_states_reach_command_lines_and_other_agents_but_not_their_sender() -> None:
+    async with running_server() as server, server.agent("n1") as n1, server.agent("n2") as n2, server.cli() as cli:
+        for agent in (n1, n2):
+            assert (await agent.receive()).HasField("serverHello")
+        await cli.update(a_state({"web": a_form()}), "desiredState.workloads.web")
+        await n1.report(workload_state_to_pb(web(), RUNNING_OK), base.WorkloadState())
+        await n1.report(workload_state_to_pb(web(), REMOVED))
+        for peer in (cli, n2):
+            for expected in (RUNNING_OK, REMOVED):
+                (state,) = (await peer.receive()).updateWorkloadState.workloadStates
+                assert state == workload_state_to_pb(web(), expected)
+        assert (await n1.receive()).HasField("updateWorkload"), "and nothing else"
+
+
+async def test_the_server_takes_its_messages_from_the_common_channel() -> None:
+    """[utest->swdd~server-uses-async-channels~1]"""
+    shell = ServerShell(None, ())
+    assert isinstance(shell._to_server, ToServerChannel.__origin__)  # type: ignore[attr-defined]
+    assert isinstance(shell.middleware, MiddlewareServer)
+
+
+async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> None:
+    hook, gate = tmp_path / "hook", tmp_path / "gate"
+    hook.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.02; done\ncat\n")
+    hook.chmod(0o755)
+    async with running_server(MutatingHook("hook", path=str(tmp_path))) as server, server.cli() as slow:
+        content = base.UpdateStateRequest(newState=complete_state_from_form(a_state({"web": a_form()})))
+        request = base.Request(requestId="slow", updateStateRequest=content)
+        await slow.connection.send(grpc.ToServer(request=request))
+        async with server.agent("n1") as agent:
+            assert (await agent.receive()).HasField("serverHello")
+        gate.touch()
+        assert (await slow.response()).HasField("UpdateStateSuccess")
+
+
+async def test_a_startup_state_that_cannot_be_used_ends_the_start() -> None:
+    shell = ServerShell(None, ())
+    with pytest.raises(StartupFailed) as caught:
+        await shell.load({"apiVersion": "v9", "workloads": {}})
+    assert caught.value.context == "server error"
+
+
+def test_serving_is_one_call() -> None:
+    assert asyncio.iscoroutinefunction(serve)
+    assert str(Address.parse("[::1]:1")) == "[::1]:1"

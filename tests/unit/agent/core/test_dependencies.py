@@ -1,0 +1,324 @@
+"""May it start, may it stop, and what happens to what waits; also against a naive model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ankaios.agent.core.dependencies import DependencyScheduler, may_start, may_stop
+from ankaios.agent.core.operations import Create, Delete, Operation, Update, Vacate
+from ankaios.agent.core.parameter_storage import ParameterStorage
+from ankaios.common.execution_state import (
+    AGENT_DISCONNECTED,
+    FAILED_EXEC_FAILED,
+    FAILED_LOST,
+    PENDING_INITIAL,
+    PENDING_STARTING,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    STOPPING_WAITING_TO_STOP,
+    SUCCEEDED_OK,
+    ExecutionState,
+)
+from ankaios.common.workload import AddCondition, DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
+from tests.builders import a_workload
+
+RUNNING, SUCCEEDED, FAILED = AddCondition
+LET_GO, RUNS = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING, DeleteCondition.DEL_COND_RUNNING
+
+
+def states(**known: ExecutionState | list[ExecutionState]) -> ParameterStorage:
+    storage = ParameterStorage()
+    for workload, given_states in known.items():
+        for number, state in enumerate(given_states if isinstance(given_states, list) else [given_states]):
+            storage.store(InstanceName(workload, str(number), "B"), state)
+    return storage
+
+
+def web(config: str = "one", **more: Any) -> WorkloadSpec:
+    return a_workload("web", "A", config=config, **more)
+
+
+def gone(spec: WorkloadSpec, **conditions: DeleteCondition) -> DeletedWorkload:
+    return DeletedWorkload(spec.instance_name, conditions)
+
+
+@pytest.mark.parametrize(
+    ("condition", "state", "met"),
+    [
+        (RUNNING, RUNNING_OK, True),
+        (RUNNING, SUCCEEDED_OK, False),
+        (SUCCEEDED, SUCCEEDED_OK, True),
+        (SUCCEEDED, RUNNING_OK, False),
+        (FAILED, FAILED_EXEC_FAILED.because("Exit code: '1'"), True),
+        (FAILED, FAILED_LOST, False),
+    ],
+)
+def test_add_conditions(condition: AddCondition, state: ExecutionState, met: bool) -> None:
+    assert may_start({"db": condition}, states(db=state)) is met
+    assert not may_start({"db": condition}, states())
+
+
+def test_any_instance_of_a_dependency_will_do_but_all_dependencies_are_needed() -> None:
+    assert may_start({"db": RUNNING}, states(db=[FAILED_LOST, RUNNING_OK]))
+    assert not may_start({"db": RUNNING, "api": RUNNING}, states(db=RUNNING_OK))
+    assert may_start({}, states())
+
+
+@pytest.mark.parametrize(
+    ("state", "let_go", "runs"),
+    [
+        (RUNNING_OK, False, True),
+        (PENDING_STARTING, False, False),
+        (PENDING_INITIAL, False, False),
+        (PENDING_WAITING_TO_START, True, True),
+        (STOPPING, True, False),
+        (STOPPING_REQUESTED_AT_RUNTIME, True, False),
+        (AGENT_DISCONNECTED, True, False),
+        (FAILED_LOST, True, False),
+        (SUCCEEDED_OK, True, False),
+    ],
+)
+def test_delete_conditions(state: ExecutionState, let_go: bool, runs: bool) -> None:
+    assert may_stop({"ui": LET_GO}, states(ui=state)) is let_go
+    assert may_stop({"ui": RUNS}, states(ui=state)) is runs
+    assert may_stop({"ui": LET_GO}, states())
+
+
+def test_all_instances_of_a_dependent_must_let_go() -> None:
+    assert not may_stop({"ui": LET_GO}, states(ui=[SUCCEEDED_OK, RUNNING_OK]))
+
+
+def test_a_create_waits_for_its_dependencies() -> None:
+    scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
+    decision = scheduler.schedule([Create(spec)], states())
+    assert decision.ready == []
+    assert decision.reports == [(spec.instance_name, PENDING_WAITING_TO_START)]
+    decision = scheduler.recheck(["db"], states(db=PENDING_STARTING))
+    assert (decision.ready, decision.reports) == ([], [])
+    decision = scheduler.recheck(["db"], states(db=RUNNING_OK))
+    assert (decision.ready, decision.reports) == ([Create(spec)], [])
+    assert scheduler.entries == {}
+
+
+def test_a_delete_waits_until_dependents_let_go() -> None:
+    scheduler, deleted = DependencyScheduler(), gone(web(), ui=LET_GO)
+    decision = scheduler.schedule([Delete(deleted)], states(ui=RUNNING_OK))
+    assert decision.reports == [(deleted.instance_name, STOPPING_WAITING_TO_STOP)]
+    assert scheduler.recheck(["ui"], states(ui=STOPPING)).ready == [Delete(deleted)]
+
+
+def test_an_update_with_all_conditions_met_is_ready() -> None:
+    update = Update(web("two"), gone(web()))
+    assert DependencyScheduler().schedule([update], states()).ready == [update]
+
+
+def test_an_update_that_may_stop_but_not_start_makes_room() -> None:
+    scheduler, old, new = DependencyScheduler(), web(), web("two", dependencies={"db": RUNNING})
+    decision = scheduler.schedule([Update(new, gone(old))], states())
+    assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
+    assert decision.ready == [Vacate(old.instance_name)]
+    assert scheduler.entries["web"] == Create(new)
+    assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == [Create(new)]
+
+
+def test_an_update_that_may_not_stop_waits_as_a_whole() -> None:
+    scheduler, old, new = DependencyScheduler(), web(), web("two", dependencies={"db": RUNNING})
+    update = Update(new, gone(old, ui=LET_GO))
+    decision = scheduler.schedule([update], states(ui=RUNNING_OK, db=RUNNING_OK))
+    assert (decision.ready, decision.reports) == ([], [(old.instance_name, STOPPING_WAITING_TO_STOP)])
+    assert scheduler.recheck(["db"], states(ui=RUNNING_OK)).reports == []
+    decision = scheduler.recheck(["ui"], states(ui=SUCCEEDED_OK))
+    assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
+    assert decision.ready == [Vacate(old.instance_name)]
+
+
+def test_an_older_entry_is_discarded_by_any_newer_operation() -> None:
+    scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
+    scheduler.schedule([Create(spec)], states())
+    decision = scheduler.schedule([Delete(gone(spec))], states())
+    assert (decision.ready, decision.reports) == ([Delete(gone(spec))], [])
+    assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == []
+
+
+def test_an_update_of_what_only_waits_removes_the_old_instance_and_needs_no_stop() -> None:
+    scheduler, old, new = DependencyScheduler(), web(dependencies={"db": RUNNING}), web("two")
+    scheduler.schedule([Create(old)], states())
+    decision = scheduler.schedule([Update(new, gone(old, ui=LET_GO))], states(ui=RUNNING_OK))
+    assert decision.reports == [(old.instance_name, REMOVED)]
+    assert decision.ready == [Create(new)]
+
+
+def test_an_update_of_what_only_waits_with_the_same_id_reports_nothing_removed() -> None:
+    scheduler, old = DependencyScheduler(), web(dependencies={"db": RUNNING})
+    new = web(dependencies={"api": RUNNING})
+    scheduler.schedule([Create(old)], states())
+    decision = scheduler.schedule([Update(new, gone(old))], states())
+    assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
+
+
+def test_a_second_update_still_stops_what_really_runs() -> None:
+    scheduler, first, second, third = DependencyScheduler(), web(), web("two"), web("three")
+    busy = states(ui=RUNNING_OK)
+    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], busy)
+    decision = scheduler.schedule([Update(third, gone(second, ui=LET_GO))], busy)
+    assert decision.reports == [
+        (second.instance_name, REMOVED),
+        (first.instance_name, STOPPING_WAITING_TO_STOP),
+    ]
+    assert scheduler.recheck(["ui"], states()).ready == [Update(third, gone(first, ui=LET_GO))]
+
+
+def test_a_delete_during_a_waiting_update_stops_what_really_runs() -> None:
+    scheduler, first, second = DependencyScheduler(), web(), web("two")
+    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
+    decision = scheduler.schedule([Delete(gone(second))], states(ui=RUNNING_OK))
+    assert decision.reports == [(second.instance_name, REMOVED)]
+    assert decision.ready == [Delete(gone(first))]
+
+
+def test_an_update_back_to_the_waiting_instance_keeps_it() -> None:
+    scheduler, first, second = DependencyScheduler(), web(), web("two")
+    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
+    decision = scheduler.schedule([Update(second, gone(second))], states(ui=RUNNING_OK))
+    assert (decision.ready, decision.reports) == ([Update(second, gone(first))], [])
+
+
+def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
+    spec = web(dependencies={"db": RUNNING})
+    entry = Create(spec, "c0")
+    for operation, ready in (
+        (Delete(gone(spec)), []),
+        (Update(web("two"), gone(spec)), [Create(web("two"))]),
+    ):
+        scheduler = DependencyScheduler()
+        scheduler.schedule([entry], states())
+        decision = scheduler.schedule([operation], states())
+        assert (decision.abandoned, decision.ready, decision.reports) == ([entry], ready, [])
+
+
+def test_what_waits_to_be_started_again_can_be_judged_anew() -> None:
+    entry = Create(web(dependencies={"db": RUNNING}), "c0")
+    scheduler = DependencyScheduler()
+    scheduler.schedule([entry], states())
+    decision = scheduler.schedule([entry], states())
+    assert decision.abandoned == []
+    assert decision.reports == [(entry.spec.instance_name, PENDING_WAITING_TO_START)]
+    assert scheduler.schedule([entry], states(db=RUNNING_OK)).ready == [entry]
+
+
+def test_drop_reports_what_never_started_and_abandons_what_finished() -> None:
+    waits, old = web(dependencies={"db": RUNNING}), web("two")
+    for operation, reports, abandoned in (
+        (Create(waits), [(waits.instance_name, REMOVED)], []),
+        (Create(waits, "c0"), [], [Create(waits, "c0")]),
+        (Update(waits, gone(old, ui=LET_GO)), [(waits.instance_name, REMOVED)], []),
+        (Delete(gone(waits, ui=LET_GO)), [], []),
+    ):
+        scheduler = DependencyScheduler()
+        scheduler.schedule([operation], states(ui=RUNNING_OK))
+        decision = scheduler.drop("web")
+        assert (decision.reports, decision.abandoned, scheduler.entries) == (reports, abandoned, {})
+    assert DependencyScheduler().drop("web").reports == []
+
+
+def test_a_create_in_place_of_a_waiting_delete_leaves_nothing_waiting() -> None:
+    scheduler, spec = DependencyScheduler(), web()
+    scheduler.schedule([Delete(gone(spec, ui=LET_GO))], states(ui=RUNNING_OK))
+    assert scheduler.schedule([Vacate(spec.instance_name)], states()).ready == [Vacate(spec.instance_name)]
+    assert scheduler.entries == {}
+
+
+def test_an_entry_superseded_by_making_room_is_gone() -> None:
+    scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
+    scheduler.schedule([Create(spec)], states())
+    assert scheduler.schedule([Vacate(spec.instance_name)], states()).reports == []
+
+
+NAMES = ["a", "b", "c", "d"]
+ADD = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(AddCondition)), max_size=2)
+DEL = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(DeleteCondition)), max_size=2)
+STATES = st.sampled_from(
+    [RUNNING_OK, SUCCEEDED_OK, FAILED_EXEC_FAILED, PENDING_STARTING, PENDING_WAITING_TO_START, STOPPING, REMOVED]
+)
+
+
+class Naive:
+    """Looks at everything again after every change."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Operation] = {}
+
+    def ready(self, known: Mapping[str, ExecutionState]) -> list[Operation]:
+        found: list[Operation] = []
+        for name in sorted(self.waiting):
+            operation = self.waiting[name]
+            match operation:
+                case Create(spec) if self.add_ok(spec.dependencies, known):
+                    found.append(operation)
+                    del self.waiting[name]
+                case Delete(deleted) if self.del_ok(deleted.dependencies, known):
+                    found.append(operation)
+                    del self.waiting[name]
+                case Update(spec, deleted) if self.del_ok(deleted.dependencies, known):
+                    if self.add_ok(spec.dependencies, known):
+                        found.append(operation)
+                        del self.waiting[name]
+                    else:
+                        found.append(Vacate(deleted.instance_name))
+                        self.waiting[name] = Create(spec)
+                case _:
+                    pass
+        return found
+
+    @staticmethod
+    def add_ok(dependencies: Mapping[str, AddCondition], known: Mapping[str, ExecutionState]) -> bool:
+        wanted = {RUNNING: RUNNING_OK, SUCCEEDED: SUCCEEDED_OK, FAILED: FAILED_EXEC_FAILED}
+        return all(known.get(name) == wanted[condition] for name, condition in dependencies.items())
+
+    @staticmethod
+    def del_ok(conditions: Mapping[str, DeleteCondition], known: Mapping[str, ExecutionState]) -> bool:
+        for name, condition in conditions.items():
+            state = known.get(name)
+            if state is None or state == PENDING_WAITING_TO_START:
+                continue
+            if condition is RUNS and state != RUNNING_OK:
+                return False
+            if condition is LET_GO and state.state in ("Pending", "Running"):
+                return False
+        return True
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_same_becomes_ready_as_in_a_naive_model(data: st.DataObject) -> None:
+    scheduler, naive, storage = DependencyScheduler(), Naive(), ParameterStorage()
+    known: dict[str, ExecutionState] = {}
+    for _ in range(data.draw(st.integers(1, 12))):
+        if data.draw(st.booleans()):
+            name = data.draw(st.sampled_from([name for name in NAMES if name not in naive.waiting] or ["x"]))
+            operation = an_operation(name, data)
+            naive.waiting[name] = operation
+            decision = scheduler.schedule([operation], storage)
+        else:
+            name, state = data.draw(st.sampled_from(NAMES)), data.draw(STATES)
+            storage.store(InstanceName(name, "1", "B"), state)
+            if state == REMOVED:
+                known.pop(name, None)
+            else:
+                known[name] = state
+            decision = scheduler.recheck([name], storage)
+        assert sorted(decision.ready, key=repr) == sorted(naive.ready(known), key=repr)
+        assert scheduler.entries == naive.waiting
+
+
+def an_operation(name: str, data: st.DataObject) -> Operation:
+    spec = a_workload(name, "A", config="two", dependencies=data.draw(ADD))
+    deleted = DeletedWorkload(a_workload(name, "A").instance_name, data.draw(DEL))
+    operations: list[Operation] = [Create(spec), Update(spec, deleted), Delete(deleted)]
+    return data.draw(st.sampled_from(operations))

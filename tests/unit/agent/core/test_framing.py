@@ -1,0 +1,65 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
+
+
+def test_a_known_frame() -> None:
+    """[utest->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]"""
+    assert encode(bytes.fromhex("2200")) == bytes.fromhex("022200")
+    assert encode(b"x" * 300)[:2] == bytes([0xAC, 0x02])
+
+
+@given(st.lists(st.binary(max_size=400)), st.data())
+def test_frames_come_back_however_they_are_cut(bodies: list[bytes], data: st.DataObject) -> None:
+    """[utest->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]"""
+    stream = b"".join(map(encode, bodies))
+    decoder, found = FrameDecoder(), []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        found += decoder.feed(stream[:size])
+        stream = stream[size:]
+    assert found == bodies
+
+
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+def test_a_frame_that_is_too_large_is_skipped_and_never_stored(step: int) -> None:
+    decoder = FrameDecoder(limit=100)
+    stream = encode(b"x" * 5000) + encode(b"good")
+    found = [frame for start in range(0, len(stream), step) for frame in decoder.feed(stream[start : start + step])]
+    assert found == [Garbage("a message of 5000 bytes is larger than the allowed 100"), b"good"]
+    assert len(decoder._buffer) == 0
+
+
+@pytest.mark.parametrize(("length", "eaten"), [(11, 11), (15, 15), (30, 19)])
+def test_an_endless_prefix_is_garbage(length: int, eaten: int) -> None:
+    stream = b"\xff" * (length - 1) + b"\x01"
+    found = FrameDecoder(limit=1000).feed(stream[:eaten])
+    assert found == [Garbage("the length prefix is too long")]
+
+
+def test_a_prefix_of_ten_bytes_is_one() -> None:
+    assert FrameDecoder().feed(b"\x82" + b"\x80" * 8 + b"\x00" + b"ok") == [b"ok"]
+
+
+def test_an_empty_message_is_a_message() -> None:
+    assert FrameDecoder().feed(b"\x00") == [b""]
+
+
+def test_what_a_writer_left_unfinished_is_forgotten() -> None:
+    decoder = FrameDecoder(limit=10)
+    assert decoder.feed(encode(b"unfinished")[:4]) == []
+    decoder.reset()
+    assert decoder.feed(encode(b"new")) == [b"new"]
+    decoder.feed(encode(b"x" * 1000)[:20])
+    decoder.reset()
+    assert decoder.feed(encode(b"new")) == [b"new"]
+
+
+@given(st.lists(st.binary(max_size=64), max_size=20))
+def test_garbage_never_breaks_the_decoder(pieces: list[bytes]) -> None:
+    decoder = FrameDecoder(limit=50)
+    for piece in pieces:
+        decoder.feed(piece)
+    assert len(decoder._buffer) <= 60

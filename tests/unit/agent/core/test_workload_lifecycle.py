@@ -1,0 +1,451 @@
+"""What one event means for one workload, event by event and in any order."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ankaios.agent.core.workload_events import (
+    AcquireDevices,
+    CancelRetry,
+    CloseInterface,
+    Create,
+    Delete,
+    DeleteContainer,
+    Deleted,
+    DeleteFailed,
+    DevicesChanged,
+    DevicesGranted,
+    DevicesMissing,
+    Effect,
+    Event,
+    Identified,
+    Identify,
+    NotIdentified,
+    OpenInterface,
+    ReleaseDevices,
+    RemoveFiles,
+    RemoveFolder,
+    Report,
+    Restart,
+    Resume,
+    RetryDue,
+    ScheduleRetry,
+    Start,
+    Started,
+    StartFailed,
+    StartImpossible,
+    StateSeen,
+    Unwatch,
+    Update,
+    Watch,
+)
+from ankaios.agent.core.workload_lifecycle import (
+    Workload,
+    reduce,
+    restarts,
+    retry_limit,
+)
+from ankaios.common.execution_state import (
+    FAILED_LOST,
+    FAILED_UNKNOWN,
+    PENDING_STARTING,
+    PENDING_STARTING_FAILED,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING_DELETE_FAILED,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    SUCCEEDED_OK,
+    TRIGGERED_AT_RUNTIME,
+    exited,
+)
+from ankaios.common.workload import (
+    ControlInterfaceAccess,
+    LogRule,
+    ResourceRequest,
+    RestartPolicy,
+    WorkloadSpec,
+)
+from tests.builders import a_workload
+
+WEB = a_workload(config="image: one")
+WEB2 = a_workload(config="image: two")
+NAME, NAME2 = WEB.instance_name, WEB2.instance_name
+STARTING = PENDING_STARTING.because(TRIGGERED_AT_RUNTIME)
+RUNNING = Workload(WEB, runtime_id="c1", turn=1, watching=True)
+CAMERA = replace(WEB, resources=(ResourceRequest("camera", 1),))
+
+
+def test_create_reports_that_it_starts_and_starts() -> None:
+    _, effects = reduce(Workload(WEB), Create())
+    assert effects == [Report(NAME, STARTING), Start(WEB)]
+
+
+def test_create_starts_a_finished_container_again() -> None:
+    _, effects = reduce(Workload(WEB), Create(reuse="c0"))
+    assert effects == [Report(NAME, STARTING), Start(WEB, "c0")]
+
+
+def test_a_started_workload_is_watched() -> None:
+    """[utest->swdd~podman-workload-stores-container-id~1]"""
+    w, effects = reduce(Workload(WEB), Started("c1"))
+    assert (w.runtime_id, effects) == ("c1", [Watch(WEB, "c1", 1)])
+
+
+def test_a_failed_create_is_tried_again_after_a_pause() -> None:
+    """[utest->swdd~agent-workload-task-update-create-failed-allows-retry~1]"""
+    w, effects = reduce(Workload(WEB), StartFailed("no image"))
+    assert effects == [
+        RemoveFiles(NAME),
+        Report(NAME, PENDING_STARTING.because("Retry 1: no image")),
+        ScheduleRetry(1, 1),
+    ]
+    w, effects = reduce(w, RetryDue(1))
+    assert effects == [Start(WEB)]
+    w, effects = reduce(w, StartFailed("no image"))
+    assert effects[1:] == [Report(NAME, PENDING_STARTING.because("Retry 2: no image")), ScheduleRetry(2, 2)]
+    assert reduce(w, RetryDue(1)) == (w, [])
+
+
+def test_a_container_that_could_not_be_started_again_is_created_afresh() -> None:
+    w, _ = reduce(Workload(WEB), Create(reuse="c0"))
+    w, _ = reduce(w, StartFailed("gone"))
+    _, effects = reduce(w, RetryDue(w.turn))
+    assert effects == [Start(WEB, None)]
+
+
+def test_a_success_ends_the_counting_of_failures() -> None:
+    w, _ = reduce(Workload(WEB, attempts=3), Started("c1"))
+    assert w.attempts == 0
+
+
+def test_what_can_never_work_is_not_tried_again() -> None:
+    """[utest->swdd~podman-workload-update-workload-state-on-start-failure~1]"""
+    w, effects = reduce(Workload(WEB), StartImpossible("bad config"))
+    assert effects == [RemoveFiles(NAME), Report(NAME, PENDING_STARTING_FAILED.because("bad config"))]
+    assert reduce(w, RetryDue(w.turn)) == (w, [])
+
+
+def test_resume_watches_and_reports_nothing_by_itself() -> None:
+    """[utest->swdd~agent-resume-workload~1]"""
+    w, effects = reduce(Workload(WEB), Resume("c1"))
+    assert (w.runtime_id, effects) == ("c1", [OpenInterface(WEB), Watch(WEB, "c1", 1)])
+
+
+def test_resume_without_id_looks_for_it() -> None:
+    w, effects = reduce(Workload(WEB), Resume())
+    assert effects == [OpenInterface(WEB), Identify(WEB)]
+    assert reduce(w, Identified("c1"))[1] == [Watch(WEB, "c1", 1)]
+    assert reduce(w, Identified(None))[1] == [Report(NAME, FAILED_LOST)]
+    assert reduce(w, NotIdentified("podman broken"))[1] == [Report(NAME, FAILED_UNKNOWN.because("podman broken"))]
+
+
+def test_update_deletes_the_old_and_creates_the_new() -> None:
+    """[utest->swdd~agent-workload-task-executes-update~1]
+    [utest->swdd~agent-workload-tasks-executes-update~1]
+    """
+    w, effects = reduce(RUNNING, Update(WEB2))
+    assert effects == [
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        CloseInterface(),
+        DeleteContainer(WEB, "c1"),
+    ]
+    w, effects = reduce(w, Deleted())
+    assert effects == [
+        Unwatch(),
+        RemoveFolder(NAME),
+        Report(NAME, REMOVED),
+        Report(NAME2, STARTING),
+        Start(WEB2),
+    ]
+    w, effects = reduce(w, Started("c2"))
+    assert (w.runtime_id, effects) == ("c2", [Watch(WEB2, "c2", 2)])
+
+
+def test_update_without_container_creates_at_once() -> None:
+    """[utest->swdd~agent-workload-task-update-broken-allowed~1]"""
+    _, effects = reduce(Workload(WEB), Update(WEB2))
+    assert effects[0] == Report(NAME, STOPPING_REQUESTED_AT_RUNTIME)
+    assert effects[-3:] == [Report(NAME, REMOVED), Report(NAME2, STARTING), Start(WEB2)]
+    assert not any(isinstance(effect, DeleteContainer) for effect in effects)
+
+
+def test_update_with_unchanged_id_keeps_the_folder_and_unchanged_rights_keep_the_interface() -> None:
+    tagged = replace(WEB, tags={"a": "b"})
+    w, effects = reduce(RUNNING, Update(tagged))
+    assert CloseInterface() not in effects
+    _, effects = reduce(w, Deleted())
+    assert RemoveFiles(NAME) in effects
+    assert RemoveFolder(NAME) not in effects
+
+
+def test_update_with_changed_rights_closes_the_interface_before_the_container_goes() -> None:
+    trusted = replace(WEB, access=ControlInterfaceAccess((LogRule(("*",)),)))
+    _, effects = reduce(RUNNING, Update(trusted))
+    assert effects.index(CloseInterface()) < effects.index(DeleteContainer(WEB, "c1"))
+
+
+def test_update_whose_delete_fails_keeps_the_old_one_and_may_be_tried_again() -> None:
+    """[utest->swdd~agent-workload-task-update-delete-failed-allows-retry~1]"""
+    w, _ = reduce(RUNNING, Update(WEB2))
+    w, effects = reduce(w, DeleteFailed("busy"))
+    assert effects == [Report(NAME, STOPPING_DELETE_FAILED.because("busy"))]
+    assert (w.spec, w.runtime_id) == (WEB, "c1")
+    assert reduce(w, StateSeen(1, RUNNING_OK))[1] == [Report(NAME, RUNNING_OK)]
+    assert DeleteContainer(WEB, "c1") in reduce(w, Update(WEB2))[1]
+
+
+def test_update_to_nothing_makes_room_and_is_reported_once_more_when_the_successor_comes() -> None:
+    w, _ = reduce(RUNNING, Update(None))
+    w, effects = reduce(w, Deleted())
+    assert effects == [Unwatch(), RemoveFiles(NAME), Report(NAME, REMOVED)]
+    assert w.empty
+    _, effects = reduce(w, Update(WEB2))
+    assert [effect for effect in effects if isinstance(effect, Report)] == [
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        Report(NAME, REMOVED),
+        Report(NAME2, STARTING),
+    ]
+
+
+def test_delete_removes_everything() -> None:
+    """[utest->swdd~agent-workload-tasks-executes-delete~1]
+    [utest->swdd~podman-workload-stops-container~1]
+    [utest->swdd~podman-workload-deletes-container~1]
+    """
+    w, effects = reduce(RUNNING, Delete())
+    assert effects == [
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        CloseInterface(),
+        DeleteContainer(WEB, "c1"),
+    ]
+    w, effects = reduce(w, Deleted())
+    assert effects == [Unwatch(), RemoveFolder(NAME), Report(NAME, REMOVED)]
+    assert w.gone
+
+
+def test_delete_without_container_is_done_at_once() -> None:
+    """[utest->swdd~agent-workload-task-delete-broken-allowed~1]"""
+    w, effects = reduce(Workload(WEB), Delete())
+    assert w.gone
+    assert effects == [
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        CloseInterface(),
+        RemoveFolder(NAME),
+        Report(NAME, REMOVED),
+    ]
+
+
+def test_delete_that_fails_may_be_tried_again_and_restarts_nothing_meanwhile() -> None:
+    """[utest->swdd~agent-workload-task-delete-failed-allows-retry~1]"""
+    always = replace(RUNNING, spec=replace(WEB, restart_policy=RestartPolicy.ALWAYS))
+    w, _ = reduce(always, Delete())
+    w, effects = reduce(w, DeleteFailed("busy"))
+    assert effects == [Report(NAME, STOPPING_DELETE_FAILED.because("busy"))]
+    assert reduce(w, StateSeen(1, exited(1)))[1] == [Report(NAME, exited(1))]
+    assert DeleteContainer(always.spec, "c1") in reduce(w, Delete())[1]
+
+
+def test_delete_after_room_was_made_says_nothing_twice() -> None:
+    w, effects = reduce(Workload(WEB, empty=True), Delete())
+    assert w.gone
+    assert effects == [CloseInterface(), RemoveFolder(NAME)]
+    assert reduce(w, Delete()) == (w, [])
+    assert reduce(w, Update(None)) == (w, [])
+
+
+def test_a_workload_that_comes_back_after_its_delete_just_starts() -> None:
+    gone = Workload(WEB, gone=True, turn=4)
+    w, effects = reduce(gone, Update(WEB2))
+    assert effects == [Report(NAME2, STARTING), Start(WEB2)]
+    assert (w.turn, w.gone) == (4, False)
+
+
+def test_a_finished_container_that_was_to_start_again_is_deleted_with_its_workload() -> None:
+    w, effects = reduce(Workload(CAMERA), Create(reuse="c0"))
+    assert effects == [AcquireDevices(CAMERA)]
+    w, _ = reduce(w, DevicesMissing("none"))
+    assert DeleteContainer(CAMERA, "c0") in reduce(w, Delete())[1]
+
+
+@pytest.mark.parametrize("command", [Update(WEB2), Delete()])
+def test_commands_cancel_a_pending_retry(command: Update | Delete) -> None:
+    w, _ = reduce(Workload(WEB), StartFailed("no image"))
+    w, effects = reduce(w, command)
+    assert CancelRetry() in effects
+    assert reduce(w, RetryDue(1)) == (w, [])
+
+
+def test_states_of_an_earlier_checker_are_discarded() -> None:
+    w, _ = reduce(RUNNING, Update(WEB))
+    w, _ = reduce(w, Deleted())
+    assert reduce(w, StateSeen(1, exited(137))) == (w, [])
+    w, _ = reduce(w, Started("c2"))
+    assert reduce(w, StateSeen(1, exited(137))) == (w, [])
+    assert reduce(w, StateSeen(2, RUNNING_OK))[1] == [Report(NAME, RUNNING_OK)]
+
+
+def test_a_failure_restarts_in_a_new_container_with_the_same_devices_and_interface() -> None:
+    w = replace(RUNNING, spec=replace(CAMERA, restart_policy=RestartPolicy.ON_FAILURE))
+    w, effects = reduce(w, StateSeen(1, exited(3)))
+    assert effects == [
+        Report(NAME, exited(3)),
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        DeleteContainer(w.spec, "c1"),
+    ]
+    w, effects = reduce(w, Deleted())
+    assert effects == [Unwatch(), RemoveFiles(NAME), Report(NAME, REMOVED), Report(NAME, STARTING), Start(w.spec)]
+
+
+def test_a_success_restarts_the_same_container() -> None:
+    w = replace(RUNNING, spec=replace(WEB, restart_policy=RestartPolicy.ALWAYS))
+    w, effects = reduce(w, StateSeen(1, SUCCEEDED_OK))
+    assert effects == [Report(NAME, SUCCEEDED_OK), Unwatch(), Report(NAME, STARTING), Start(w.spec, "c1")]
+    assert reduce(w, StateSeen(1, SUCCEEDED_OK)) == (w, [])
+
+
+@pytest.mark.parametrize("state", [FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK])
+@pytest.mark.parametrize("policy", list(RestartPolicy))
+def test_other_states_never_restart(policy: RestartPolicy, state: object) -> None:
+    assert not restarts(policy, state)  # type: ignore[arg-type]
+
+
+def test_a_workload_waits_for_its_devices_and_then_starts_by_itself() -> None:
+    w, effects = reduce(Workload(CAMERA), Create())
+    assert effects == [AcquireDevices(CAMERA)]
+    w, effects = reduce(w, DevicesMissing("no camera"))
+    assert effects == [Report(NAME, PENDING_WAITING_TO_START.because("no camera"))]
+    w, effects = reduce(w, DevicesChanged())
+    assert effects == [AcquireDevices(CAMERA)]
+    w, effects = reduce(w, DevicesGranted())
+    assert effects == [Report(NAME, STARTING), Start(CAMERA)]
+    assert reduce(w, DevicesChanged()) == (w, [])
+
+
+def test_devices_are_released_when_the_workload_goes_or_can_never_start() -> None:
+    w = replace(RUNNING, spec=CAMERA)
+    w, _ = reduce(w, Delete())
+    assert ReleaseDevices(NAME) in reduce(w, Deleted())[1]
+    assert ReleaseDevices(NAME) in reduce(Workload(CAMERA), StartImpossible("bad"))[1]
+
+
+def test_a_workload_whose_devices_are_lost_asks_for_others_in_a_new_container() -> None:
+    w, effects = reduce(replace(RUNNING, spec=CAMERA), Restart())
+    assert DeleteContainer(CAMERA, "c1") in effects
+    _, effects = reduce(w, Deleted())
+    assert effects[-2:] == [Report(NAME, REMOVED), AcquireDevices(CAMERA)]
+    idle = Workload(CAMERA)
+    assert reduce(idle, Restart()) == (idle, [])
+
+
+def test_a_delete_without_reason_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        reduce(RUNNING, Deleted())
+
+
+@pytest.mark.parametrize(
+    ("attempt", "limit"), [(1, 0.5), (2, 1.0), (3, 2.0), (10, 256.0), (11, 300.0), (63, 300.0), (100_000, 300.0)]
+)
+def test_the_pause_between_retries_grows_and_stays_within_its_limit(attempt: int, limit: float) -> None:
+    assert retry_limit(attempt) == limit
+
+
+class World:
+    """A runtime that may do anything, and a task that performs effects as the real one does."""
+
+    def __init__(self, spec: WorkloadSpec, luck: "st.DataObject") -> None:
+        self.w = Workload(spec)
+        self.containers: set[str] = set()
+        self.removed = 0
+        self.may_start = True
+        self.deletes_work = False
+        self._luck = luck
+        self._number = 0
+        self._retry = 0
+        self._checker: int | None = None
+
+    def run(self, event: Event) -> None:
+        events = [event]
+        while events:
+            self.w, effects = reduce(self.w, events.pop(0))
+            for effect in effects:
+                events += self.perform(effect)
+
+    def perform(self, effect: Effect) -> list[Event]:
+        match effect:
+            case Start(_, reuse):
+                assert self.may_start, "a create after a delete without a new add"
+                return [self.start(reuse)]
+            case DeleteContainer(_, container):
+                if not self.deletes_work and self._luck.draw(st.integers(0, 2)) == 0:
+                    return [DeleteFailed("busy")]
+                self.containers.discard(container)
+                return [Deleted()]
+            case AcquireDevices():
+                return [DevicesGranted() if self._luck.draw(st.booleans()) else DevicesMissing("none")]
+            case Watch(_, _, turn):
+                self._checker = turn
+            case Unwatch():
+                self._checker = None
+            case ScheduleRetry(_, turn):
+                self._retry = turn
+            case Report(_, state) if state == REMOVED:
+                self.removed += 1
+            case _:
+                pass
+        return []
+
+    def start(self, reuse: str | None) -> Event:
+        outcome = self._luck.draw(st.sampled_from(["works", "works", "fails", "impossible"]))
+        assert reuse is not None or not self.containers, "two containers of one workload"
+        if outcome == "works":
+            if reuse is None:
+                self._number += 1
+                self.containers = {f"c{self._number}"}
+            return Started(next(iter(self.containers)))
+        self.containers.clear()  # a runtime leaves nothing half-made behind
+        return StartFailed("no") if outcome == "fails" else StartImpossible("never")
+
+    def signals(self) -> list[Event]:
+        """All that may come by itself, also from checkers and retries that are long over."""
+        turns = {0, max(self.w.turn - 1, 0), self._checker or 0}
+        states = (RUNNING_OK, exited(1), SUCCEEDED_OK, FAILED_LOST)
+        seen: list[Event] = [StateSeen(turn, state) for turn in sorted(turns) for state in states]
+        return [*seen, DevicesChanged(), Restart(), RetryDue(self._retry), RetryDue(max(self._retry - 1, 0))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), policy=st.sampled_from(list(RestartPolicy)), needs=st.booleans(), length=st.integers(0, 25))
+def test_whatever_happens_in_whatever_order_the_rules_hold(
+    data: "st.DataObject", policy: RestartPolicy, needs: bool, length: int
+) -> None:
+    """Never two containers, no create after a delete, and in the end Removed exactly once."""
+    resources = CAMERA.resources if needs else ()
+    variants = (WEB, WEB2, replace(WEB, tags={"x": "y"}))
+    specs = [replace(spec, restart_policy=policy, resources=resources) for spec in variants]
+    world = World(specs[0], data)
+    world.run(Create())
+    for _ in range(length):
+        match data.draw(st.sampled_from(["signal", "signal", "update", "room", "delete"])):
+            case "signal":
+                world.run(data.draw(st.sampled_from(world.signals())))
+            case "update":
+                world.may_start = True
+                world.run(Update(data.draw(st.sampled_from(specs))))
+            case "room":
+                world.run(Update(None))
+                world.may_start &= not (world.w.empty or world.w.gone)
+            case "delete":
+                world.may_start = False
+                world.run(Delete())
+
+    reported_before = world.w.empty or world.w.gone
+    world.may_start, world.deletes_work, world.removed = False, True, 0
+    world.run(Delete())
+    for event in [*world.signals(), Delete(), Update(None)]:
+        world.run(event)
+    assert world.w.gone
+    assert world.containers == set()
+    assert world.removed == (0 if reported_before else 1)

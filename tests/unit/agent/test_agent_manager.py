@@ -1,0 +1,538 @@
+"""What an agent does with what the server says, on good days and on bad ones."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import (
+    FAILED_LOST,
+    RUNNING_OK,
+    STOPPING,
+    SUCCEEDED_OK,
+    exited,
+)
+from ankaios.common.pb.ank_base_pb2 import (
+    CompleteStateResponse,
+    ExecutionState,
+    LogEntriesResponse,
+    Response,
+    WorkloadState,
+)
+from ankaios.common.pb.grpc_api_pb2 import AddedWorkload, FromServer, ServerHello, UpdateWorkload, UpdateWorkloadState
+from ankaios.common.proto_conversion import added_workload_to_pb
+from ankaios.common.workload import (
+    AddCondition,
+    ControlInterfaceAccess,
+    File,
+    InstanceName,
+    Operation,
+    ResourceRequest,
+    RestartPolicy,
+    StateRule,
+    WorkloadSpec,
+)
+from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.runtime_connector import DeviceGrant, RuntimeFailed
+from tests.builders import a_workload
+from tests.unit.agent.fake_devices import FakeDevices
+from tests.unit.agent.harness import (
+    NOT_PENDING_NOR_RUNNING,
+    an_agent,
+    server_hello,
+    states_of_others,
+    update_workload,
+)
+
+RUNNING = AddCondition.ADD_COND_RUNNING
+MAY_READ = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
+REQ, REMOVED, STARTING = "Stopping(RequestedAtRuntime)", "Removed", "Pending(Starting)«T»"
+
+
+def web(config: str = "image: one", **more: Any) -> WorkloadSpec:
+    return a_workload("web", "A", config=config, **more)
+
+
+WEB, WEB2 = web(), web("image: two")
+
+
+# -- the hello
+
+
+async def test_a_short_loss_of_the_connection_disturbs_no_workload() -> None:
+    """The states, which the server has lost, are told again; no second task, checker or container appears."""
+    done = a_workload("done", "A", restart_policy=RestartPolicy.NEVER)
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB, done))
+        a.podman.set_state(a.podman.named("done").id, SUCCEEDED_OK)
+        await a.reports()
+        before = list(a.podman.calls)
+        for _ in range(3):
+            a.disconnect()
+            a.connect()
+            assert await a.server_says(server_hello(WEB, done)) == ["web Running(Ok)", "done Succeeded(Ok)"]
+        assert [call for call in a.podman.calls[len(before) :] if call[0] != "existing"] == []
+        assert len(a.podman.checkers) == 2
+
+
+async def test_after_a_long_absence_the_agent_follows_the_new_state_of_the_server() -> None:
+    old, kept, new = (a_workload(name, "A") for name in ("old", "kept", "new"))
+    async with an_agent() as a:
+        await a.server_says(server_hello(old, kept, WEB))
+        a.disconnect()
+        a.podman.set_state(a.podman.named("kept").id, exited(2))
+        await asyncio.sleep(0)
+        a.connect()
+        reports = await a.server_says(server_hello(kept, WEB2, new))
+        assert sorted(reports) == sorted(
+            [
+                "kept Failed(ExecFailed)«Exit code: '2'»",
+                "kept Failed(ExecFailed)«Exit code: '2'»",
+                f"old {REQ}",
+                f"old {REMOVED}",
+                f"web {REQ}",
+                f"web {REMOVED}",
+                f"web#2 {STARTING}",
+                "web#2 Running(Ok)",
+                f"new {STARTING}",
+                "new Running(Ok)",
+            ]
+        )
+        assert sorted(each.instance_name.workload for each in a.podman.workloads.values()) == ["kept", "new", "web"]
+
+
+async def test_a_workload_that_retries_goes_on_retrying_after_a_reconnect() -> None:
+    def broken(runtime: FakeRuntime) -> None:
+        runtime.fail_always["create"] = RuntimeFailed("no image")
+
+    async with an_agent(prepare=broken, chance=lambda: 1.0) as a:
+        await a.server_says(server_hello(WEB))
+        assert await a.server_says(server_hello(WEB)) == ["web Pending(Starting)«Retry 1: no image»"]
+        assert [call for call, _ in a.podman.calls] == ["existing", "create", "existing"]
+
+
+async def test_states_of_other_agents_are_forgotten_before_each_new_session() -> None:
+    waits = web(dependencies={"db": RUNNING})
+    db = InstanceName("db", "1", "B")
+    async with an_agent() as a:
+        await a.server_says(states_of_others((db, RUNNING_OK)), server_hello())
+        a.disconnect()
+        a.connect()
+        # db was removed while the agent was away, so nothing of it comes with the new hello
+        assert await a.server_says(server_hello(waits)) == ["web Pending(WaitingToStart)"]
+        assert await a.server_says(states_of_others((db, RUNNING_OK))) == [f"web {STARTING}", "web Running(Ok)"]
+
+
+async def test_a_stop_that_waits_for_another_agent_goes_on_waiting_over_a_reconnect() -> None:
+    ui = InstanceName("ui", "1", "B")
+    async with an_agent() as a:
+        await a.server_says(states_of_others((ui, RUNNING_OK)), server_hello(WEB))
+        waits = update_workload(deleted={WEB.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
+        assert await a.server_says(waits) == ["web Stopping(WaitingToStop)"]
+        a.disconnect()
+        a.connect()
+        assert await a.server_says(states_of_others((ui, RUNNING_OK))) == []
+        # a server that wants the workload (again) takes the stop back
+        assert await a.server_says(server_hello(WEB)) == ["web Running(Ok)"]
+        assert await a.server_says(states_of_others((ui, STOPPING))) == []
+        assert len(a.podman.workloads) == 1
+
+
+async def test_a_waiting_create_that_is_no_longer_wanted_never_starts() -> None:
+    waits = web(dependencies={"db": RUNNING})
+    async with an_agent() as a:
+        await a.server_says(server_hello(waits))
+        assert await a.server_says(server_hello(waits)) == ["web Pending(WaitingToStart)"]
+        assert await a.server_says(server_hello()) == [f"web {REMOVED}"]
+        assert await a.server_says(states_of_others((InstanceName("db", "1", "B"), RUNNING_OK))) == []
+        assert a.podman.workloads == {}
+
+
+async def test_a_runtime_that_cannot_list_is_asked_again_and_holds_up_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ankaios.agent.agent_manager.FIRST_LISTING_PAUSE", 0.0)
+
+    def broken(runtime: FakeRuntime) -> None:
+        runtime.fail_next("existing", RuntimeFailed("podman sleeps"), RuntimeFailed("podman sleeps"))
+        runtime.add_existing(WEB.instance_name)
+
+    pod = a_workload("pod", "A", runtime="podman-kube")
+    async with an_agent(runtimes=("podman", "podman-kube"), prepare=broken) as a:
+        reports = await a.server_says(server_hello(WEB, pod))
+        assert [line for line in reports if line.startswith("pod")] == [f"pod {STARTING}", "pod Running(Ok)"]
+        assert [line for line in reports if line.startswith("web")] == [
+            "web Pending(Starting)«Retry 1: podman sleeps»",
+            "web Pending(Starting)«Retry 2: podman sleeps»",
+            "web Running(Ok)",
+        ]
+        assert [call for call, _ in a.podman.calls if call != "check"] == ["existing"] * 3
+
+
+async def test_a_runtime_that_hangs_holds_up_only_its_own_workloads() -> None:
+    pod = a_workload("pod", "A", runtime="podman-kube")
+    async with an_agent(runtimes=("podman", "podman-kube")) as a:
+        a.podman.hold("existing")
+        assert await a.server_says(server_hello(WEB, pod)) == [f"pod {STARTING}", "pod Running(Ok)"]
+        late = a_workload("late", "A")
+        assert await a.server_says(update_workload((late,), {WEB.instance_name: {}})) == [f"web {REMOVED}"]
+        a.podman.release("existing")
+        assert await a.reports() == [f"late {STARTING}", "late Running(Ok)"]
+
+
+async def test_of_two_containers_of_one_workload_the_right_one_lives_on() -> None:
+    def both(runtime: FakeRuntime) -> None:
+        runtime.add_existing(WEB.instance_name)
+        runtime.add_existing(WEB2.instance_name)
+
+    async with an_agent(prepare=both) as a:
+        new = a.podman.named("web").id
+        assert sorted(await a.server_says(server_hello(WEB2))) == [
+            f"web {REMOVED}",
+            f"web {REQ}",
+            "web#2 Running(Ok)",
+        ]
+        assert list(a.podman.workloads) == [new]
+
+
+async def test_an_unneeded_workload_that_cannot_be_deleted_says_so_and_may_be_wanted_later() -> None:
+    """[utest->swdd~agent-delete-old-workload~1]"""
+
+    def stuck(runtime: FakeRuntime) -> None:
+        runtime.add_existing(WEB.instance_name)
+        runtime.fail_next("delete", RuntimeFailed("busy"))
+
+    async with an_agent(prepare=stuck) as a:
+        assert await a.server_says(server_hello()) == [f"web {REQ}", "web Stopping(DeleteFailed)«busy»"]
+        assert await a.server_says(server_hello()) == [f"web {REQ}", f"web {REMOVED}"]
+
+
+async def test_a_create_waits_until_an_unneeded_container_of_the_same_name_is_gone() -> None:
+    def left_over(runtime: FakeRuntime) -> None:
+        runtime.add_existing(WEB.instance_name)
+
+    async with an_agent(prepare=left_over) as a:
+        a.podman.hold("delete")
+        assert await a.server_says(server_hello()) == [f"web {REQ}"]
+        assert await a.server_says(update_workload((WEB,))) == []
+        assert await a.server_says(server_hello(WEB)) == []
+        a.podman.release("delete")
+        assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
+
+
+async def test_the_same_workload_in_another_runtime_is_deleted_quietly() -> None:
+    moved = replace(WEB, runtime="containerd")
+
+    def left_over(runtime: FakeRuntime) -> None:
+        runtime.add_existing(WEB.instance_name)
+
+    async with an_agent(runtimes=("podman", "containerd"), prepare=left_over) as a:
+        a.podman.hold("existing")
+        assert await a.server_says(server_hello(moved)) == [f"web {STARTING}", "web Running(Ok)"]
+        a.podman.release("existing")
+        assert await a.reports() == []
+        assert a.podman.workloads == {}
+        assert len(a.runtimes["containerd"].workloads) == 1
+
+
+# -- updates
+
+
+async def test_an_update_of_an_unknown_workload_creates_it() -> None:
+    """[utest->swdd~agent-add-on-update-missing-workload~1]"""
+    async with an_agent() as a:
+        await a.server_says(server_hello())
+        assert await a.server_says(update_workload((WEB2,), {WEB.instance_name: {}})) == [
+            f"web {REMOVED}",
+            f"web#2 {STARTING}",
+            "web#2 Running(Ok)",
+        ]
+
+
+async def test_a_delete_of_an_unknown_workload_is_answered() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello())
+        assert await a.server_says(update_workload(deleted={WEB.instance_name: {}})) == [f"web {REMOVED}"]
+
+
+async def test_adding_a_known_workload_updates_it() -> None:
+    """[utest->swdd~agent-update-on-add-known-workload~1]
+    [utest->swdd~agent-stores-running-workload~1]
+    """
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        assert await a.server_says(update_workload((WEB2,))) == [
+            f"web {REQ}",
+            f"web {REMOVED}",
+            f"web#2 {STARTING}",
+            "web#2 Running(Ok)",
+        ]
+
+
+async def test_a_workload_that_is_deleted_and_added_again_waits_for_its_own_end() -> None:
+    spec = web(files=(File("/etc/web.conf", data="x"),), access=MAY_READ)
+    async with an_agent() as a:
+        await a.server_says(server_hello())
+        a.manager.handle(update_workload((spec,)))
+        await a.until(lambda: a.podman.checkers)
+        assert await a.reports() == [f"web {STARTING}", "web Running(Ok)"]
+        a.podman.hold("delete")
+        assert await a.server_says(update_workload(deleted={spec.instance_name: {}})) == [f"web {REQ}"]
+        assert await a.server_says(update_workload((spec,))) == []
+        a.podman.release("delete")
+        a.podman.calls.clear()
+        await a.until(lambda: a.podman.checkers and ("create", str(spec.instance_name)) in a.podman.calls)
+        assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
+        folder = a.folder.of(spec.instance_name)
+        assert (folder / "files/etc/web.conf").exists()
+        assert (folder / "control_interface/input").is_fifo()
+
+
+async def test_a_delete_that_failed_can_be_asked_for_again() -> None:
+    always = web(restart_policy=RestartPolicy.ALWAYS)
+    async with an_agent() as a:
+        await a.server_says(server_hello(always))
+        a.podman.fail_next("delete", RuntimeFailed("busy"))
+        delete = update_workload(deleted={WEB.instance_name: {}})
+        assert await a.server_says(delete) == [f"web {REQ}", "web Stopping(DeleteFailed)«busy»"]
+        a.podman.set_state(a.podman.named("web").id, exited(1))
+        assert await a.reports() == ["web Failed(ExecFailed)«Exit code: '1'»"]
+        assert await a.server_says(delete) == [f"web {REQ}", f"web {REMOVED}"]
+        assert a.podman.workloads == {}
+
+
+async def test_an_update_whose_delete_fails_keeps_the_old_workload_and_can_be_repeated() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        a.podman.fail_next("delete", RuntimeFailed("busy"))
+        update = update_workload((WEB2,), {WEB.instance_name: {}})
+        assert await a.server_says(update) == [f"web {REQ}", "web Stopping(DeleteFailed)«busy»"]
+        # the server believes in the new one by now; deleting that deletes what is there
+        assert sorted(await a.server_says(update_workload(deleted={WEB2.instance_name: {}}))) == [
+            f"web {REMOVED}",
+            f"web {REQ}",
+            f"web#2 {REMOVED}",
+        ]
+        assert a.podman.workloads == {}
+
+
+async def test_updates_that_come_while_a_workload_is_busy_end_in_the_last_one() -> None:
+    three = web("image: three")
+    async with an_agent() as a:
+        await a.server_says(server_hello())
+        a.podman.hold("create")
+        assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}"]
+        await a.server_says(update_workload((WEB2,), {WEB.instance_name: {}}))
+        assert await a.server_says(update_workload((three,), {WEB2.instance_name: {}})) == [f"web#2 {REMOVED}"]
+        a.podman.release("create")
+        assert await a.reports() == [f"web {REQ}", f"web {REMOVED}", f"web#3 {STARTING}", "web#3 Running(Ok)"]
+
+
+async def test_one_busy_workload_does_not_hold_up_another() -> None:
+    db = a_workload("db", "A")
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        a.podman.hold("delete")
+        assert await a.server_says(update_workload(deleted={WEB.instance_name: {}})) == [f"web {REQ}"]
+        a.podman.set_state(a.podman.named("web").id, exited(143))
+        assert await a.reports() == []  # nothing is said between "stopping" and "removed"
+        assert await a.server_says(update_workload((db,))) == ["db Pending(Starting)«T»", "db Running(Ok)"]
+        a.podman.release("delete")
+        assert await a.reports() == [f"web {REMOVED}"]
+
+
+async def test_what_an_old_checker_saw_of_the_removal_does_not_count() -> None:
+    spec = web(restart_policy=RestartPolicy.ALWAYS)
+    async with an_agent() as a:
+        await a.server_says(server_hello(spec))
+        a.podman.hold("delete")
+        tagged = replace(spec, tags={"a": "b"})
+        await a.server_says(update_workload((tagged,), {spec.instance_name: {}}))
+        old = a.podman.named("web").id
+        for state in (STOPPING, exited(137), FAILED_LOST):
+            a.podman.lie(old, state)
+        a.podman.release("delete")
+        assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
+
+
+async def test_many_workloads_may_wait_at_once() -> None:
+    waiting = [a_workload(f"w{number}", "A", dependencies={"db": RUNNING}) for number in range(200)]
+    async with an_agent() as a:
+        assert len(await a.server_says(server_hello(*waiting))) == 200
+        reports = await a.server_says(states_of_others((InstanceName("db", "1", "B"), RUNNING_OK)))
+        assert len(reports) == 400
+        assert len(a.podman.workloads) == 200
+
+
+async def test_fifty_workloads_that_end_at_the_same_moment_all_restart() -> None:
+    specs = [a_workload(f"w{number}", "A", restart_policy=RestartPolicy.ON_FAILURE) for number in range(50)]
+    async with an_agent() as a:
+        await a.server_says(server_hello(*specs))
+        for workload in list(a.podman.workloads):
+            a.podman.set_state(workload, exited(1))
+        reports = await a.reports()
+        for number in range(50):
+            assert [line.split(" ", 1)[1] for line in reports if line.startswith(f"w{number} ")] == [
+                "Failed(ExecFailed)«Exit code: '1'»",
+                REQ,
+                REMOVED,
+                STARTING,
+                "Running(Ok)",
+            ]
+        assert len(a.podman.workloads) == 50
+
+
+# -- runtimes
+
+
+async def test_a_workload_of_an_unknown_runtime_is_reported_and_can_be_deleted() -> None:
+    """[utest->swdd~agent-skips-unknown-runtime~1]"""
+    alien = web(runtime="vm")
+    async with an_agent() as a:
+        assert await a.server_says(server_hello(alien)) == [
+            f"web {STARTING}",
+            "web Pending(StartingFailed)«Unsupported Runtime»",
+        ]
+        assert await a.server_says(update_workload(deleted={alien.instance_name: {}})) == [
+            f"web {REQ}",
+            f"web {REMOVED}",
+        ]
+
+
+async def test_each_workload_runs_in_the_runtime_it_names() -> None:
+    """[utest->swdd~agent-uses-specified-runtime~1]
+    [utest->swdd~agent-supports-multiple-runtime-connectors~1]
+    """
+    pod = a_workload("pod", "A", runtime="podman-kube")
+    async with an_agent(runtimes=("podman", "podman-kube")) as a:
+        await a.server_says(server_hello(WEB, pod))
+        assert [each.instance_name.workload for each in a.podman.workloads.values()] == ["web"]
+        assert [each.instance_name.workload for each in a.runtimes["podman-kube"].workloads.values()] == ["pod"]
+
+
+async def test_a_workload_moves_to_another_runtime() -> None:
+    async with an_agent(runtimes=("podman", "podman-kube")) as a:
+        await a.server_says(server_hello(WEB))
+        moved = replace(WEB, runtime="podman-kube")
+        assert await a.server_says(update_workload((moved,), {WEB.instance_name: {}})) == [
+            f"web {REQ}",
+            f"web {REMOVED}",
+            f"web {STARTING}",
+            "web Running(Ok)",
+        ]
+        assert a.podman.workloads == {}
+        assert len(a.runtimes["podman-kube"].workloads) == 1
+        alien = replace(WEB, runtime="vm")
+        assert (await a.server_says(update_workload((alien,), {WEB.instance_name: {}})))[-1] == (
+            "web Pending(StartingFailed)«Unsupported Runtime»"
+        )
+        assert a.runtimes["podman-kube"].workloads == {}
+
+
+async def test_files_that_cannot_be_written_stop_the_start() -> None:
+    bad = web(files=(File("relative", data="x"),))
+    async with an_agent() as a:
+        a.manager.handle(server_hello(bad))
+        await a.until(lambda: a.podman.calls)
+        await asyncio.sleep(0.05)
+        assert await a.reports() == [
+            f"web {STARTING}",
+            "web Pending(StartingFailed)«Failed to create workload file: "
+            "'invalid mount point 'relative': 'path 'relative' is relative, expected absolute path''»",
+        ]
+        assert [call for call, _ in a.podman.calls] == ["existing"]
+
+
+async def test_after_an_agent_restart_a_restarted_workload_still_gets_its_control_interface() -> None:
+    spec = web(access=MAY_READ, restart_policy=RestartPolicy.ON_FAILURE)
+
+    def left_over(runtime: FakeRuntime) -> None:
+        runtime.add_existing(spec.instance_name)
+
+    async with an_agent(prepare=left_over) as a:
+        await a.server_says(server_hello(spec))
+        a.podman.set_state(a.podman.named("web").id, exited(1))
+        await a.reports()
+        assert a.podman.named("web").extras.control_interface == a.folder.control_interface(spec.instance_name)
+
+
+# -- messages
+
+
+async def test_a_message_with_a_flaw_is_ignored_as_a_whole() -> None:
+    """[utest->swdd~agent-manager-listens-requests-from-server~1]"""
+    good = added_workload_to_pb(WEB)
+    flawed = [
+        FromServer(serverHello=ServerHello(addedWorkloads=[good, AddedWorkload()])),
+        FromServer(updateWorkload=UpdateWorkload(addedWorkloads=[good, AddedWorkload()])),
+        FromServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[WorkloadState()])),
+        FromServer(
+            updateWorkloadState=UpdateWorkloadState(workloadStates=[WorkloadState(executionState=ExecutionState())])
+        ),
+        FromServer(),
+    ]
+    async with an_agent() as a:
+        assert await a.server_says(*flawed) == []
+        assert a.podman.calls == []
+        assert await a.server_says(server_hello(WEB)) == [f"web {STARTING}", "web Running(Ok)"]
+
+
+async def test_of_its_own_workloads_the_agent_knows_best() -> None:
+    waits = a_workload("ui", "A", dependencies={"web": AddCondition.ADD_COND_SUCCEEDED})
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB, waits))
+        assert await a.server_says(states_of_others((WEB.instance_name, SUCCEEDED_OK))) == []
+
+
+async def test_a_response_for_nobody_is_dropped_and_its_logs_are_cancelled() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        plain = Response(requestId="web@1", completeStateResponse=CompleteStateResponse())
+        logs = Response(requestId="nobody@2@3", logEntriesResponse=LogEntriesResponse())
+        a.manager.handle(FromServer(response=plain))
+        a.manager.handle(FromServer(response=logs))
+        (cancel,) = await a.messages()
+        assert (cancel.request.requestId, cancel.request.HasField("logsCancelRequest")) == ("nobody@2@3", True)
+
+
+# -- devices
+
+
+async def test_a_workload_waits_for_its_devices_and_starts_by_itself() -> None:
+    camera = web(resources=(ResourceRequest("camera", 1),))
+    devices = FakeDevices()
+    async with an_agent(devices=devices) as a:
+        run = asyncio.create_task(a.manager.run_devices())
+        assert await a.server_says(server_hello(camera)) == ["web Pending(WaitingToStart)«no camera»"]
+        devices.appear(DeviceGrant(envs={"CAMERA": "1"}))
+        assert await a.reports() == [f"web {STARTING}", "web Running(Ok)"]
+        assert a.podman.named("web").extras.grants == (DeviceGrant(envs={"CAMERA": "1"}),)
+        devices.lose(camera.instance_name)
+        assert await a.reports() == [f"web {REQ}", f"web {REMOVED}", "web Pending(WaitingToStart)«no camera»"]
+        assert await a.server_says(update_workload(deleted={camera.instance_name: {}})) == [
+            f"web {REQ}",
+            f"web {REMOVED}",
+        ]
+        assert devices.released[-1] == camera.instance_name
+        run.cancel()
+
+
+async def test_a_workload_found_running_keeps_its_devices() -> None:
+    camera = web(resources=(ResourceRequest("camera", 1),))
+    devices = FakeDevices()
+    async with an_agent(prepare=lambda runtime: _left_over(runtime, camera), devices=devices) as a:
+        await a.server_says(server_hello(camera))
+        assert devices.adopted == [camera.instance_name]
+
+
+def _left_over(runtime: FakeRuntime, spec: WorkloadSpec) -> None:
+    runtime.add_existing(spec.instance_name)
+
+
+async def test_an_agent_without_devices_says_so() -> None:
+    camera = web(resources=(ResourceRequest("camera", 1),))
+    async with an_agent() as a:
+        assert await a.server_says(server_hello(camera)) == [
+            "web Pending(WaitingToStart)«this agent offers no devices, the workload needs 'akri.sh/camera'»"
+        ]

@@ -1,0 +1,314 @@
+"""A control interface with real FIFOs and a workload that behaves well or badly."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent.control_interface import MAX_WAITING, ControlInterface, Outside
+from ankaios.agent.core.framing import encode
+from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
+from ankaios.common.pb.control_api_pb2 import ToAnkaios
+from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec
+from tests.builders import a_workload
+from tests.unit.agent.pipes import Pipes
+
+SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),)))
+
+
+class Agent:
+    """Where requests go."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.unread: list[str] = []
+        self.takes = asyncio.Event()
+        self.takes.set()
+
+    async def forward(self, request: Request) -> None:
+        await self.takes.wait()
+        self.requests.append(request)
+
+    async def got(self, count: int) -> list[str]:
+        async with asyncio.timeout(5):
+            while len(self.requests) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        return [request.requestId for request in self.requests]
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent()
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[asyncio.TaskGroup]:
+    async with asyncio.TaskGroup() as group:
+        yield group
+
+
+@pytest.fixture
+async def interface(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> AsyncIterator[ControlInterface]:
+    made = ControlInterface(SPEC, tmp_path / "control_interface", Outside(agent.forward, agent.unread.append), tasks)
+    yield made
+    await made.close()
+
+
+@contextmanager
+def a_workload_at(interface: ControlInterface) -> Iterator[Pipes]:
+    pipes = Pipes(interface.folder)
+    try:
+        yield pipes
+    finally:
+        pipes.close()
+
+
+def a_response(request_id: str, size: int = 0) -> Response:
+    return Response(requestId=request_id, error=Error(message="x" * size))
+
+
+def a_log_response(request_id: str, size: int = 0) -> Response:
+    return Response(
+        requestId=request_id, logEntriesResponse=LogEntriesResponse(logEntries=[LogEntry(message="x" * size)])
+    )
+
+
+async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None:
+    """[utest->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
+    [utest->swdd~agent-create-control-interface-pipes-per-workload~1]
+    """
+    assert sorted(path.name for path in interface.folder.iterdir() if path.is_fifo()) == ["input", "output"]
+
+
+async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> None:
+    interface = ControlInterface(SPEC, tmp_path / "c", Outside(agent.forward, agent.unread.append), tasks)
+    (tmp_path / "c/left by the workload").write_text("x")
+    await interface.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> None:
+    outside = Outside(agent.forward, agent.unread.append)
+    first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    inode = (tmp_path / "c/input").stat().st_ino
+    await first.close(keep_fifos=True)
+    second = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    assert (tmp_path / "c/input").stat().st_ino == inode
+    with a_workload_at(second) as pipes:
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+    await second.close()
+
+
+async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None:
+    """[utest->swdd~agent-listens-for-requests-from-pipe~1]
+    [utest->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
+    [utest->swdd~agent-forward-responses-to-control-interface-pipe~1]
+    [utest->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]
+    """
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        pipes.ask("7", "workloadStates")
+        denied = await pipes.hear()
+        assert (denied.response.requestId, denied.response.error.message) == ("7", "Access denied")
+        pipes.ask("8", "desiredState.workloads")
+        assert await agent.got(1) == ["nav@8"]
+        for number in range(10):
+            interface.deliver(a_response(str(number)))
+        assert [(await pipes.hear()).response.requestId for _ in range(10)] == [str(number) for number in range(10)]
+
+
+async def test_every_hello_is_greeted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:
+    for _ in range(3):
+        with a_workload_at(interface) as pipes:
+            pipes.hello()
+            assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        await asyncio.sleep(0.02)
+
+
+async def test_a_wrong_beginning_ends_the_conversation_for_good(interface: ControlInterface, agent: Agent) -> None:
+    with a_workload_at(interface) as pipes:
+        pipes.ask("1", "desiredState")
+        assert (await pipes.hear()).connectionClosed.reason == "Initial Hello missing!"
+        pipes.hello()
+        assert await pipes.hears_nothing()
+        interface.deliver(a_response("1"))
+        interface.deliver(a_log_response("2"))
+        assert await pipes.hears_nothing()
+    assert agent.requests == []
+    assert agent.unread == ["2"]
+
+
+async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        pipes.write(encode(b"\xff\xff\xff"))
+        pipes.write(encode(b""))
+        pipes.write(encode(b"x" * 5_000_000)[:60_000])
+    await asyncio.sleep(0.02)
+    with a_workload_at(interface) as pipes:
+        pipes.ask("1", "desiredState")
+        assert await agent.got(1) == ["nav@1"]
+
+
+async def test_requests_may_come_in_pieces_while_responses_go_out(interface: ControlInterface, agent: Agent) -> None:
+    """A response that arrives while a request is only partly read does not throw the read part away."""
+    request = ToAnkaios()
+    request.request.requestId = "1"
+    request.request.completeStateRequest.fieldMask.append("desiredState")
+    frame = encode(request.SerializeToString())
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        for byte in frame:
+            pipes.write(bytes([byte]))
+            await asyncio.sleep(0)
+            interface.deliver(a_response("r"))
+        assert await agent.got(1) == ["nav@1"]
+        for _ in frame:
+            await pipes.hear()
+
+
+async def test_the_session_survives_that_the_workload_closes_and_reopens_its_pipe(
+    interface: ControlInterface, agent: Agent
+) -> None:
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+    for number in range(3):
+        end = os.open(interface.folder / "output", os.O_WRONLY | os.O_NONBLOCK)
+        request = ToAnkaios()
+        request.request.requestId = str(number)
+        request.request.completeStateRequest.fieldMask.append("desiredState")
+        os.write(end, encode(request.SerializeToString()))
+        os.write(end, b"\x20unfinished")
+        os.close(end)
+        assert len(await agent.got(number + 1)) == number + 1
+        await asyncio.sleep(0.02)
+
+
+async def test_responses_wait_until_the_workload_has_said_hello(interface: ControlInterface) -> None:
+    interface.deliver(a_response("early"))
+    with a_workload_at(interface) as pipes:
+        assert await pipes.hears_nothing()
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.hear()).response.requestId == "early"
+
+
+async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
+    interface: ControlInterface, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[utest->swdd~agent-handles-control-interface-input-pipe-not-read~1]"""
+    monkeypatch.setattr("ankaios.agent.fifo.WRITE_LIMIT", 0.02)
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        for number in range(3 * MAX_WAITING):
+            interface.deliver(a_response(str(number), 10_000))
+        assert interface._waiting_bytes <= 8 * 1024 * 1024
+        interface.deliver(a_log_response("logs", 10_000))
+        assert agent.unread == ["logs"]
+        async with asyncio.timeout(10):
+            while interface._waiting:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        interface.deliver(a_log_response("more logs", 10_000))
+        async with asyncio.timeout(5):
+            while len(agent.unread) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        while not await pipes.hears_nothing(0.05):
+            pipes._heard.clear()
+        pipes.ask("1", "agents")
+        while (await pipes.hear()).response.error.message != "Access denied":
+            pass
+
+
+async def test_an_agent_that_takes_no_requests_holds_up_only_the_one_who_asks(
+    interface: ControlInterface, agent: Agent
+) -> None:
+    agent.takes.clear()
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        with pytest.raises(BlockingIOError):
+            for number in range(100_000):
+                pipes.ask(str(number), "desiredState")
+        interface.deliver(a_response("still answered"))
+        assert (await pipes.hear()).response.requestId == "still answered"
+        agent.takes.set()
+        await agent.got(1000)
+
+
+async def test_who_asks_faster_than_it_reads_answers_is_slowed_down(
+    interface: ControlInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.agent.control_interface.MAX_WAITING", 4)
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        for number in range(50):
+            pipes.ask(str(number), "agents")
+        assert [(await pipes.hear()).response.requestId for _ in range(50)] == [str(number) for number in range(50)]
+
+
+async def test_a_flood_of_requests_leaves_time_for_others(interface: ControlInterface) -> None:
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        ticks = 0
+        flood = asyncio.create_task(_flood(pipes))
+        while not flood.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        assert ticks > 100
+
+
+async def _flood(pipes: Pipes) -> None:
+    for number in range(2000):
+        pipes.ask(str(number), "agents")
+        if number % 100 == 0:
+            await pipes.hear()
+
+
+async def test_a_workload_that_breaks_its_own_fifo_hurts_only_itself(interface: ControlInterface) -> None:
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        (interface.folder / "output").unlink()
+        (interface.folder / "output").symlink_to("/etc/passwd")
+    await asyncio.sleep(0.05)
+    interface.deliver(a_response("1"))
+    await asyncio.sleep(0.01)
+
+
+async def test_an_acceptance_that_nobody_hears_needs_a_new_hello(
+    interface: ControlInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.agent.fifo.REOPEN_PAUSE", 0.002)
+    end = os.open(interface.folder / "output", os.O_WRONLY | os.O_NONBLOCK)
+    os.write(end, bytes.fromhex("090a071205312e302e30"))
+    await asyncio.sleep(0.1)
+    assert not interface._session.accepted
+    assert not interface._session.dead
+    os.close(end)
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+
+
+def test_the_conversation_goes_on_only_for_the_same_instance_and_rules() -> None:
+    other_rules = a_workload("nav", "A", access=ControlInterfaceAccess())
+    other_id = a_workload("nav", "A", config="image: two", access=SPEC.access)
+    tagged = a_workload("nav", "A", access=SPEC.access, tags={"a": "b"})
+
+    def serves(spec: WorkloadSpec) -> bool:
+        interface = object.__new__(ControlInterface)
+        interface.spec = SPEC
+        return interface.serves(spec)
+
+    assert [serves(spec) for spec in (SPEC, tagged, other_rules, other_id)] == [True, True, False, False]

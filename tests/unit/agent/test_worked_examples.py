@@ -1,0 +1,261 @@
+"""Stories that say exactly which states an agent reports, in order. `«T»` is «Triggered at runtime.»."""
+
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import (
+    RUNNING_OK,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    SUCCEEDED_OK,
+    ExecutionState,
+    exited,
+)
+from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
+from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from tests.builders import a_workload
+from tests.unit.agent.harness import (
+    NOT_PENDING_NOR_RUNNING,
+    an_agent,
+    server_hello,
+    states_of_others,
+    update_workload,
+)
+
+RUNNING, SUCCEEDED, FAILED = AddCondition
+
+
+def on(agent: str, name: str, config: str = "image: one", **more: Any) -> WorkloadSpec:
+    return a_workload(name, agent, config=config, **more)
+
+
+def ends(runtime: FakeRuntime, name: str, state: ExecutionState) -> None:
+    runtime.set_state(runtime.named(name).id, state)
+
+
+def of(reports: list[str], name: str) -> list[str]:
+    return [line.split(" ", 1)[1] for line in reports if line.split(" ")[0].split("#")[0] == name]
+
+
+async def test_a_chain_over_two_agents_starts_and_stops_in_order() -> None:
+    """[utest->swdd~agent-manager-stores-all-workload-states~1]"""
+    init, store = on("B", "init"), on("B", "store", dependencies={"init": SUCCEEDED})
+    ui, alarm = on("A", "ui", dependencies={"store": RUNNING}), on("A", "alarm", dependencies={"store": FAILED})
+    async with an_agent("A") as a:
+        assert await a.server_says(server_hello(ui, alarm)) == [
+            "ui Pending(WaitingToStart)",
+            "alarm Pending(WaitingToStart)",
+        ]
+        running = states_of_others((store.instance_name, RUNNING_OK))
+        assert await a.server_says(running) == ["ui Pending(Starting)«T»", "ui Running(Ok)"]
+        failed = states_of_others((store.instance_name, exited(1)))
+        assert await a.server_says(failed) == ["alarm Pending(Starting)«T»", "alarm Running(Ok)"]
+        assert await a.server_says(update_workload(deleted={ui.instance_name: {}})) == [
+            "ui Stopping(RequestedAtRuntime)",
+            "ui Removed",
+        ]
+    async with an_agent("B") as b:
+        assert await b.server_says(server_hello(init, store)) == [
+            "store Pending(WaitingToStart)",
+            "init Pending(Starting)«T»",
+            "init Running(Ok)",
+        ]
+        await b.server_says(states_of_others((ui.instance_name, RUNNING_OK)))
+        ends(b.podman, "init", SUCCEEDED_OK)
+        assert await b.reports() == ["init Succeeded(Ok)", "store Pending(Starting)«T»", "store Running(Ok)"]
+        delete = update_workload(deleted={store.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
+        assert await b.server_says(delete) == ["store Stopping(WaitingToStop)"]
+        stopping = states_of_others((ui.instance_name, STOPPING_REQUESTED_AT_RUNTIME))
+        assert await b.server_says(stopping) == ["store Stopping(RequestedAtRuntime)", "store Removed"]
+
+
+async def test_an_update_waits_until_its_dependent_lets_go() -> None:
+    ui, api = on("A", "ui", dependencies={"api": RUNNING}), on("A", "api")
+    api2 = on("A", "api", "image: two")
+    async with an_agent() as a:
+        await a.server_says(server_hello(api, ui))
+        update = update_workload((api2,), {api.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
+        assert await a.server_says(update) == ["api Stopping(WaitingToStop)"]
+        ends(a.podman, "api", exited(1))
+        # what the old container does meanwhile is not shown
+        assert await a.reports() == ["api Stopping(WaitingToStop)"]
+        reports = await a.server_says(update_workload(deleted={ui.instance_name: {}}))
+        assert of(reports, "ui") == ["Stopping(RequestedAtRuntime)", "Removed"]
+        assert [line for line in reports if line.startswith("api")] == [
+            "api Stopping(RequestedAtRuntime)",
+            "api Removed",
+            "api#2 Pending(Starting)«T»",
+            "api#2 Running(Ok)",
+        ]
+
+
+async def test_an_update_makes_room_and_waits_for_what_it_needs() -> None:
+    api, job = on("A", "api"), on("A", "job")
+    job2 = on("A", "job", "image: two", dependencies={"api": SUCCEEDED})
+    async with an_agent() as a:
+        await a.server_says(server_hello(api, job))
+        ends(a.podman, "job", SUCCEEDED_OK)
+        await a.reports()
+        assert await a.server_says(update_workload((job2,), {job.instance_name: {}})) == [
+            "job#2 Pending(WaitingToStart)",
+            "job Stopping(RequestedAtRuntime)",
+            "job Removed",
+        ]
+        ends(a.podman, "api", SUCCEEDED_OK)
+        assert await a.reports() == [
+            "api Succeeded(Ok)",
+            "job Stopping(RequestedAtRuntime)",
+            "job Removed",
+            "job#2 Pending(Starting)«T»",
+            "job#2 Running(Ok)",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "end", "reports", "calls"),
+    [
+        (RestartPolicy.ALWAYS, SUCCEEDED_OK, ["Succeeded(Ok)", "Pending(Starting)«T»", "Running(Ok)"], ["create"]),
+        *(
+            (
+                policy,
+                exited(3),
+                [
+                    "Failed(ExecFailed)«Exit code: '3'»",
+                    "Stopping(RequestedAtRuntime)",
+                    "Removed",
+                    "Pending(Starting)«T»",
+                    "Running(Ok)",
+                ],
+                ["delete", "create"],
+            )
+            for policy in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE)
+        ),
+        (RestartPolicy.ON_FAILURE, SUCCEEDED_OK, ["Succeeded(Ok)"], []),
+        (RestartPolicy.NEVER, exited(3), ["Failed(ExecFailed)«Exit code: '3'»"], []),
+    ],
+)
+async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, reports: list[str], calls: list[str]) -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(on("A", "web", restart_policy=policy)))
+        first = a.podman.named("web").id
+        a.podman.calls.clear()
+        ends(a.podman, "web", end)
+        assert of(await a.reports(), "web") == reports
+        assert [call for call, _ in a.podman.calls if call != "check"] == calls
+        assert (a.podman.named("web").id == first) == ("delete" not in calls)
+
+
+async def test_a_container_that_somebody_removed_is_not_restarted() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(on("A", "web", restart_policy=RestartPolicy.ALWAYS)))
+        a.podman.vanish(a.podman.named("web").id)
+        assert await a.reports() == ["web Failed(Lost)"]
+
+
+async def test_retry_then_success() -> None:
+    def broken(runtime: FakeRuntime) -> None:
+        runtime.fail_next("create", RuntimeFailed("no image"), RuntimeFailed("port in use"))
+
+    async with an_agent(prepare=broken) as a:
+        assert await a.server_says(server_hello(on("A", "web"))) == [
+            "web Pending(Starting)«T»",
+            "web Pending(Starting)«Retry 1: no image»",
+            "web Pending(Starting)«Retry 2: port in use»",
+            "web Running(Ok)",
+        ]
+
+
+async def test_a_delete_in_the_pause_before_a_retry_asks_nothing_of_the_runtime() -> None:
+    async with an_agent(prepare=_always_broken, chance=lambda: 1.0) as a:
+        web = on("A", "web")
+        await a.server_says(server_hello(web))
+        a.podman.calls.clear()
+        assert await a.server_says(update_workload(deleted={web.instance_name: {}})) == [
+            "web Stopping(RequestedAtRuntime)",
+            "web Removed",
+        ]
+        assert a.podman.calls == []
+
+
+async def test_an_update_in_the_pause_before_a_retry_counts_from_one_again() -> None:
+    async with an_agent(prepare=_always_broken, chance=lambda: 1.0) as a:
+        web, web2 = on("A", "web"), on("A", "web", "image: two")
+        await a.server_says(server_hello(web))
+        assert await a.server_says(update_workload((web2,), {web.instance_name: {}})) == [
+            "web Stopping(RequestedAtRuntime)",
+            "web Removed",
+            "web#2 Pending(Starting)«T»",
+            "web#2 Pending(Starting)«Retry 1: no image»",
+        ]
+
+
+def _always_broken(runtime: FakeRuntime) -> None:
+    runtime.fail_always["create"] = RuntimeFailed("no image")
+
+
+async def test_after_an_agent_restart_everything_is_found_again() -> None:
+    """[utest->swdd~agent-initial-list-existing-workloads~1]"""
+    a_, b, c, d = (on("A", name) for name in "abcd")
+
+    def left_over(runtime: FakeRuntime) -> None:
+        for spec, state in ((a_, RUNNING_OK), (b, SUCCEEDED_OK), (c, exited(1)), (d, RUNNING_OK)):
+            runtime.add_existing(spec.instance_name, state)
+
+    async with an_agent(prepare=left_over) as agent:
+        ids = {name: agent.podman.named(name).id for name in "abcd"}
+        (agent.folder.of(d.instance_name)).mkdir()
+        reports = await agent.server_says(server_hello(a_, b, c))
+        ends(agent.podman, "b", SUCCEEDED_OK)
+        reports += await agent.reports()
+        assert of(reports, "a") == ["Running(Ok)"]
+        assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)", "Succeeded(Ok)"]
+        assert of(reports, "c")[-4:] == [
+            "Stopping(RequestedAtRuntime)",
+            "Removed",
+            "Pending(Starting)«T»",
+            "Running(Ok)",
+        ]
+        assert of(reports, "d") == ["Stopping(RequestedAtRuntime)", "Removed"]
+        assert agent.podman.named("a").id == ids["a"]
+        assert agent.podman.named("b").id == ids["b"]
+        assert agent.podman.named("c").id != ids["c"]
+        assert not agent.folder.of(d.instance_name).exists()
+
+
+async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_start() -> None:
+    b, c = (on("A", name, dependencies={"x": RUNNING}) for name in "bc")
+
+    def left_over(runtime: FakeRuntime) -> None:
+        runtime.add_existing(b.instance_name, SUCCEEDED_OK)
+        runtime.add_existing(c.instance_name, exited(1))
+
+    async with an_agent(prepare=left_over) as agent:
+        reports = await agent.server_says(server_hello(b, c))
+        assert of(reports, "b") == ["Pending(WaitingToStart)"]
+        # the end of the old container, which has the same name, is not the last word
+        assert of(reports, "c") == [
+            "Pending(WaitingToStart)",
+            "Stopping(RequestedAtRuntime)",
+            "Removed",
+            "Pending(WaitingToStart)",
+        ]
+        x = InstanceName("x", "1", "B")
+        reports = await agent.server_says(states_of_others((x, RUNNING_OK)))
+        assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
+        assert agent.podman.named("b").starts == 2
+
+
+async def test_plain_create_and_delete() -> None:
+    """[utest->swdd~agent-deletes-workload~1]
+    [utest->swdd~agent-added-creates-workload~1]
+    """
+    async with an_agent() as a:
+        await a.server_says(server_hello())
+        web = on("A", "web")
+        assert await a.server_says(update_workload((web,))) == ["web Pending(Starting)«T»", "web Running(Ok)"]
+        assert await a.server_says(update_workload(deleted={web.instance_name: {}})) == [
+            "web Stopping(RequestedAtRuntime)",
+            "web Removed",
+        ]
+        assert a.podman.workloads == {}

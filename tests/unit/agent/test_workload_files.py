@@ -1,0 +1,75 @@
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent.workload_files import FilesFailed, write_files
+from ankaios.common.workload import File
+
+
+def test_files_lie_below_the_folder_under_their_mount_points(tmp_path: Path) -> None:
+    binary = base64.b64encode(b"\0\1\2" * 30).decode()
+    wrapped = "\n".join(f"  {binary[start : start + 20]}  " for start in range(0, len(binary), 20))
+    made = write_files(
+        tmp_path / "files",
+        [
+            File("/etc/web/web.conf", data="größe: 1\r\n"),
+            File("//var/./lib//blob", binary_data=wrapped),
+            File("/empty", binary_data=""),
+        ],
+    )
+    assert made == {
+        tmp_path / "files/etc/web/web.conf": "/etc/web/web.conf",
+        tmp_path / "files/var/lib/blob": "//var/./lib//blob",
+        tmp_path / "files/empty": "/empty",
+    }
+    assert (tmp_path / "files/etc/web/web.conf").read_bytes() == "größe: 1\r\n".encode()
+    assert (tmp_path / "files/var/lib/blob").read_bytes() == b"\0\1\2" * 30
+    assert (tmp_path / "files/empty").read_bytes() == b""
+
+
+def test_an_existing_file_is_overwritten_in_place(tmp_path: Path) -> None:
+    write_files(tmp_path, [File("/a", data="one, and long")])
+    inode = (tmp_path / "a").stat().st_ino
+    write_files(tmp_path, [File("/a", data="two")])
+    assert (tmp_path / "a").read_text() == "two"
+    assert (tmp_path / "a").stat().st_ino == inode
+
+
+@pytest.mark.parametrize(
+    ("mount_point", "reason"),
+    [
+        ("/etc/", "''/etc/' is a directory, expected a file'"),
+        ("relative/", "''relative/' is a directory, expected a file'"),
+        ("", "'path '' is relative, expected absolute path'"),
+        ("etc/web", "'path 'etc/web' is relative, expected absolute path'"),
+        ("/etc/../../passwd", "'path '/etc/../../passwd' contains invalid path components'"),
+        ("/a\0b", "'path '/a\0b' contains invalid path components'"),
+    ],
+)
+def test_a_mount_point_that_is_no_file_is_refused(tmp_path: Path, mount_point: str, reason: str) -> None:
+    with pytest.raises(FilesFailed) as failure:
+        write_files(tmp_path / "files", [File("/good", data="x"), File(mount_point, data="x")])
+    assert str(failure.value) == f"Failed to create workload file: 'invalid mount point '{mount_point}': {reason}'"
+    assert not (tmp_path / "files").exists()
+
+
+@pytest.mark.parametrize("text", ["abc", "a b c d", "====", "äöü"])
+def test_what_is_no_base64_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FilesFailed, match="Failed to create workload file: 'invalid base64 data in '/x': '"):
+        write_files(tmp_path / "files", [File("/x", binary_data=text)])
+
+
+def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FilesFailed, match="failed to create workload file directory structure for '/a/b'"):
+        write_files(tmp_path / "files", [File("/a", data=""), File("/a/b", data="")])
+    assert not (tmp_path / "files").exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "files/a").mkdir(parents=True)
+    with pytest.raises(FilesFailed, match="write failed for '/a': 'Is a directory'"):
+        write_files(tmp_path / "files", [File("/a", data="")])
+    with pytest.raises(FilesFailed, match=r"for '/x+': 'File name too long'"):
+        write_files(tmp_path / "files", [File("/" + "x" * (os.pathconf("/", "PC_NAME_MAX") + 1), data="")])

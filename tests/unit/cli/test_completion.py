@@ -1,0 +1,90 @@
+"""What is offered at which place of the line."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from ankaios.cli.commands import COMMAND_MODULES
+from ankaios.cli.completion import FILES, Place, _global_values, candidates
+from ankaios.cli.completion_values import known_values, values_of
+from ankaios.common.state_form import complete_state_from_form
+
+
+def lookup(kind: str, place: Place) -> Iterable[str]:
+    return [f"{kind}-1", f"{kind}-2"]
+
+
+def offered(line: str) -> list[str]:
+    *before, current = line.split(" ")
+    return [word for word, _ in candidates(before, current, lookup)]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("", list(COMMAND_MODULES)),
+        ("ge", ["get"]),
+        ("-k --server-url http://x ge", ["get"]),
+        ("get w", ["workload"]),
+        ("get workloads", ["workloads"]),
+        ("get workload --s", ["--state"]),
+        ("get workload --agent ", ["agents-1", "agents-2"]),
+        ("get workload --agent =", ["agents-1", "agents-2"]),
+        ("get workload --agent = agents-2", ["agents-2"]),
+        ("get workload --watch --w", []),
+        ("get workload ", ["workloads-1", "workloads-2"]),
+        ("get workload workloads-1 ", ["workloads-2"]),
+        ("get state -o j", ["json"]),
+        ("get state ", ["masks-1", "masks-2"]),
+        ("set state ", ["masks-1", "masks-2"]),
+        ("set state masks-1 ", ["masks-2", FILES]),
+        ("apply ", [FILES]),
+        ("apply -d x", [FILES]),
+        ("delete config c", ["configs-1", "configs-2"]),
+        ("describe device ", ["devices-1", "devices-2"]),
+        ("describe device devices-1 ", []),
+        ("run workload ", []),
+        ("run workload x --tags a=b --t", ["--tags"]),
+        ("logs -- w", ["workloads-1", "workloads-2"]),
+        ("nonsense ", list(COMMAND_MODULES)),
+    ],
+)
+def test_candidates_fit_the_place(line: str, wanted: list[str]) -> None:
+    assert offered(line) == wanted
+
+
+def test_global_options_of_the_line_are_used_to_ask_the_server() -> None:
+    place = Place()
+    for word in ["-k", "--server-url", "http://x", "logs"]:
+        place.pass_by(word)
+    values = _global_values(place)
+    assert (values["insecure"], values["server_url"]) == (True, "http://x")
+
+
+def test_values_come_from_the_state() -> None:
+    running = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
+    state = complete_state_from_form(
+        {
+            "desiredState": {"apiVersion": "v1", "workloads": {"w": {}}, "configs": {"c": "x"}},
+            "workloadStates": {"a": {"w": {"1": running}}},
+            "agents": {"a": {}},
+            "deviceInstances": {"d": {}},
+        }
+    )
+    assert [values_of(kind, state) for kind in ("workloads", "configs", "agents", "devices")] == [
+        ["w"],
+        ["c"],
+        ["a"],
+        ["d"],
+    ]
+    assert values_of("masks", state) == [
+        *("desiredState", "desiredState.workloads", "desiredState.configs", "workloadStates", "agents"),
+        *("desiredState.workloads.w", "desiredState.configs.c"),
+        *("workloadStates.a", "workloadStates.a.w", "agents.a", "agents.a.status", "agents.a.tags"),
+        "deviceInstances.d",
+    ]
+
+
+def test_what_is_always_the_same_needs_no_server() -> None:
+    assert "podman" in known_values("runtimes", {})
+    assert "Running(Ok)" in known_values("states", {})

@@ -1,0 +1,65 @@
+"""Colours, streams, and what is said when."""
+
+import io
+
+from ankaios.cli.output import NO_TERMINAL_WIDTH, Output
+
+
+def an_output(*, quiet: bool = False, verbose: bool = False, **environ: str) -> tuple[Output, io.StringIO, io.StringIO]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    return Output(stdout, stderr, environ, quiet=quiet, verbose=verbose), stdout, stderr
+
+
+def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:
+    output, stdout, stderr = an_output(verbose=True)
+    output.error("e")
+    output.warn("w")
+    output.debug("d")
+    assert stderr.getvalue() == "\x1b[38;5;9m\x1b[1merror:\x1b[0m e\n"
+    assert stdout.getvalue() == "\x1b[38;5;11mwarn:\x1b[39m w\n\x1b[38;5;12mdebug:\x1b[39m d\n"
+
+
+def test_no_color_is_obeyed_if_it_says_anything() -> None:
+    output, _, stderr = an_output(NO_COLOR="1")
+    output.error("e")
+    assert stderr.getvalue() == "error: e\n"
+    output, _, stderr = an_output(NO_COLOR="")
+    output.error("e")
+    assert "\x1b" in stderr.getvalue()
+
+
+def test_quiet_leaves_results_warnings_and_errors() -> None:
+    output, stdout, stderr = an_output(quiet=True, verbose=True, NO_COLOR="1")
+    output.line("result")
+    output.progress("progress")
+    output.debug("debug")
+    output.warn("warning")
+    output.error("error")
+    output.hint("hint")
+    assert (stdout.getvalue(), stderr.getvalue()) == ("result\nwarn: warning\n", "error: error\n")
+
+
+def test_hints_go_to_standard_error_and_empty_ones_nowhere() -> None:
+    output, stdout, stderr = an_output()
+    output.hint("")
+    output.hint("look there")
+    assert (stdout.getvalue(), stderr.getvalue()) == ("", "hint: look there\n")
+
+
+def test_a_pipe_has_room_for_everything_and_no_other_colours() -> None:
+    output, _, _ = an_output()
+    assert (output.width, output.height) == (NO_TERMINAL_WIDTH, 0)
+    assert output.paint("x", "good") == "x"
+
+
+def test_a_terminal_without_size_counts_as_80_columns() -> None:
+    output, _, _ = an_output(TERM="xterm")
+    output.is_terminal = True
+    assert output.width == 80
+    assert output.paint("x", "good") == "\x1b[32mx\x1b[39m"
+
+
+def test_a_dumb_terminal_gets_no_styles() -> None:
+    output, _, _ = an_output(TERM="dumb")
+    output.is_terminal = True
+    assert output.paint("x", "good") == "x"

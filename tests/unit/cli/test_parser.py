@@ -1,0 +1,132 @@
+"""The parser: words in, values or a helpful refusal out."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ankaios.cli.arguments import Command, HelpWanted, Option, Positional, UsageError, VersionWanted
+from ankaios.cli.parser import parse
+from ankaios.cli.root import RootCommand
+
+
+def a_tree() -> Command:
+    copy = Command(
+        "copy",
+        "Copies",
+        aliases=("cp",),
+        options=(
+            Option("force", "", short="f", long="force"),
+            Option("names", "", short="n", long="names"),
+            Option("tail", "", short="t", long="tail", value="N", convert=int, default=-1, negative=True),
+            Option("tags", "", long="tags", value="TAG", repeat=True),
+            Option("form", "", short="o", value="FORM", choices=("a", "b")),
+        ),
+        positionals=(Positional("sources", "", many=True), Positional("target", "")),
+        run="x:y",
+    )
+    return Command(
+        "prog",
+        "A program",
+        options=(Option("quiet", "", short="q", long="quiet"), Option("version", "", short="V", long="version")),
+        children=(copy, Command("group", "", children=(Command("leaf", "", run="x:y"),))),
+    )
+
+
+def values(*words: str) -> dict[str, Any]:
+    return parse(a_tree(), ["copy", *words]).values
+
+
+def test_options_may_stand_between_the_words_and_be_bundled() -> None:
+    found = values("a", "-fn", "b", "-t5", "c")
+    assert found["sources"] == ["a", "b"]
+    assert found["target"] == "c"
+    assert (found["force"], found["names"], found["tail"]) == (True, True, 5)
+
+
+@pytest.mark.parametrize("words", [("-t", "7"), ("-t7",), ("-t=7",), ("--tail", "7"), ("--tail=7",)])
+def test_a_value_may_be_attached_or_follow(words: tuple[str, ...]) -> None:
+    assert values("a", "b", *words)["tail"] == 7
+
+
+def test_negative_numbers_are_values_where_they_make_sense() -> None:
+    assert values("a", "b", "-t", "-1")["tail"] == -1
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    assert values("a", "b") == {
+        "sources": ["a"],
+        "target": "b",
+        "force": None,
+        "names": None,
+        "tail": -1,
+        "tags": [],
+        "form": None,
+    }
+
+
+def test_behind_two_dashes_everything_is_a_word_and_one_dash_always_is() -> None:
+    assert values("--", "-f", "--x")["sources"] == ["-f"]
+    assert values("-", "b")["sources"] == ["-"]
+
+
+def test_repeatable_options_collect_and_aliases_are_the_same_command() -> None:
+    call = parse(a_tree(), ["-q", "cp", "--tags", "a", "--tags=b", "x", "y"])
+    assert call.values["tags"] == ["a", "b"]
+    assert call.global_values["quiet"] is True
+    assert call.command.name == "copy"
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "tip"),
+    [
+        (["kopy"], "unrecognized subcommand 'kopy'", "a similar subcommand exists: 'copy'"),
+        (["copy", "a", "b", "--farce"], "unexpected argument '--farce' found", "a similar argument exists: '--force'"),
+        (["copy", "a", "b", "-z"], "unexpected argument '-z' found", ""),
+        (["copy", "a", "b", "-q"], "unexpected argument '-q' found", "'-q' is a global option: write it before 'copy'"),
+        (["copy", "a", "b", "-f", "-f"], "the argument '--force' cannot be used multiple times", ""),
+        (["copy", "a", "b", "--force=x"], "unexpected value 'x' for '--force' found", ""),
+        (["copy", "a", "b", "--tail"], "a value is required for '--tail <N>' but none was supplied", ""),
+        (["copy", "a", "b", "--tags", "-f"], "a value is required for '--tags <TAG>' but none was supplied", ""),
+        (["copy", "a", "b", "-o", "c"], "invalid value 'c' for '-o <FORM>'\n  [possible values: a, b]", ""),
+        (["copy", "-f"], "the following required arguments were not provided:\n  <SOURCES>...\n  <TARGET>", ""),
+        (["copy", "a"], "the following required arguments were not provided:\n  <SOURCES>...", ""),
+        (["group", "leaf", "x"], "unexpected argument 'x' found", ""),
+    ],
+)
+def test_mistakes_are_told(words: list[str], told: str, tip: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(a_tree(), words)
+    assert (str(caught.value), caught.value.tip) == (told, tip)
+
+
+def test_a_value_that_cannot_be_converted_is_told_with_the_reason() -> None:
+    with pytest.raises(UsageError, match="invalid value 'x' for '--tail <N>': invalid literal"):
+        values("a", "b", "--tail", "x")
+
+
+@pytest.mark.parametrize("words", [[], ["group"], ["-q"]])
+def test_groups_without_words_answer_with_their_help(words: list[str]) -> None:
+    with pytest.raises(HelpWanted) as caught:
+        parse(a_tree(), words)
+    assert caught.value.missing
+
+
+def test_help_and_version_are_recognised_before_anything_is_missed() -> None:
+    for words in (["copy", "--help"], ["copy", "-fh"], ["help", "copy"]):
+        with pytest.raises(HelpWanted) as caught:
+            parse(a_tree(), words)
+        assert not caught.value.missing
+        assert caught.value.path[-1].name == "copy"
+    with pytest.raises(VersionWanted):
+        parse(a_tree(), ["--version"])
+
+
+@given(
+    st.lists(st.sampled_from(["get", "state", "-o", "json", "--", "-k", "-s", "x", "workloads", "-w", "--agent", "="]))
+)
+def test_no_words_break_the_parser(words: list[str]) -> None:
+    with suppress(UsageError, HelpWanted, VersionWanted):
+        parse(RootCommand(), words)

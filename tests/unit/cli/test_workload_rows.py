@@ -1,0 +1,99 @@
+"""Rows of the workloads table."""
+
+import pytest
+
+from ankaios.cli.workload_rows import Filter, Row, info_text, instance_of, rows_of, state_text, style_of
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import complete_state_from_form
+
+TEXTS = {
+    ("agentDisconnected", 0): "AgentDisconnected",
+    ("pending", 0): "Pending(Initial)",
+    ("pending", 1): "Pending(WaitingToStart)",
+    ("pending", 2): "Pending(Starting)",
+    ("pending", 8): "Pending(StartingFailed)",
+    ("running", 0): "Running(Ok)",
+    ("stopping", 0): "Stopping(Stopping)",
+    ("stopping", 1): "Stopping(WaitingToStop)",
+    ("stopping", 2): "Stopping(RequestedAtRuntime)",
+    ("stopping", 8): "Stopping(DeleteFailed)",
+    ("succeeded", 0): "Succeeded(Ok)",
+    ("failed", 0): "Failed(ExecFailed)",
+    ("failed", 1): "Failed(Unknown)",
+    ("failed", 2): "Failed(Lost)",
+    ("notScheduled", 0): "NotScheduled",
+    ("removed", 0): "Removed",
+}
+
+
+def execution_state(field: str, number: int, info: str = "") -> base.ExecutionState:
+    message = base.ExecutionState(additionalInfo=info)
+    setattr(message, field, number)
+    return message
+
+
+@pytest.mark.parametrize(("field", "number"), TEXTS)
+def test_every_state_has_its_text(field: str, number: int) -> None:
+    assert state_text(execution_state(field, number)) == TEXTS[field, number]
+
+
+def test_states_of_newer_servers_are_shown_as_unknown() -> None:
+    assert state_text(base.ExecutionState()) == "Unknown"
+    assert state_text(execution_state("failed", 77)) == "Failed(Unknown)"
+
+
+def test_additional_info_is_trimmed_and_becomes_one_line() -> None:
+    assert info_text(execution_state("failed", 0, " a\nb \n")) == "a, b"
+
+
+def a_state() -> base.CompleteState:
+    running = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
+    return complete_state_from_form(
+        {
+            "desiredState": {
+                "apiVersion": "v1",
+                "workloads": {"a": {"agent": "n1", "runtime": "podman"}, "b": {"agent": "{{n}}", "runtime": "podman"}},
+            },
+            "workloadStates": {"n1": {"a": {"1": running}, "b": {"2": running}}, "": {"c": {"3": running}}},
+        }
+    )
+
+
+def test_the_runtime_is_known_if_name_and_agent_are_those_of_the_desired_state() -> None:
+    rows = rows_of(a_state())
+    assert {instance: row.cells() for instance, row in rows.items()} == {
+        ("a", "1", "n1"): ("a", "n1", "podman", "Running(Ok)", ""),
+        ("b", "2", "n1"): ("b", "n1", "", "Running(Ok)", ""),
+        ("c", "3", ""): ("c", "", "", "Running(Ok)", ""),
+    }
+
+
+def test_a_row_takes_a_new_state() -> None:
+    row = Row(("a", "1", "n"), "podman", "x", "y").with_state(execution_state("failed", 2, "why"))
+    assert row.cells() == ("a", "n", "podman", "Failed(Lost)", "why")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "matching"),
+    [
+        (Filter(), {"a", "b", "c"}),
+        (Filter(["a", "x"]), {"a"}),
+        (Filter(agent="n1"), {"a", "b"}),
+        (Filter(agent=""), {"c"}),
+        (Filter(state="rUNNING(oK)"), {"a", "b", "c"}),
+        (Filter(state="Running"), set()),
+        (Filter(["a", "c"], agent="n1"), {"a"}),
+    ],
+)
+def test_filters_must_all_hold(wanted: Filter, matching: set[str]) -> None:
+    assert {row.name for row in rows_of(a_state()).values() if wanted.matches(row)} == matching
+
+
+def test_instances_have_the_order_of_their_text() -> None:
+    name = base.WorkloadInstanceName(workloadName="w", agentName="a", id="i")
+    assert instance_of(name) == ("w", "i", "a")
+
+
+def test_colours_tell_good_from_bad() -> None:
+    states = ("Running(Ok)", "Failed(Lost)", "Pending(Initial)", "Pending(StartingFailed)", "Removed")
+    assert [style_of(state) for state in states] == ["good", "bad", "busy", "bad", "dim"]

@@ -1,0 +1,131 @@
+"""RUST_LOG directives and the form of log lines."""
+
+import io
+import logging
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ankaios.common.errors import StartupFailed
+from ankaios.common.log import TRACE, LineFormatter, log_startup_error, module_of, parse_directives, setup_logging
+
+OFF = logging.CRITICAL + 1
+
+
+@pytest.fixture(autouse=True)
+def untouched_root() -> Iterator[None]:
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def a_record(text: str, level: int = logging.INFO, name: str = "ankaios.server.shell") -> logging.LogRecord:
+    record = logging.LogRecord(name, level, "", 0, text, None, None)
+    record.created = 1772352930.9
+    return record
+
+
+@pytest.mark.parametrize(
+    ("spec", "module", "level"),
+    [
+        ("info", "ank_server", logging.INFO),
+        ("WARN", "anything", logging.WARNING),
+        ("", "ank_server", logging.ERROR),
+        ("ank_server=debug", "ank_server::shell", logging.DEBUG),
+        ("ank_server=debug", "ank_agent", OFF),
+        ("info,ank_server=debug", "ank_agent", logging.INFO),
+        ("debug,ank_server=off", "ank_server::core", OFF),
+        ("ank_server=trace,ank_server::core=warn", "ank_server::core::brokers", logging.WARNING),
+        ("ank_server::core=warn,ank_server=trace", "ank_server::core::brokers", logging.WARNING),
+        ("ank_agent", "ank_agent::devices", TRACE),
+        ("ank_agent=", "ank_agent", TRACE),
+        ("ankaios.agent=debug", "ank_agent::core", logging.DEBUG),
+        ("info , grpc = debug", "grpc::server", logging.DEBUG),
+        ("info,error", "x", logging.ERROR),
+        (",,info,", "x", logging.INFO),
+    ],
+)
+def test_directives_choose_the_level_of_a_module(spec: str, module: str, level: int) -> None:
+    directives, faults = parse_directives(spec)
+    assert directives.level_of(module) == level
+    assert faults == []
+
+
+@pytest.mark.parametrize("spec", ["info,a=b", "info,a=b=c", "info/[", "info/a/b"])
+def test_what_is_not_understood_is_reported_and_the_rest_holds(spec: str) -> None:
+    directives, faults = parse_directives(spec)
+    assert len(faults) == 1
+    assert directives.level_of("x") in (logging.INFO, logging.ERROR)
+
+
+def test_a_pattern_after_the_slash_filters_texts() -> None:
+    directives, _ = parse_directives("info/agent.*gone")
+    assert directives.allow("m", logging.INFO, "the agent is gone")
+    assert not directives.allow("m", logging.INFO, "the agent is here")
+    assert not directives.allow("m", logging.DEBUG, "the agent is gone")
+
+
+def test_modules_are_named_as_in_eclipse_ankaios() -> None:
+    names = ["ankaios.server", "ankaios.agent.core.x", "ankaios.runtimes.podman_cli", "root", "h2", "ankaios.serverx"]
+    expected = ["ank_server", "ank_agent::core::x", "ank_agent::runtimes::podman_cli", "", "h2", "ankaios::serverx"]
+    assert [module_of(name) for name in names] == expected
+
+
+def test_a_line_has_utc_seconds_a_padded_level_and_the_module() -> None:
+    assert LineFormatter(False).format(a_record("x")) == "[2026-03-01T08:15:30Z INFO  ank_server::shell] x"
+    line = LineFormatter(False).format(a_record("x", logging.WARNING, "ankaios.agent"))
+    assert line == "[2026-03-01T08:15:30Z WARN  ank_agent] x"
+    assert LineFormatter(False).format(a_record("x", TRACE)).startswith("[2026-03-01T08:15:30Z TRACE ")
+
+
+def test_text_from_outside_cannot_forge_a_line_or_steer_the_terminal() -> None:
+    line = LineFormatter(False).format(a_record("name 'x\n[2026-03-01T08:15:30Z ERROR] y\x1b[2J\r'"))
+    assert line.endswith("name 'x\n    [2026-03-01T08:15:30Z ERROR] y\\x1b[2J\\x0d'")
+
+
+def test_an_exception_is_shown_with_its_trace() -> None:
+    try:
+        raise ValueError("why")
+    except ValueError:
+        record = logging.LogRecord("ankaios.server", logging.ERROR, "", 0, "failed", None, sys.exc_info())
+    assert "failed\n    Traceback" in LineFormatter(False).format(record)
+
+
+def test_colours_mark_the_level_only() -> None:
+    line = LineFormatter(True).format(a_record("x", logging.ERROR))
+    assert "\x1b[31mERROR\x1b[0m ank_server::shell" in line
+    assert line.endswith(" x")
+
+
+def test_setup_filters_by_module_and_counts_only_the_last_call() -> None:
+    stream = io.StringIO()
+    setup_logging({}, io.StringIO())
+    setup_logging({"RUST_LOG": "warn,ank_server=debug"}, stream)
+    logging.getLogger("ankaios.server.x").debug("shown")
+    logging.getLogger("ankaios.server.x").log(TRACE, "hidden")
+    logging.getLogger("ankaios.agent.x").info("hidden")
+    assert re.fullmatch(r"\[\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ DEBUG ank_server::x\] shown\n", stream.getvalue())
+
+
+@pytest.mark.parametrize(("style", "coloured"), [("always", True), ("never", False), ("auto", False)])
+def test_style_decides_about_colours_when_there_is_no_terminal(style: str, coloured: bool) -> None:
+    stream = io.StringIO()
+    setup_logging({"RUST_LOG_STYLE": style}, stream)
+    logging.getLogger("ankaios.server").info("x")
+    assert ("\x1b" in stream.getvalue()) == coloured
+
+
+def test_bad_directives_are_reported_as_warning() -> None:
+    stream = io.StringIO()
+    setup_logging({"RUST_LOG": "info,x=y"}, stream)
+    assert stream.getvalue() == "warning: invalid logging spec 'x=y', ignoring it\n"
+
+
+def test_start_errors_carry_no_module() -> None:
+    stream = io.StringIO()
+    setup_logging({}, stream)
+    log_startup_error(StartupFailed("server error", "why"))
+    assert re.fullmatch(r"\[\S+Z ERROR\] server error: 'why'\n", stream.getvalue())

@@ -1,0 +1,100 @@
+import json
+
+from ankaios.devices.core.grants import (
+    Allocated,
+    Grant,
+    GrantedDevice,
+    broker_properties,
+    devices_file_text,
+    grant_for,
+    merged,
+    slot_annotation,
+)
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.slot_ledger import Slot
+from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+
+
+def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> GrantedDevice:
+    device = DiscoveredDevice(
+        device_id,
+        {"URL": f"http://{device_id}"},
+        (DeviceMount(f"/mnt/{device_id}", f"/srv/{device_id}", True), DeviceMount("/mnt/all", "/srv/all")),
+        (DeviceNode(f"/dev/{device_id}", f"/dev/{device_id}", "rw"),),
+    )
+    instance = Instance.of("cam", device, True, "node-a")
+    return GrantedDevice(instance, Slot(instance.name, number), virtual_id)
+
+
+def test_the_slot_annotation_names_the_slot_and_how_it_was_claimed() -> None:
+    """Akri 0.12 writes the node instead, 0.13 nothing. [utest->akri~slot-annotation-format~1]"""
+    camera = GrantedDevice(a_camera("foo0", 0).instance, Slot("my-resource-00095f", 3))
+    assert slot_annotation(camera) == ("akri.agent.slot-my-resource-00095f-3", "my-resource-00095f-3")
+    camera = GrantedDevice(camera.instance, Slot("my-resource-00095f", 2), "0")
+    assert slot_annotation(camera) == ("akri.agent.slot-my-resource-00095f-2", "C:0:my-resource-00095f-2")
+
+
+def test_a_single_device_gives_its_properties_with_and_without_suffix() -> None:
+    assert grant_for([a_camera("foo0", 0)], {}).envs == {"URL": "http://foo0", "URL_8120FE": "http://foo0"}
+
+
+def test_several_devices_give_their_properties_with_suffix_only() -> None:
+    envs = grant_for([a_camera("foo0", 0), a_camera("foo1", 1)], {}).envs
+    assert envs == {"URL_8120FE": "http://foo0", "URL_A19705": "http://foo1"}
+
+
+def test_properties_of_the_configuration_go_to_every_user() -> None:
+    envs = grant_for([a_camera("foo0", 0), a_camera("foo1", 1)], {"RATE": "30"}).envs
+    assert envs["RATE"] == envs["RATE_8120FE"] == envs["RATE_A19705"] == "30"
+
+
+def test_the_operator_has_the_last_word_on_a_property() -> None:
+    assert broker_properties(a_camera("foo0", 0).instance, {"URL": "mine"}) == {"URL": "mine"}
+
+
+def test_mounts_and_nodes_of_every_device_are_given_in_one_answer() -> None:
+    """Akri 0.13 gives one answer per device, of which a kubelet reads the first."""
+    grant = grant_for([a_camera("foo0", 0, "0"), a_camera("foo1", 1, "1")], {})
+    assert [mount.container_path for mount in grant.mounts] == ["/mnt/foo0", "/mnt/all", "/mnt/foo1"]
+    assert [node.container_path for node in grant.devices] == ["/dev/foo0", "/dev/foo1"]
+    assert grant.annotations == {
+        "akri.agent.slot-cam-8120fe-0": "C:0:cam-8120fe-0",
+        "akri.agent.slot-cam-a19705-1": "C:1:cam-a19705-1",
+    }
+
+
+def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
+    first = Grant({"A": "1"}, (DeviceMount("/m", "/1"),), (DeviceNode("/d", "/1"),), {"k": "1"}, ("v/c=1",))
+    second = Grant(
+        {"A": "2", "B": "2"}, (DeviceMount("/m", "/2"),), (DeviceNode("/d", "/2"),), {"k": "2"}, ("v/c=1", "v/c=2")
+    )
+    together, conflicts = merged([first, second], "pod/web")
+    assert together == Grant(
+        {"A": "1", "B": "2"},
+        (DeviceMount("/m", "/1"),),
+        (DeviceNode("/d", "/1"),),
+        {"k": "1"},
+        ("v/c=1", "v/c=2"),
+        "pod/web",
+    )
+    assert [conflict.split(" '")[0] for conflict in conflicts] == [
+        "environment variable",
+        "annotation",
+        "mount",
+        "device node",
+    ]
+
+
+def test_the_devices_file_tells_all_that_was_given() -> None:
+    camera = a_camera("foo0", 1, "4")
+    grant = grant_for([camera], {})
+    text = devices_file_text("web.abc.node-a", grant, [Allocated("akri.sh/cam", ("4",), (camera,))])
+    content = json.loads(text)
+    assert content["workload"] == "web.abc.node-a"
+    assert content["environment"] == grant.envs
+    assert content["annotations"] == {"akri.agent.slot-cam-8120fe-1": "C:4:cam-8120fe-1"}
+    assert content["deviceSpecs"] == [{"containerPath": "/dev/foo0", "hostPath": "/dev/foo0", "permissions": "rw"}]
+    assert content["resources"][0]["name"] == "akri.sh/cam"
+    assert content["resources"][0]["devices"][0]["slot"] == "cam-8120fe-1"
+    assert content["resources"][0]["devices"][0]["properties"] == {"URL": "http://foo0"}
+    assert content["resources"][0]["devices"][0]["cdiName"] == "akri.sh/cam=8120fe"

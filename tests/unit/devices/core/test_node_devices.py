@@ -1,0 +1,222 @@
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.devices.core.allocation import Denied
+from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.resource_views import Advertised
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.devices.core.workload_plan import Plan, Wish
+from ankaios.devices.discovery.base import DiscoveredDevice
+
+SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
+
+
+def a_node(shared: bool = False, told: bool = True, capacity: int = 2, **more: object) -> NodeDevices:
+    """Node-a sees one camera `foo0`."""
+    node = NodeDevices("node-a")
+    node.configure({"cam": Configuration("cam", "fake", capacity=capacity, offline_grace=10, **more)})  # type: ignore[arg-type]
+    node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], shared, 0)
+    if shared and told:
+        node.learn({SHARED: base.DeviceInstance()})
+    return node
+
+
+def ids(node: NodeDevices, target: str = "cam", by_configuration: bool = True) -> list[str]:
+    return [device.id for device in node.advertised(target, by_configuration) if device.healthy]
+
+
+def claim(node: NodeDevices, owner: str) -> tuple[list[SlotChange], list[SlotChange]]:
+    plan = node.plan([Wish("akri.sh/cam", "cam", 1, True)], owner)
+    assert isinstance(plan, Plan)
+    return node.begin(plan.changes)
+
+
+def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
+    """[utest->akri~configuration-level-resource~1] [utest->akri~instance-level-resource~1]"""
+    node = a_node()
+    assert node.wish("akri.sh/cam", 2) == Wish("akri.sh/cam", "cam", 2, by_configuration=True)
+    assert node.wish(f"akri.sh/{LOCAL}", 1) == Wish(f"akri.sh/{LOCAL}", LOCAL, 1, by_configuration=False)
+    assert node.wish("akri.sh/unknown", 1) is None
+    assert node.wish("cam", 1) is None
+    assert (ids(node), ids(node, LOCAL, False)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
+
+
+def test_a_configuration_has_its_resource_before_it_has_devices() -> None:
+    """[utest->akri~configuration-level-resource~1]"""
+    node = NodeDevices("node-a")
+    node.configure({"cam": Configuration("cam", "fake")})
+    assert node.resource("cam", True) == base.NodeResource(name="akri.sh/cam")
+    assert node.advertised("unknown", True) == ()
+
+
+def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> None:
+    node = a_node(shared=True, told=False)
+    assert ids(node) == []
+    touched = node.learn({SHARED: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))})
+    assert touched.instances == {SHARED}
+    assert ids(node) == ["0"]
+    assert ids(node, SHARED, False) == [f"{SHARED}-1"]
+
+
+def test_the_server_is_not_asked_for_local_slots() -> None:
+    settled, asked = claim(a_node(), "w")
+    assert ([str(change.slot) for change in settled], asked) == ([f"{LOCAL}-0"], [])
+
+
+def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
+    node = a_node(shared=True)
+    settled, asked = claim(node, "w")
+    assert settled == []
+    assert dict(node.complete_report().seen[SHARED].deviceUsage.values) == {f"{SHARED}-1": ""}
+    node.settle(asked, granted=True)
+    assert node.complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-0"] == "C:0:node-a"
+
+
+def test_a_refused_slot_leaves_everything_as_it_was() -> None:
+    node = a_node(shared=True)
+    before = node.ledger.snapshot()
+    _, asked = claim(node, "w")
+    node.settle(asked, granted=False)
+    assert node.ledger.snapshot() == before
+
+
+def test_a_truth_that_arrives_while_we_ask_takes_nothing_away() -> None:
+    node = a_node(shared=True)
+    _, asked = claim(node, "w")
+    assert node.learn({SHARED: base.DeviceInstance()}).taken_away == {}
+    node.settle(asked, granted=True)
+    assert node.ledger.claims_of("w") == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
+
+
+def test_a_claim_that_the_server_does_not_know_was_taken_away() -> None:
+    node = a_node(shared=True)
+    _, asked = claim(node, "w")
+    node.settle(asked, granted=True)
+    other = base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))
+    assert node.learn({SHARED: other}).taken_away == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
+    assert node.ledger.usage(SHARED)[f"{SHARED}-0"] == "node-b"
+
+
+def test_truths_about_what_is_not_seen_or_not_shared_are_ignored() -> None:
+    node = a_node()
+    assert not node.learn({"cam-000000": base.DeviceInstance(), LOCAL: base.DeviceInstance()})
+
+
+def test_only_releases_of_shared_slots_are_told() -> None:
+    node = a_node(shared=True)
+    _, asked = claim(node, "w")
+    node.settle(asked, granted=True)
+    assert node.end(node.ledger.claims_of("w")) == [asked[0].reversed()]
+    assert node.end({asked[0].slot: asked[0].claim}) == []
+    local = a_node()
+    claim(local, "w")
+    assert local.end(local.ledger.claims_of("w")) == []
+
+
+def test_a_device_that_is_away_for_a_moment_changes_nothing() -> None:
+    node = a_node()
+    claim(node, "w")
+    before, listed = node.ledger.snapshot(), node.advertised("cam", True)
+    gone = node.observe("cam", "s", [], False, 1)
+    assert gone.instances == {LOCAL}
+    assert node.advertised("cam", True) == (Advertised("0", False),)
+    assert node.next_deadline() == 11
+    node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], False, 9)
+    assert not node.expire(100)
+    assert (node.ledger.snapshot(), node.advertised("cam", True)) == (before, listed)
+
+
+def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:
+    node = a_node()
+    claim(node, "w")
+    node.observe("cam", "s", [], False, 1)
+    touched = node.expire(11)
+    assert [instance.name for instance in touched.vanished] == [LOCAL]
+    assert node.ledger.claims(LOCAL) == {Slot(LOCAL, 0): Claim("node-a", "0", "w")}
+    assert node.resource(LOCAL, False) is None
+
+
+def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
+    node = a_node()
+    touched = node.configure({})
+    assert [instance.name for instance in touched.vanished] == [LOCAL]
+    assert node.wish("akri.sh/cam", 1) is None
+    assert list(node.report(touched).goneResources) == [f"akri.sh/{LOCAL}", "akri.sh/cam"]  # type: ignore[union-attr]
+
+
+def test_a_new_capacity_is_applied_at_once() -> None:
+    node = a_node(capacity=1)
+    touched = node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
+    assert touched.instances == {LOCAL}
+    assert ids(node, LOCAL, False) == [f"{LOCAL}-{index}" for index in range(3)]
+    assert not node.configure(node.configurations)
+
+
+def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
+    node = NodeDevices("node-a")
+    instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
+    slot, held = Slot(SHARED, 1), Claim("node-a", "4", "w")
+    node.remember(instance, 2, {slot: held})
+    assert node.complete_report().seen[SHARED].deviceUsage.values[str(slot)] == "C:4:node-a"
+    node.configure({"cam": Configuration("cam", "fake", capacity=2)})
+    node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 0)
+    node.learn(
+        {
+            SHARED: base.DeviceInstance(
+                deviceUsage=base.StringMap(values={str(slot): held.usage}),
+                slotOwners=base.StringMap(values={str(slot): "w"}),
+            )
+        }
+    )
+    assert node.ledger.claims_of("w") == {slot: held}
+    assert ids(node) == ["0", "4"]
+
+
+def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
+    node = a_node(shared=True)
+    _, asked = claim(node, "w")
+    node.settle(asked, granted=True)
+    node.observe("cam", "s", [], True, 1)
+    node.expire(11)
+    report = node.complete_report()
+    assert (list(report.seen), [change.slot for change in report.held]) == ([], [f"{SHARED}-0"])
+
+
+def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
+    node = a_node()
+    complete = node.complete_report()
+    assert complete.complete
+    assert complete.seen[LOCAL].brokerProperties.values == {"URL": "x"}
+    assert complete.seen[LOCAL].attributes.online
+    settled, _ = claim(node, "w")
+    report = node.report(node.touched_by(change.slot for change in settled))
+    assert report is not None
+    assert report.seen[LOCAL].slotOwners.values == {f"{LOCAL}-0": "w"}
+    assert list(report.resources) == [
+        base.NodeResource(name=f"akri.sh/{LOCAL}", capacity=2, allocatable=1),
+        base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=2, allocated=1),
+    ]
+    touched = node.configure({})
+    first, second = node.report(touched), node.report(touched)
+    assert first is not None
+    assert second is not None
+    assert (list(first.gone), list(second.gone)) == ([LOCAL], [])
+    assert node.report(node.expire(0)) is None
+
+
+def test_instance_level_claims_are_counted_for_their_own_resource() -> None:
+    node = a_node()
+    node.begin([SlotChange(Slot(LOCAL, 1), Claim("node-a", None, "w"))])
+    assert node.resource(LOCAL, False) == base.NodeResource(
+        name=f"akri.sh/{LOCAL}", capacity=2, allocatable=2, allocated=1
+    )
+
+
+def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
+    """[utest->akri~denied-workload-waits-and-recovers~1]"""
+    node = a_node()
+    wish = node.wish("akri.sh/cam", 2)
+    assert wish is not None
+    assert node.plan([wish], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible")
+    node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], False, 1)
+    assert isinstance(node.plan([wish], "w"), Plan)

@@ -1,0 +1,74 @@
+import pytest
+
+from ankaios.devices.core.resource_views import Advertised, configuration_devices, instance_devices, with_departed
+from tests.unit.devices.ledgers import a_ledger, ids
+
+VECTORS = [
+    ("- -", "- -", "0 1"),
+    ("- C:4:node-a", "- -", "0 1 4"),
+    ("- -", "- C:3:node-a", "0 1 3"),
+    ("C:0:node-a C:1:node-a", "C:2:node-a C:3:node-a", "0 1 2 3"),
+    ("C:0:node-a -", "C:1:node-a -", "0 1 2 3"),
+    ("node-b C:0:node-b", "- node-a", "0"),
+    ("node-a node-a", "- -", "0"),
+    ("node-a node-a -", "- - C:3:node-a", "0 1 3"),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "advertised"), VECTORS)
+def test_a_configuration_reports_its_claims_and_one_fresh_id_per_instance_with_room(
+    a: str, b: str, advertised: str
+) -> None:
+    """[utest->akri~cl-availability-rule~1] [utest->akri~cl-dynamic-virtual-ids~1]"""
+    assert ids(configuration_devices(a_ledger(A=a, B=b), "cam", "node-a")) == advertised
+
+
+def test_availability_shrinks_when_slots_are_set_free() -> None:
+    """The example of the design: only "3" is still in use. [utest->akri~cl-availability-rule~1]"""
+    full = a_ledger(A="C:0:node-a C:1:node-a", B="C:2:node-a C:3:node-a")
+    assert ids(configuration_devices(full, "cam", "node-a")) == "0 1 2 3"
+    freed = a_ledger(A="- -", B="- C:3:node-a")
+    assert ids(configuration_devices(freed, "cam", "node-a")) == "0 1 3"
+
+
+def test_ids_are_numbers_and_in_their_order() -> None:
+    """Akri 0.13 uses names. [utest->akri~cl-dynamic-virtual-ids~1]"""
+    ledger = a_ledger(**{f"I{n}": "-" for n in range(12)})
+    assert ids(configuration_devices(ledger, "cam", "node-a")) == "0 1 2 3 4 5 6 7 8 9 10 11"
+
+
+def test_where_devices_need_not_be_distinct_every_free_slot_counts() -> None:
+    ledger = a_ledger(A="- -", B="- C:1:node-a")
+    assert ids(configuration_devices(ledger, "cam", "node-a", distinct=False)) == "0 1 2 3"
+
+
+def test_an_offline_device_offers_nothing_and_its_claims_are_unhealthy() -> None:
+    ledger = a_ledger(A="C:0:node-a -", B="-")
+    ledger.set_online("A", False)
+    assert configuration_devices(ledger, "cam", "node-a") == (Advertised("0", False), Advertised("1", True))
+    assert ids(instance_devices(ledger, "A", "node-a")) == ""
+
+
+def test_an_instance_reports_its_fixed_slots() -> None:
+    """[utest->akri~il-fixed-virtual-ids~1]"""
+    ledger = a_ledger(A="- node-a node-b C:0:node-a C:0:node-b")
+    assert instance_devices(ledger, "A", "node-a") == (
+        Advertised("A-0", True),
+        Advertised("A-1", True),
+        Advertised("A-2", False),
+        Advertised("A-3", False),
+        Advertised("A-4", False),
+    )
+
+
+def test_an_instance_that_is_gone_has_no_devices() -> None:
+    ledger = a_ledger(A="-")
+    ledger.close("A")
+    assert instance_devices(ledger, "A", "node-a") == ()
+
+
+def test_an_id_that_left_is_unhealthy_once() -> None:
+    first = (Advertised("0"), Advertised("1"), Advertised("2", False))
+    second = with_departed(first, (Advertised("0"),))
+    assert second == (Advertised("0"), Advertised("1", False))
+    assert with_departed(second, (Advertised("0"),)) == (Advertised("0"),)

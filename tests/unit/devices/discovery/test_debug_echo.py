@@ -1,0 +1,65 @@
+"""debugEcho: devices out of descriptions, and a file that takes them away."""
+
+import asyncio
+import os
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails
+from ankaios.devices.discovery.debug_echo import DebugEchoHandler, is_offline
+
+DETAILS = "descriptions: [foo1, foo0, foo0]"
+BOTH = (
+    DiscoveredDevice("foo0", {"DEBUG_ECHO_DESCRIPTION": "foo0"}),
+    DiscoveredDevice("foo1", {"DEBUG_ECHO_DESCRIPTION": "foo1"}),
+)
+
+
+async def test_each_description_is_a_device_until_the_file_says_offline(tmp_path: Path) -> None:
+    file = tmp_path / "availability.txt"
+    heard: list[Devices] = []
+    async with asyncio.timeout(10), aclosing(DebugEchoHandler(availability_file=file).discover(DETAILS, {})) as lists:
+        heard.append(await anext(lists))
+        file.write_text("OFFLINE\n")
+        heard.append(await anext(lists))
+        file.write_text("ONLINE\n")
+        heard.append(await anext(lists))
+    assert heard == [BOTH, (), BOTH]
+
+
+async def test_offline_from_the_beginning_is_told_as_an_empty_list(tmp_path: Path) -> None:
+    file = tmp_path / "availability.txt"
+    file.write_text("OFFLINE")
+    async with asyncio.timeout(10), aclosing(DebugEchoHandler(availability_file=file).discover(DETAILS, {})) as lists:
+        assert await anext(lists) == ()
+
+
+async def test_descriptions_are_required() -> None:
+    with pytest.raises(InvalidDetails, match="'descriptions' is missing"):
+        await anext(DebugEchoHandler().discover("", {}))
+
+
+def test_the_environment_says_whether_devices_are_shared_and_where_the_file_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DEBUG_ECHO_INSTANCES_SHARED", raising=False)
+    assert DebugEchoHandler().shared is False
+    monkeypatch.setenv("DEBUG_ECHO_INSTANCES_SHARED", "true")
+    assert DebugEchoHandler().shared is True
+    assert DebugEchoHandler(shared=False).shared is False
+
+
+async def test_the_file_can_be_named_in_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("OFFLINE")
+    monkeypatch.setenv("DEBUG_ECHO_AVAILABILITY_FILE", str(tmp_path / "file"))
+    async with aclosing(DebugEchoHandler().discover(DETAILS, {})) as lists:
+        assert await anext(lists) == ()
+
+
+def test_a_pipe_or_folder_in_place_of_the_file_neither_blocks_nor_counts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert is_offline(tmp_path / "pipe") is False
+    assert is_offline(tmp_path) is False
+    assert is_offline(tmp_path / "missing") is False

@@ -1,0 +1,97 @@
+"""The decisions of the ONVIF handler; the network is in the integration tests."""
+
+import pytest
+
+from ankaios.devices.discovery.base import InvalidDetails
+from ankaios.devices.discovery.onvif import (
+    MAX_CAMERAS,
+    MAX_MISSED_PROBES,
+    Camera,
+    next_candidates,
+    passes_filters,
+    read_settings,
+    to_device,
+)
+from ankaios.devices.discovery.onvif_messages import Addresses, ProbeMatch
+
+URL = "http://10.0.0.1/onvif/device_service"
+MATCH = ProbeMatch("abc", ("onvif://name/A", "onvif://location/hall"), (URL,))
+ADDRESSES = Addresses("10.0.0.1", "00:0A:0B:0C:0D:0E")
+KNOWN = {(URL, "abc"): Camera(URL, "abc", ADDRESSES)}
+NO_FILTERS = read_settings("")
+
+
+@pytest.mark.parametrize(
+    ("details", "kept"),
+    [
+        ("", True),
+        ("scopes: {items: ['onvif://location/hall']}", True),
+        ("scopes: {items: ['onvif://location']}", False),
+        ("scopes: {items: ['onvif://name/A'], action: Exclude}", False),
+        ("scopes: {items: []}", False),
+        ("scopes: {items: [], action: Exclude}", True),
+        ("uuids: {items: [ABC]}", True),
+        ("uuids: {items: ['urn:uuid:abc']}", True),
+        ("uuids: {items: [abc], action: Exclude}", False),
+        ("uuids: {items: [other]}", False),
+    ],
+)
+def test_scopes_and_uuids_decide_whom_to_visit(details: str, kept: bool) -> None:
+    assert next_candidates({}, [MATCH], read_settings(details)) == ([Camera(URL, "abc")] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("details", "addresses", "kept"),
+    [
+        ("", Addresses(), True),
+        ("ipAddresses: {items: [10.0.0.1]}", ADDRESSES, True),
+        ("ipAddresses: {items: [10.0.0.2]}", ADDRESSES, False),
+        ("ipAddresses: {items: [10.0.0.2], action: Exclude}", ADDRESSES, True),
+        ("ipAddresses: {items: [10.0.0.2], action: Exclude}", Addresses(), False),
+        ("ipAddresses: {items: [], action: Exclude}", Addresses(), True),
+        ("macAddresses: {items: ['00:0a:0b:0c:0d:0e']}", ADDRESSES, True),
+        ("macAddresses: {items: ['00:0a:0b:0c:0d:0e'], action: Exclude}", ADDRESSES, False),
+        ("macAddresses: {items: ['00:0a:0b:0c:0d:0e']}", Addresses(), False),
+    ],
+)
+def test_addresses_decide_who_is_told(details: str, addresses: Addresses, kept: bool) -> None:
+    assert passes_filters(addresses, read_settings(details)) is kept
+
+
+def test_a_camera_that_misses_probes_is_visited_a_few_times_more() -> None:
+    known = KNOWN
+    for missed in range(1, MAX_MISSED_PROBES + 1):
+        (camera,) = next_candidates(known, [], NO_FILTERS)
+        assert camera == Camera(URL, "abc", ADDRESSES, missed_probes=missed)
+        known = {(URL, "abc"): camera}
+    assert next_candidates(known, [], NO_FILTERS) == []
+
+
+def test_a_camera_that_answers_again_is_no_longer_in_doubt_and_keeps_its_addresses() -> None:
+    doubtful = {(URL, "abc"): Camera(URL, "abc", ADDRESSES, missed_probes=2)}
+    assert next_candidates(doubtful, [MATCH], NO_FILTERS) == [Camera(URL, "abc", ADDRESSES)]
+
+
+def test_a_known_camera_whose_scopes_no_longer_pass_is_not_visited() -> None:
+    assert next_candidates(KNOWN, [MATCH], read_settings("scopes: {items: [other]}")) == []
+
+
+def test_a_flood_of_invented_cameras_does_not_push_out_known_ones() -> None:
+    flood = [ProbeMatch(str(number), (), (f"http://h/{number}",)) for number in range(2 * MAX_CAMERAS)]
+    candidates = next_candidates(KNOWN, [*flood, MATCH], NO_FILTERS)
+    assert len(candidates) == MAX_CAMERAS
+    assert candidates[0] == Camera(URL, "abc", ADDRESSES)
+
+
+def test_a_device_is_named_by_url_and_uuid_and_tells_what_is_known() -> None:
+    assert to_device(Camera(URL, "abc")).properties == {"ONVIF_DEVICE_SERVICE_URL": URL, "ONVIF_DEVICE_UUID": "abc"}
+    device = to_device(Camera(URL, "abc", ADDRESSES))
+    assert device.id == f"{URL}-abc"
+    assert device.properties["ONVIF_DEVICE_IP_ADDRESS"] == "10.0.0.1"
+    assert device.properties["ONVIF_DEVICE_MAC_ADDRESS"] == "00:0A:0B:0C:0D:0E"
+
+
+@pytest.mark.parametrize("details", ["discoveryTimeoutSeconds: 0", "uuids: [a]", "ipAddresses: {action: Include}"])
+def test_details_that_cannot_work_are_refused(details: str) -> None:
+    with pytest.raises(InvalidDetails):
+        read_settings(details)

@@ -1,0 +1,90 @@
+"""The decisions of the OPC UA handler; real servers are in the integration tests."""
+
+import pytest
+
+from ankaios.devices.discovery.base import InvalidDetails
+from ankaios.devices.discovery.details import FilterList
+from ankaios.devices.discovery.opcua import OpcuaSettings, fallback_url, read_settings, wanted_urls
+from ankaios.devices.discovery.opcua_binary import Application
+
+URL = "opc.tcp://host:4840/path"
+
+
+def wanted(application: Application, names: FilterList | None = None) -> list[str]:
+    return list(wanted_urls((application,), names))
+
+
+def test_details_name_urls_and_a_filter() -> None:
+    details = "opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://a:1/', 'opc.tcp://a:1/']}}\n"
+    assert read_settings(details) == OpcuaSettings(("opc.tcp://a:1/",), None)
+    assert read_settings(details + "applicationNames: {items: [x]}").names == FilterList(("x",))
+
+
+def test_without_urls_the_server_of_this_machine_is_asked() -> None:
+    assert read_settings("opcuaDiscoveryMethod: {standard: {}}").urls == ("opc.tcp://localhost:4840/",)
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ("", "'opcuaDiscoveryMethod' is missing"),
+        ("opcuaDiscoveryMethod: {}", "'opcuaDiscoveryMethod.standard' is missing"),
+        ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h/']}}", "opc.tcp://<host>:<port>"),
+        ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['http://h:1/']}}", "'http://h:1/'"),
+        ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h:x/']}}", "discoveryUrls"),
+        ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h:99999/']}}", "discoveryUrls"),
+        (f"opcuaDiscoveryMethod: {{standard: {{discoveryUrls: {['opc.tcp://h:1/'] * 257} }}}}", "at most 256"),
+    ],
+)
+def test_details_that_cannot_work_are_refused(details: str, words: str) -> None:
+    with pytest.raises(InvalidDetails, match=words):
+        read_settings(details)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [(0, True), (1, False), (2, False), (3, False)])
+def test_only_servers_are_devices(kind: int, kept: bool) -> None:
+    assert wanted(Application("x", kind, (URL,))) == ([URL] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("urls", "chosen"),
+    [
+        (("http://h/", URL, "opc.tcp://other:1/"), [URL]),
+        (("opc.tcp://h/path",), ["opc.tcp://h/path"]),
+        (("https://h/",), []),
+        ((), []),
+        (("opc.tcp://h:port/",), []),
+        (("opc.tcp://h:1/\0",), []),
+        (("opc.tcp://",), []),
+    ],
+)
+def test_the_first_binary_url_that_makes_sense_is_taken(urls: tuple[str, ...], chosen: list[str]) -> None:
+    assert wanted(Application("x", 0, urls)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "kept"),
+    [
+        ("Server", FilterList(("Server",)), True),
+        ("Server", FilterList(("server",)), False),
+        ("Server", FilterList(()), False),
+        ("Server", FilterList(("Server",), include=False), False),
+        ("Server", FilterList(("other",), include=False), True),
+        (None, FilterList(("other",), include=False), False),
+        (None, None, True),
+    ],
+)
+def test_application_names_are_compared_exactly(name: str | None, names: FilterList | None, kept: bool) -> None:
+    assert wanted(Application(name, 0, (URL,)), names) == ([URL] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("configured", "url"),
+    [
+        ("opc.tcp://10.0.0.1:4840/", "opc.tcp://10.0.0.1:4840/path"),
+        ("opc.tcp://10.0.0.1:4840", "opc.tcp://10.0.0.1:4840/path"),
+        ("opc.tcp://10.0.0.1:4840/own", "opc.tcp://10.0.0.1:4840/own"),
+    ],
+)
+def test_an_unknown_host_is_replaced_by_the_configured_one(configured: str, url: str) -> None:
+    assert fallback_url(configured, URL) == url

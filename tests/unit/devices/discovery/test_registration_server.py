@@ -1,0 +1,98 @@
+"""Registrations of handlers: taken in once, refused with a reason, forgotten when they are gone."""
+
+from pathlib import Path
+
+import pytest
+
+from ankaios.devices.discovery.base import HandlerLost
+from ankaios.devices.discovery.registration_server import MAX_ENDPOINTS, RegistrationServer, handlers_directory
+from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.discovery.remote import RemoteHandler
+from ankaios.devices.pb import discovery_pb2 as pb
+
+
+def request(
+    name: str = "mine", endpoint: str = "/run/x.sock", network: bool = False, shared: bool = False
+) -> pb.RegisterDiscoveryHandlerRequest:
+    kind = pb.RegisterDiscoveryHandlerRequest
+    return kind(name=name, endpoint=endpoint, endpoint_type=kind.NETWORK if network else kind.UDS, shared=shared)
+
+
+@pytest.fixture
+def registry() -> HandlerRegistry:
+    return HandlerRegistry({})
+
+
+@pytest.fixture
+def server(registry: HandlerRegistry, tmp_path: Path) -> RegistrationServer:
+    return RegistrationServer(registry, tmp_path)
+
+
+def test_several_endpoints_may_share_a_name(server: RegistrationServer, registry: HandlerRegistry) -> None:
+    server.register(request())
+    server.register(request(endpoint="http://10.0.0.7:10000", network=True, shared=True))
+    assert [handler.shared for handler in registry.get("mine")] == [False, True]
+
+
+def test_registering_again_wakes_waiters_but_keeps_the_handler(
+    server: RegistrationServer, registry: HandlerRegistry
+) -> None:
+    server.register(request())
+    (handler,) = registry.get("mine")
+    before = registry.version
+    server.register(request())
+    assert registry.get("mine") == [handler]
+    assert registry.version == before + 1
+
+
+def test_registering_with_another_kind_of_sharing_replaces_the_handler(
+    server: RegistrationServer, registry: HandlerRegistry
+) -> None:
+    server.register(request())
+    server.register(request(shared=True))
+    assert [handler.shared for handler in registry.get("mine")] == [True]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [request(name=""), request(name="a\n"), request(name="x" * 254), request(endpoint="x"), request(network=True)],
+)
+def test_a_registration_that_makes_no_sense_changes_nothing(
+    bad: pb.RegisterDiscoveryHandlerRequest, server: RegistrationServer, registry: HandlerRegistry
+) -> None:
+    with pytest.raises(ValueError):
+        server.register(bad)
+    assert (registry.names(), registry.version) == ([], 0)
+
+
+def test_the_number_of_endpoints_is_bounded(server: RegistrationServer, registry: HandlerRegistry) -> None:
+    for number in range(MAX_ENDPOINTS):
+        server.register(request(endpoint=f"/run/{number}.sock"))
+    with pytest.raises(ValueError, match="256"):
+        server.register(request(endpoint="/run/more.sock"))
+    server.register(request(endpoint="/run/0.sock"))
+    assert len(registry.get("mine")) == MAX_ENDPOINTS
+
+
+async def test_a_handler_that_stays_away_is_forgotten(registry: HandlerRegistry, tmp_path: Path) -> None:
+    gone: list[RemoteHandler] = []
+    server = RegistrationServer(registry, tmp_path)
+    server.register(request(endpoint=str(tmp_path / "nobody.sock")))
+    (registered,) = registry.get("mine")
+    assert isinstance(registered, RemoteHandler)
+    handler = RemoteHandler("mine", registered.endpoint, False, on_gone=gone.append, forget_seconds=0)
+    for expected in ([], [handler]):
+        with pytest.raises(HandlerLost):
+            await anext(handler.discover("", {}))
+        assert gone == expected
+    handler.registered_again()
+    with pytest.raises(HandlerLost):
+        await anext(handler.discover("", {}))
+    assert gone == [handler]
+
+
+def test_the_directory_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISCOVERY_HANDLERS_DIRECTORY", raising=False)
+    assert handlers_directory() == Path("/var/lib/akri")
+    monkeypatch.setenv("DISCOVERY_HANDLERS_DIRECTORY", "/run/handlers")
+    assert RegistrationServer(HandlerRegistry({})).path == Path("/run/handlers/agent-registration.sock")

@@ -1,0 +1,106 @@
+"""Who may come in, and the exact texts for those who may not."""
+
+import pytest
+
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, Goodbye, ToServer
+from ankaios.middleware.grpc_call import CallFailed, Status
+from ankaios.middleware.hello import check_agent_hello, check_commander_hello, check_peer
+from ankaios.middleware.methods import Method
+from ankaios.middleware.security import PeerCertificates, agent_name_fault, certificate_fault
+
+
+def an_agent_hello(name: str = "agent_A", version: str = "1.0.1") -> ToServer:
+    return ToServer(agentHello=AgentHello(agentName=name, protocolVersion=version))
+
+
+def a_commander_hello(version: str = "1.0.0") -> ToServer:
+    return ToServer(commanderHello=CommanderHello(protocolVersion=version))
+
+
+def peer(*dns: str, count: int = 1) -> PeerCertificates:
+    return PeerCertificates(count, tuple(("DNS", name) for name in dns))
+
+
+def refusal(failure: pytest.ExceptionInfo[CallFailed]) -> tuple[Status, str]:
+    return failure.value.status, failure.value.text
+
+
+def test_an_agent_with_a_good_version_comes_in_by_its_name() -> None:
+    assert check_agent_hello(an_agent_hello(), None) == "agent_A"
+    check_commander_hello(a_commander_hello("1.1.0-pre"))
+
+
+@pytest.mark.parametrize("message", [None, ToServer()])
+def test_an_empty_first_message_is_refused(message: ToServer | None) -> None:
+    for check in (lambda: check_agent_hello(message, None), lambda: check_commander_hello(message)):
+        with pytest.raises(CallFailed) as failure:
+            check()
+        assert refusal(failure) == (Status.INVALID_ARGUMENT, "Empty")
+
+
+def test_another_first_message_is_refused() -> None:
+    for wrong in (a_commander_hello(), ToServer(goodbye=Goodbye())):
+        with pytest.raises(CallFailed) as failure:
+            check_agent_hello(wrong, None)
+        assert refusal(failure) == (Status.INVALID_ARGUMENT, "No AgentHello received.")
+    with pytest.raises(CallFailed) as failure:
+        check_commander_hello(an_agent_hello())
+    assert refusal(failure) == (Status.INVALID_ARGUMENT, "No CommanderHello received.")
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "0.6.0", "v1.0.0", "1", "", "1.0"])
+def test_other_versions_are_refused(version: str) -> None:
+    expected = (
+        Status.FAILED_PRECONDITION,
+        f"Unsupported protocol version '{version}'. Currently supported '1'",
+    )
+    with pytest.raises(CallFailed) as failure:
+        check_agent_hello(an_agent_hello(version=version), peer("other"))
+    assert refusal(failure) == expected
+    with pytest.raises(CallFailed) as failure:
+        check_commander_hello(a_commander_hello(version))
+    assert refusal(failure) == expected
+
+
+def test_certificate_count_is_checked_before_the_extension() -> None:
+    assert certificate_fault(PeerCertificates(2, None)) == "Ambiguous agent certificates provided!"
+    assert certificate_fault(PeerCertificates(1, None)) == "No subject alt names found in agent certificates!"
+    assert certificate_fault(PeerCertificates(1, ())) is None
+
+
+def test_only_agents_are_checked_for_their_certificates() -> None:
+    with pytest.raises(CallFailed) as failure:
+        check_peer(Method.AGENT, PeerCertificates(1, None))
+    assert failure.value.status is Status.UNAUTHENTICATED
+    for method in (Method.CLI, Method.COMMAND):
+        check_peer(method, PeerCertificates(2, None))
+    check_peer(Method.AGENT, None)
+
+
+@pytest.mark.parametrize("names", [("agent_A",), ("x", "agent_A"), ("*",), ("x", "*"), ()])
+def test_names_that_cover_the_agent(names: tuple[str, ...]) -> None:
+    assert agent_name_fault("agent_A", peer(*names)) is None
+
+
+def test_an_agent_name_must_be_covered() -> None:
+    with pytest.raises(CallFailed) as failure:
+        check_agent_hello(an_agent_hello(), peer("agent_B", "agent_*"))
+    assert refusal(failure) == (
+        Status.UNAUTHENTICATED,
+        'Agent name \'agent_A\' does not match SAN ["agent_B", "agent_*"] in agent certificates!',
+    )
+
+
+def test_only_dns_names_are_looked_at() -> None:
+    addresses = PeerCertificates(1, (("IP Address", "127.0.0.1"),))
+    assert agent_name_fault("agent_A", addresses) is None
+    mixed = PeerCertificates(1, (("IP Address", "127.0.0.1"), ("DNS", "agent_B")))
+    assert agent_name_fault("agent_A", mixed) is not None
+
+
+@pytest.mark.parametrize("name", ["", "a@b", "cli-conn-1", "commander-conn", "a b", "ä", "a\nb"])
+def test_names_that_would_confuse_request_ids_are_refused(name: str) -> None:
+    with pytest.raises(CallFailed) as failure:
+        check_agent_hello(an_agent_hello(name), None)
+    assert failure.value.status is Status.INVALID_ARGUMENT
+    assert f"Unsupported agent name '{name}'" in failure.value.text

@@ -1,0 +1,71 @@
+"""A process that looks to the agent like the monitor of a podman container: same arguments, same files."""
+
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+SCRIPT = """
+cd "$FOLDER"
+sh -c "$COMMAND" &
+echo $! > "$PIDFILE.new"; mv "$PIDFILE.new" "$PIDFILE"
+wait $!
+code=$?
+if [ -n "$EXITFILE" ]; then echo -n $code > "$EXITFILE.new"; mv "$EXITFILE.new" "$EXITFILE"; fi
+"""
+
+
+class FakePodmanFolders:
+    """The run-time folders of a podman."""
+
+    def __init__(self, root: Path) -> None:
+        self.containers = root / "run" / "overlay-containers"
+        self.exits = root / "tmp" / "exits"
+        self.containers.mkdir(parents=True)
+        self.exits.mkdir(parents=True)
+
+    def pid_file(self, container: str) -> Path:
+        return self.containers / container / "userdata" / "pidfile"
+
+    def exit_file(self, container: str) -> Path:
+        return self.exits / container
+
+
+class FakeMonitor:
+    """Runs a shell command as the first process of a container."""
+
+    def __init__(
+        self,
+        folders: FakePodmanFolders,
+        container: str,
+        command: str = "exec sleep 100",
+        *,
+        auto_remove: bool = False,
+        exit_file: bool = True,
+        more: Sequence[str] = (),
+    ) -> None:
+        pid_file = folders.pid_file(container)
+        pid_file.parent.mkdir(parents=True, exist_ok=True)
+        pid_file.unlink(missing_ok=True)
+        arguments = ["conmon", "-c", container, "-p", str(pid_file), "--exit-dir", str(folders.exits), *more]
+        if auto_remove:
+            arguments += ["--exit-command-arg", "--rm", "--exit-command-arg", container]
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "FOLDER": str(folders.exits),
+            "COMMAND": command,
+            "PIDFILE": str(pid_file),
+            "EXITFILE": str(folders.exit_file(container)) if exit_file else "",
+        }
+        self._process = subprocess.Popen(["sh", "-c", SCRIPT, *arguments], env=env)
+        while not pid_file.exists():
+            time.sleep(0.001)
+        self.pid = int(pid_file.read_text())
+
+    def wait(self) -> None:
+        self._process.wait(10)
+
+    def close(self) -> None:
+        for pid in (self.pid, self._process.pid):
+            subprocess.run(["kill", "-9", str(pid)], capture_output=True)
+        self._process.wait(10)

@@ -1,0 +1,56 @@
+"""A `PodmanCli` whose podman is a table of answers: nothing is run, everything is recorded."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ankaios.runtimes.command import CommandFailed, command_text
+from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+
+PS = "ps --all --format=json"
+
+
+def failed(why: str = "Error: boom", code: int = 125) -> CommandFailed:
+    return CommandFailed(command_text("podman", ["…"]), why, code)
+
+
+def a_container(container: str = "c1", state: str = "running", **more: Any) -> dict[str, Any]:
+    return {"Id": container, "State": state, "ExitCode": 0, "Labels": None, "Pod": "", "Pid": 0} | more
+
+
+class RecordingCli(PodmanCli):
+    """`answers` maps the beginning of a command line to its output, or to an error; the longest beginning wins.
+
+    A list is used up, one answer per call, and its last answer stays.
+    """
+
+    def __init__(self, containers: Sequence[dict[str, Any]] = ()) -> None:
+        super().__init__(PodmanSettings())
+        self.answers: dict[str, Any] = {"": ""}
+        self.calls: list[list[str]] = []
+        self.fed: list[str] = []
+        self.show(*containers)
+
+    def show(self, *containers: dict[str, Any]) -> None:
+        """What `ps` lists from now on."""
+        self.answers[PS] = json.dumps(list(containers))
+        self.outdate_listing()
+
+    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+        self.calls.append(list(arguments))
+        self.fed.append(stdin)
+        line = " ".join(arguments)
+        key = max((key for key in self.answers if line.startswith(key)), key=len)
+        answer = self.answers[key]
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    def lines(self) -> list[str]:
+        """The calls so far, one line each."""
+        return [" ".join(call) for call in self.calls]
+
+    def count(self, beginning: str) -> int:
+        return sum(line.startswith(beginning) for line in self.lines())

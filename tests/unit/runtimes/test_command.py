@@ -1,0 +1,108 @@
+"""Programs run with a time limit, and what is told when they fail."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from ankaios.runtimes import command
+from ankaios.runtimes.command import CommandFailed, run_command, stream_command
+
+
+async def run(script: str, stdin: bytes = b"", limit: float = 20.0) -> str:
+    return await run_command("sh", ["-c", script], limit=limit, stdin=stdin)
+
+
+async def test_a_program_gets_its_input_and_its_output_is_returned() -> None:
+    assert await run("cat; echo more", b"given\n") == "given\nmore\n"
+
+
+async def test_a_program_that_does_not_read_its_input_is_fine() -> None:
+    assert await run("exec 0<&-; echo done", b"x" * 1_000_000) == "done\n"
+
+
+async def test_a_failure_tells_the_error_output_and_the_command() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        await run("echo ' it broke ' >&2; exit 3")
+    assert str(caught.value) == "it broke. Execution of 'sh \"-c\" \"echo ' it broke ' >&2; exit 3\"'"
+    assert caught.value.exit_code == 3
+
+
+async def test_a_failure_without_error_output_tells_the_exit_code() -> None:
+    with pytest.raises(CommandFailed, match="Ended with exit code 4"):
+        await run("exit 4")
+
+
+async def test_a_program_killed_in_mid_call_is_a_failure() -> None:
+    with pytest.raises(CommandFailed, match="Ended by signal 9") as caught:
+        await run("kill -9 $$")
+    assert caught.value.exit_code == -9
+
+
+async def test_a_missing_program_tells_that_it_could_not_be_spawned() -> None:
+    with pytest.raises(CommandFailed, match=r"Could not spawn command: .*No such file") as caught:
+        await run_command("/no/such/program", ["a"], limit=1)
+    assert caught.value.exit_code is None
+
+
+async def test_an_argument_that_cannot_be_passed_is_a_failure() -> None:
+    with pytest.raises(CommandFailed, match="Could not spawn command"):
+        await run_command("true", ["a\0b"], limit=1)
+
+
+async def test_a_hanging_program_is_given_up_and_ended_with_all_it_started(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match=r"No answer within 0\.3 s, given up"):
+        await run(f"sleep 100 & echo $! > {tmp_path}/pid; wait", limit=0.3)
+    child = int((tmp_path / "pid").read_text())
+    async with asyncio.timeout(10):
+        while _runs(child):  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+
+
+async def test_output_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "MAX_OUTPUT", 100_000)
+    with pytest.raises(CommandFailed, match="More than 100000 bytes of output"):
+        await run("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done")
+
+
+async def test_output_that_is_no_text_is_a_failure() -> None:
+    with pytest.raises(CommandFailed, match="not UTF-8 at byte 1"):
+        await run(r"printf 'a\377'")
+
+
+async def test_a_cancelled_call_ends_the_program(tmp_path: Path) -> None:
+    task = asyncio.create_task(run(f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 100"))
+    async with asyncio.timeout(10):
+        while not (tmp_path / "pid").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not _runs(int((tmp_path / "pid").read_text()))
+
+
+async def test_streamed_output_comes_in_pieces_with_the_error_output() -> None:
+    pieces = stream_command("sh", ["-c", "echo one; echo two >&2"])
+    assert b"".join([piece async for piece in pieces]) == b"one\ntwo\n"
+
+
+async def test_closing_a_stream_ends_the_program() -> None:
+    pieces = cast(AsyncGenerator[bytes, None], stream_command("sh", ["-c", "echo $$; sleep 100"]))
+    pid = int(await anext(pieces))
+    await pieces.aclose()
+    assert not _runs(pid)
+
+
+async def test_a_program_gets_the_given_environment() -> None:
+    found = await run_command("sh", ["-c", "echo $MINE"], limit=5, env={**os.environ, "MINE": "yes"})
+    assert found == "yes\n"

@@ -1,0 +1,74 @@
+"""The end of a process is noticed, and never that of another one."""
+
+import asyncio
+import os
+import subprocess
+
+from ankaios.runtimes.exit_watch import boot_id, command_line, parent_of, process_start, watch_exit
+
+
+def a_process(seconds: str = "100") -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", seconds])
+
+
+async def test_the_end_of_a_process_is_told_once() -> None:
+    process = a_process()
+    ended = asyncio.Event()
+    watch = watch_exit(process.pid, lambda _: True, ended.set)
+    assert watch is not None
+    process.kill()
+    async with asyncio.timeout(10):
+        await ended.wait()
+    process.wait()
+    assert not watch.open
+    watch.close()
+
+
+async def test_a_process_that_is_not_the_right_one_is_not_watched() -> None:
+    process = a_process()
+    assert watch_exit(process.pid, lambda pid: pid != process.pid, lambda: None) is None
+    process.kill()
+    process.wait()
+
+
+async def test_a_process_that_has_ended_is_not_watched() -> None:
+    process = a_process()
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    assert watch_exit(process.pid, lambda _: True, lambda: None) is None  # still a zombie
+    process.wait()
+    assert watch_exit(process.pid, lambda _: True, lambda: None) is None
+    assert watch_exit(-1, lambda _: True, lambda: None) is None
+
+
+async def test_a_closed_watch_tells_nothing() -> None:
+    process = a_process()
+    told: list[str] = []
+    watch = watch_exit(process.pid, lambda _: True, lambda: told.append("ended"))
+    assert watch is not None
+    watch.close()
+    watch.close()
+    process.kill()
+    process.wait()
+    await asyncio.sleep(0)
+    assert told == []
+
+
+def test_the_start_of_a_process_tells_it_from_others() -> None:
+    process = a_process()
+    start = process_start(process.pid)
+    assert start is not None
+    assert start == process_start(process.pid)
+    assert parent_of(process.pid) == os.getpid()
+    assert command_line(process.pid) == ["sleep", "100"]
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert process_start(process.pid) is None  # it only waits for somebody to take notice
+    process.wait()
+    assert process_start(process.pid) is None
+    assert parent_of(process.pid) is None
+    assert command_line(process.pid) == []
+
+
+def test_a_boot_has_an_id() -> None:
+    assert len(boot_id()) == 36

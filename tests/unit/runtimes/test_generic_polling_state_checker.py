@@ -1,0 +1,134 @@
+"""The checker asks when it should and tells only what is new."""
+
+import asyncio
+from collections.abc import Callable
+
+from ankaios.common.execution_state import REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+from ankaios.runtimes.generic_polling_state_checker import NEVER_RECEIVED, GenericPollingStateChecker
+
+
+class Getter:
+    """Answers from a list, the last answer stays; `looks` counts how often it was asked."""
+
+    def __init__(self, *states: ExecutionState, pause: float | None = None) -> None:
+        self.states = list(states)
+        self.looks = 0
+        self.closed = False
+        self.looked = asyncio.Event()
+        self._pause = pause
+
+    def open(self, hint: Callable[[], None]) -> None:
+        self.hint = hint
+
+    async def get_state(self) -> ExecutionState:
+        self.looks += 1
+        self.looked.set()
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def pause(self) -> float | None:
+        return self._pause
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def until(self, looks: int) -> None:
+        async with asyncio.timeout(10):
+            while self.looks < looks:
+                self.looked.clear()
+                await self.looked.wait()
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_the_first_state_is_told_at_once() -> None:
+    """[utest->swdd~podman-workload-monitors-workload-state~1]"""
+    told: list[ExecutionState] = []
+    checker = GenericPollingStateChecker("web", Getter(RUNNING_OK), told.append)
+    await settle()
+    checker.stop()
+    assert told == [RUNNING_OK]
+
+
+async def test_only_changes_are_told() -> None:
+    """[utest->swdd~generic-state-checker-sends-workload-state~1]
+    [utest->swdd~podman-workload-sends-workload-state~1]
+    """
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK, RUNNING_OK, exited(1), exited(1), exited(2), RUNNING_OK)
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    for looks in range(1, 7):
+        await getter.until(looks)
+        getter.hint()
+    checker.stop()
+    assert told == [RUNNING_OK, exited(1), exited(2), RUNNING_OK]
+
+
+async def test_the_state_before_any_look_is_not_told() -> None:
+    told: list[ExecutionState] = []
+    getter = Getter(NEVER_RECEIVED)
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await getter.until(1)
+    checker.stop()
+    assert told == []
+
+
+async def test_it_asks_again_after_the_pause() -> None:
+    """[utest->swdd~agent-provides-generic-state-checker-implementation~1]"""
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK, RUNNING_OK, SUCCEEDED_OK, pause=0.001)
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await getter.until(3)
+    checker.stop()
+    assert told == [RUNNING_OK, SUCCEEDED_OK]
+
+
+async def test_without_a_pause_it_only_asks_when_hinted() -> None:
+    getter = Getter(RUNNING_OK)
+    checker = GenericPollingStateChecker("web", getter, lambda _: None)
+    await settle()
+    assert getter.looks == 1
+    getter.hint()
+    await settle()
+    assert getter.looks == 2
+    checker.stop()
+
+
+async def test_a_stopped_checker_never_tells_anything() -> None:
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK, exited(1))
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await settle()
+    getter.hint()
+    checker.stop()
+    checker.stop()
+    await settle()
+    assert told == [RUNNING_OK]
+    assert getter.closed
+
+
+async def test_a_sink_may_stop_its_own_checker() -> None:
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK, exited(1), pause=0.0)
+
+    def sink(state: ExecutionState) -> None:
+        told.append(state)
+        checker.stop()
+
+    checker = GenericPollingStateChecker("web", getter, sink)
+    await getter.until(1)
+    await settle()
+    assert told == [RUNNING_OK]
+
+
+async def test_it_ends_by_itself_when_the_workload_is_removed() -> None:
+    getter = Getter(REMOVED, pause=0.0)
+    told: list[ExecutionState] = []
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await getter.until(1)
+    assert told == [REMOVED]
+    assert getter.looks == 1
+    checker.stop()

@@ -1,0 +1,91 @@
+"""Names that appear in and vanish from folders are told."""
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+
+from ankaios.runtimes.inotify import IN_CREATE, IN_Q_OVERFLOW, Inotify, _events
+
+
+class Changes:
+    def __init__(self) -> None:
+        self.seen: list[tuple[Path, str]] = []
+        self._came = asyncio.Event()
+        self.inotify = Inotify(self)
+
+    def __call__(self, folder: Path, name: str) -> None:
+        self.seen.append((folder, name))
+        self._came.set()
+
+    async def until(self, *wanted: tuple[Path, str]) -> None:
+        async with asyncio.timeout(10):
+            while not set(wanted) <= set(self.seen):
+                self._came.clear()
+                await self._came.wait()
+
+
+async def test_names_that_come_go_or_are_replaced_are_told(tmp_path: Path) -> None:
+    changes = Changes()
+    changes.inotify.add(tmp_path)
+    changes.inotify.add(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b.new").touch()
+    (tmp_path / "b.new").rename(tmp_path / "b")
+    (tmp_path / "a").rmdir()
+    await changes.until((tmp_path, "a"), (tmp_path, "b"))
+    assert changes.seen.count((tmp_path, "a")) == 2
+    changes.inotify.close()
+    changes.inotify.close()
+
+
+async def test_a_folder_no_longer_watched_is_silent(tmp_path: Path) -> None:
+    changes = Changes()
+    first, second = tmp_path / "1", tmp_path / "2"
+    for folder in (first, second):
+        folder.mkdir()
+        changes.inotify.add(folder)
+    changes.inotify.remove(first)
+    changes.inotify.remove(first)
+    (first / "a").touch()
+    (second / "b").touch()
+    await changes.until((second, "b"))
+    assert (first, "a") not in changes.seen
+    changes.inotify.close()
+
+
+async def test_a_folder_that_is_removed_and_made_again_can_be_watched_again(tmp_path: Path) -> None:
+    changes = Changes()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    changes.inotify.add(tmp_path)
+    changes.inotify.add(folder)
+    folder.rmdir()
+    await changes.until((tmp_path, "folder"))
+    await asyncio.sleep(0.01)
+    folder.mkdir()
+    changes.inotify.add(folder)
+    (folder / "a").touch()
+    await changes.until((folder, "a"))
+    changes.inotify.close()
+
+
+async def test_a_folder_that_does_not_exist_cannot_be_watched(tmp_path: Path) -> None:
+    changes = Changes()
+    with pytest.raises(FileNotFoundError):
+        changes.inotify.add(tmp_path / "missing")
+    changes.inotify.close()
+
+
+async def test_missed_changes_are_told_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = Changes()
+    changes.inotify._handle(-1, IN_Q_OVERFLOW, "")
+    assert changes.seen == [(Path(), "")]
+    changes.inotify.close()
+
+
+def test_events_are_cut_out_of_the_bytes_read() -> None:
+    head = struct.Struct("iIII")
+    data = head.pack(1, IN_CREATE, 0, 16) + b"name".ljust(16, b"\0") + head.pack(2, IN_CREATE, 0, 0)
+    assert _events(data) == [(1, IN_CREATE, "name"), (2, IN_CREATE, "")]

@@ -1,0 +1,122 @@
+"""The kept output of a native workload, read back."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ankaios.runtimes.native_log import log_stamp, read_log, wanted_text
+from ankaios.runtimes.native_shim import Log
+from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed
+
+LINES = b"""\
+2024-01-01T00:00:01.000000000Z stdout F one
+2024-01-01T00:00:02.000000000Z stderr F two
+2024-01-01T00:00:03.000000000Z stdout P thr
+2024-01-01T00:00:03.000000000Z stdout F ee
+2024-01-01T00:00:04.000000000Z stdout F four
+"""
+
+
+async def read(folder: Path, options: LogOptions = LogOptions()) -> bytes:  # noqa: B008
+    return b"".join([piece async for piece in read_log(folder, options, lambda: True)])
+
+
+async def test_lines_come_as_they_were_printed(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(LINES)
+    assert await read(tmp_path) == b"one\ntwo\nthree\nfour\n"
+
+
+async def test_the_older_file_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "log.1").write_bytes(LINES[:44])
+    (tmp_path / "log").write_bytes(LINES[44:])
+    assert await read(tmp_path) == b"one\ntwo\nthree\nfour\n"
+
+
+async def test_no_log_is_no_output(tmp_path: Path) -> None:
+    assert await read(tmp_path) == b""
+    assert await read(tmp_path / "missing", LogOptions(follow=True)) == b""
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (LogOptions(tail=0), b""),
+        (LogOptions(tail=1), b"four\n"),
+        (LogOptions(tail=100), b"one\ntwo\nthree\nfour\n"),
+        (LogOptions(tail=-1), b"one\ntwo\nthree\nfour\n"),
+        (LogOptions(since="2024-01-01T00:00:02Z"), b"two\nthree\nfour\n"),
+        (LogOptions(since="2024-01-01T01:00:02+01:00"), b"two\nthree\nfour\n"),
+        (LogOptions(since="1704067202.5"), b"three\nfour\n"),
+        (LogOptions(until="2024-01-01T00:00:02Z"), b"one\ntwo\n"),
+        (LogOptions(since="2024-01-01T00:00:02Z", until="2024-01-01T00:00:03Z", tail=3), b"two\nthree\n"),
+    ],
+)
+async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, found: bytes) -> None:
+    (tmp_path / "log").write_bytes(LINES)
+    assert await read(tmp_path, options) == found
+
+
+async def test_a_time_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailed, match="cannot read the time 'yesterday': expected RFC 3339"):
+        await read(tmp_path, LogOptions(since="yesterday"))
+
+
+def test_a_local_time_is_taken_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert log_stamp("2024-01-01T00:00:00Z") == b"2024-01-01T00:00:00.000000000Z"
+    assert log_stamp("2024-01-01T00:00:00").endswith(b"Z")
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"garbage\n", b"2024 stdout\n"])
+def test_what_is_no_line_of_a_log_is_skipped(line: bytes) -> None:
+    assert wanted_text(line, None, None) is None
+
+
+async def test_following_goes_on_over_rotations_and_misses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ankaios.runtimes.native_log.FOLLOW_PAUSE", 0.0)
+    log = Log(size=400)
+    written: list[bytes] = []
+    over = False
+
+    async def write() -> None:
+        nonlocal over
+        for number in range(200):
+            line = b"line %d\n" % number
+            log.add(number % 2, line)
+            written.append(line)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        over = True
+
+    writer = asyncio.create_task(write())
+    found = b"".join([piece async for piece in read_log(tmp_path, LogOptions(follow=True), lambda: over)])
+    await writer
+    assert found == b"".join(written)
+    assert sum((tmp_path / name).stat().st_size for name in ("log", "log.1")) <= 400
+
+
+async def test_a_log_rotated_while_it_is_opened_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(LINES)
+    os.link(tmp_path / "log", tmp_path / "log.1")
+    assert await read(tmp_path) == b"one\ntwo\nthree\nfour\n"
+
+
+async def test_half_a_line_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.runtimes.native_log.FOLLOW_PAUSE", 0.0)
+    (tmp_path / "log").write_bytes(LINES[:30])
+    asked = 0
+
+    def ended() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            with (tmp_path / "log").open("ab") as file:
+                file.write(LINES[30:44])
+        return asked > 2
+
+    pieces = [piece async for piece in read_log(tmp_path, LogOptions(follow=True), ended)]
+    assert pieces == [b"one\n"]

@@ -1,0 +1,118 @@
+"""The configuration of native workloads and the order made of it."""
+
+from pathlib import Path
+
+import pytest
+
+from ankaios.runtimes.native_order import DEFAULT_PATH, LOG_SIZE, NativeConfig, User, make_order
+from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode, Extras, Unsupported
+
+FULL = """
+command: [/usr/bin/app, --flag]
+workingDir: /srv
+env: {A: "1", LANG: de}
+user: app
+limits: {openFiles: 100, addressSpace: 64Mi, cpuSeconds: "5", coreSize: 0, fileSize: 2K}
+"""
+
+
+def test_a_full_configuration_is_read() -> None:
+    config = NativeConfig.parse(FULL)
+    assert config.command == ("/usr/bin/app", "--flag")
+    assert (config.working_dir, config.user) == ("/srv", "app")
+    assert config.env == {"A": "1", "LANG": "de"}
+    assert dict(config.limits) == {
+        "RLIMIT_NOFILE": 100,
+        "RLIMIT_AS": 64 * 1024 * 1024,
+        "RLIMIT_CPU": 5,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": 2000,
+    }
+
+
+def test_only_the_command_is_required() -> None:
+    config = NativeConfig.parse("command: [app]")
+    assert config == NativeConfig(("app",), "/", {}, None, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "expected a mapping"),
+        ("image: a", "command: expected a list with at least the program"),
+        ("command: []", "command: expected a list with at least the program"),
+        ('command: [""]', "command: expected a list with at least the program"),
+        ("command: app --flag", "command: expected a list of strings, found string"),
+        ("command: [sleep, 1]", r"command\[1\]: expected a string, found number `1`; write it in quotes"),
+        ('command: ["a\\0b"]', "a NUL character"),
+        ("command: [a]\nworkingDir: srv", "workingDir: 'srv' is relative"),
+        ("command: [a]\nenv: [A]", "env: expected a mapping"),
+        ("command: [a]\nenv: {A: 1}", r"env\.A: expected a string, write it in quotes"),
+        ('command: [a]\nenv: {"A=B": "1"}', "'A=B' is no name of a variable"),
+        ("command: [a]\nlimits: 3", "limits: expected a mapping"),
+        ("command: [a]\nlimits: {speed: 3}", "unknown limit 'speed', known: addressSpace"),
+        ("command: [a]\nlimits: {openFiles: many}", r"limits\.openFiles: expected a number such as"),
+        ("command: [a]\nlimits: {openFiles: true}", r"limits\.openFiles: expected a number such as"),
+        ("command: [a]\nuser: 1000", "user: expected a string, found number `1000`"),
+    ],
+)
+def test_a_bad_configuration_says_what_is_wrong_and_where(text: str, why: str) -> None:
+    with pytest.raises(Unsupported, match=why):
+        NativeConfig.parse(text)
+
+
+def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
+    config = NativeConfig.parse("command: [app]")
+    order = make_order(config, Extras(), "/folder", None, {"SECRET": "x", "TZ": "UTC"})
+    assert order == {
+        "folder": "/folder",
+        "command": ["app"],
+        "env": {"PATH": DEFAULT_PATH, "TZ": "UTC"},
+        "env_without_mounts": {},
+        "working_dir": "/",
+        "user": None,
+        "own": [],
+        "limits": [],
+        "mounts": [],
+        "log_size": LOG_SIZE,
+    }
+
+
+def test_what_the_agent_prepared_appears_at_its_usual_place() -> None:
+    extras = Extras(
+        control_interface=Path("/run/a/ci"),
+        files={Path("/run/a/files/etc/x.conf"): "/etc/x.conf"},
+        grants=(
+            DeviceGrant(
+                envs={"CAMERA": "1"},
+                mounts=(
+                    DeviceMount("/in", "/host", read_only=True),
+                    DeviceMount("/same", "/same"),
+                    DeviceMount("/ro", "/ro", read_only=True),
+                ),
+                devices=(DeviceNode("/dev/cam", "/dev/video0"), DeviceNode("/dev/null", "/dev/null")),
+            ),
+        ),
+    )
+    order = make_order(NativeConfig.parse(FULL), extras, "/folder", User(7, 8, (8, 9), "/home/app", "app"), {})
+    assert order["mounts"] == [
+        ("/run/a/ci", "/run/ankaios/control_interface", False),
+        ("/run/a/files/etc/x.conf", "/etc/x.conf", True),
+        ("/host", "/in", True),
+        ("/ro", "/ro", True),
+        ("/dev/video0", "/dev/cam", False),
+    ]
+    assert order["env"] == {
+        "PATH": DEFAULT_PATH,
+        "HOME": "/home/app",
+        "USER": "app",
+        "LOGNAME": "app",
+        "CAMERA": "1",
+        "ANKAIOS_CONTROL_INTERFACE": "/run/ankaios/control_interface",
+        "ANKAIOS_FILES": "/",
+        "A": "1",
+        "LANG": "de",
+    }
+    assert order["env_without_mounts"] == {"ANKAIOS_CONTROL_INTERFACE": "/run/a/ci", "ANKAIOS_FILES": "/run/a/files"}
+    assert order["user"] == (7, 8, [8, 9])
+    assert order["own"] == ["/run/a/ci", "/run/a/ci/input", "/run/a/ci/output"]

@@ -1,0 +1,145 @@
+"""Native workloads as the connector finds, starts and ends them."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
+from ankaios.runtimes.exit_watch import boot_id, process_start
+from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder
+from ankaios.runtimes.native_runtime import NativeRuntime, find_user
+from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
+from tests.builders import a_workload, an_instance
+
+
+def a_folder(path: Path, pid: int | None, start: int | None = None, boot: str | None = None) -> NativeFolder:
+    path.mkdir(parents=True, exist_ok=True)
+    if pid is not None:
+        line = f"{pid} {process_start(pid) if start is None else start} {boot or boot_id()}\n"
+        (path / "process").write_text(line * 2)
+    return NativeFolder(path)
+
+
+def test_a_process_that_is_there_runs(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path, os.getpid())
+    assert folder.state() == RUNNING_OK
+    (tmp_path / "note").write_text("no rights")
+    assert folder.state() == RUNNING_OK.because("no rights")
+
+
+def test_another_process_with_the_same_id_is_not_taken_for_the_workload(tmp_path: Path) -> None:
+    assert a_folder(tmp_path, os.getpid(), start=1).state() == EXIT_UNKNOWN
+
+
+def test_after_a_reboot_the_process_is_lost(tmp_path: Path) -> None:
+    assert a_folder(tmp_path, os.getpid(), boot="earlier").state() == FAILED_LOST
+
+
+def test_an_exit_code_tells_how_it_ended(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path, os.getpid(), start=1)
+    (tmp_path / "exit").write_text("4")
+    assert folder.state() == exited(4)
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "1 2 3\n", "a b c\nd e f\n"])
+def test_a_folder_that_makes_no_sense_is_a_lost_workload(tmp_path: Path, text: str) -> None:
+    (tmp_path / "process").write_text(text)
+    assert NativeFolder(tmp_path).state() == FAILED_LOST
+    assert not NativeFolder(tmp_path).keeper_alive
+
+
+async def test_a_running_workload_is_ended_before_it_is_created_again(tmp_path: Path) -> None:
+    runtime = NativeRuntime(tmp_path / "native")
+    spec = a_workload(runtime="native", config="command: [sleep, '100']")
+    workload = await runtime.create_workload(spec, Extras())
+    folder = NativeFolder(tmp_path / "native" / workload)
+    first = folder.processes()
+    await runtime.create_workload(spec, Extras())
+    second = folder.processes()
+    assert first is not None and second is not None
+    assert [first[0].alive, second[0].alive] == [False, True]
+    await runtime.delete_workload(workload)
+    assert [process.alive for process in second] == [False, False]
+
+
+async def test_a_process_that_ignores_being_asked_is_killed(tmp_path: Path) -> None:
+    runtime = NativeRuntime(tmp_path / "native", stop_time=0.1)
+    config = "command: [sh, -c, 'trap \"\" TERM; sleep 100']"
+    spec = a_workload(runtime="native", config=config)
+    workload = await runtime.create_workload(spec, Extras())
+    await runtime.delete_workload(workload)
+    assert await runtime.existing_workloads("agent_A") == []
+
+
+async def test_a_keeper_that_was_killed_loses_only_the_exit_code(tmp_path: Path) -> None:
+    runtime = NativeRuntime(tmp_path / "native")
+    spec = a_workload(runtime="native", config="command: [sleep, '100']")
+    workload = await runtime.create_workload(spec, Extras())
+    folder = NativeFolder(tmp_path / "native" / workload)
+    found = folder.processes()
+    assert found is not None
+    os.kill(found[1].pid, signal.SIGKILL)
+    assert folder.state() == RUNNING_OK
+    await runtime.delete_workload(workload)
+    assert not found[0].alive
+
+
+async def test_a_folder_that_belongs_to_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    runtime = NativeRuntime(tmp_path / "native")
+    spec = a_workload(runtime="native", config="command: [sleep, '100']")
+    with pytest.raises(RuntimeFailed, match="it belongs to user"):
+        await runtime.create_workload(spec, Extras())
+
+
+async def test_what_is_kept_is_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "native"
+    folder.mkdir(mode=0o777)
+    runtime = NativeRuntime(folder)
+    spec = a_workload(runtime="native", config="command: ['true']")
+    workload = await runtime.create_workload(spec, Extras())
+    assert folder.stat().st_mode & 0o077 == 0
+    await runtime.delete_workload(workload)
+
+
+async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
+    runtime = NativeRuntime(tmp_path / "native")
+    spec = a_workload(runtime="native", config="command: [/no/such]")
+    with pytest.raises(RuntimeFailed, match=r"cannot start '/no/such': .*No such file"):
+        await runtime.create_workload(spec, Extras())
+    assert await runtime.workload_id(spec.instance_name) is None
+
+
+async def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "native").touch()
+    with pytest.raises(RuntimeFailed, match="cannot list"):
+        await NativeRuntime(tmp_path / "native").existing_workloads("agent_A")
+
+
+async def test_folders_that_are_no_workloads_are_ignored(tmp_path: Path) -> None:
+    for name in ("something", str(an_instance(agent="other_A")), str(an_instance())):
+        (tmp_path / name).mkdir()
+    found = await NativeRuntime(tmp_path).existing_workloads("agent_A")
+    assert [(each.instance_name, each.state, each.id) for each in found] == [
+        (an_instance(), FAILED_LOST, str(an_instance()))
+    ]
+
+
+def test_users_are_found_by_name_or_number() -> None:
+    root = find_user("root")
+    assert (root.uid, root.gid, root.name) == (0, 0, "root")
+    assert find_user("0") == root
+    assert find_user("root:4711").gid == 4711
+    assert find_user("root:root").groups == (0,)
+    stranger = find_user("4711")
+    assert (stranger.uid, stranger.gid, stranger.home, stranger.name) == (4711, 4711, "/", "4711")
+
+
+@pytest.mark.parametrize("text", ["nobody-knows", "root:no-group", ""])
+def test_an_unknown_user_is_told(text: str) -> None:
+    with pytest.raises(RuntimeFailed, match="cannot run as"):
+        find_user(text)

@@ -1,0 +1,194 @@
+"""The process that keeps a native workload, run for real."""
+
+import marshal
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.runtimes.exit_watch import process_start
+from ankaios.runtimes.native_order import NativeConfig, make_order
+from ankaios.runtimes.native_processes import NativeFolder
+from ankaios.runtimes.native_runtime import SHIM
+from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp
+from ankaios.runtimes.runtime_connector import Extras
+
+SOURCE = Path(__file__).parents[3] / "src" / "ankaios" / "runtimes"
+
+
+def wait_for(path: Path) -> str:
+    until = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} did not appear"
+        time.sleep(0.002)
+    return path.read_text()
+
+
+class Shim:
+    def __init__(self, folder: Path) -> None:
+        self.folder = NativeFolder(folder)
+
+    def start(self, script: str, extras: Extras = Extras(), **changes: Any) -> subprocess.CompletedProcess[str]:  # noqa: B008
+        config = NativeConfig.parse("command: [sh]")
+        order = make_order(config, extras, str(self.folder.path), None, os.environ)
+        order |= {"command": ["sh", "-c", script]} | changes
+        command = [sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+        done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=20)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def wait_for_keeper(self) -> None:
+        until = time.monotonic() + 10
+        while self.folder.keeper_alive:
+            assert time.monotonic() < until, "the keeper does not end"
+            time.sleep(0.002)
+
+    def end(self) -> None:
+        if found := self.folder.processes():
+            for process in found:
+                if process.alive:
+                    os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Iterator[Shim]:
+    made = Shim(tmp_path)
+    yield made
+    made.end()
+
+
+def test_the_exit_code_is_kept_for_whoever_comes_later(shim: Shim) -> None:
+    assert shim.start("exit 3").returncode == 0
+    assert wait_for(shim.folder.path / "exit") == "3"
+
+
+def test_an_end_by_a_signal_has_the_usual_exit_code(shim: Shim) -> None:
+    shim.start("kill -TERM $$")
+    assert wait_for(shim.folder.path / "exit") == "143"
+
+
+def test_the_process_can_be_found_and_leads_its_own_session(shim: Shim) -> None:
+    shim.start("exec sleep 100")
+    found = shim.folder.processes()
+    assert found is not None
+    process, keeper = found
+    assert process.alive
+    assert keeper.alive
+    assert os.getpgid(process.pid) == os.getsid(process.pid) == process.pid
+    assert os.getsid(keeper.pid) not in (os.getsid(0), process.pid)
+
+
+def test_what_the_process_leaves_in_its_group_ends_with_it(shim: Shim) -> None:
+    shim.start("sleep 100 & echo $!")
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    left = int((shim.folder.path / "log").read_text().split()[-1])
+    assert process_start(left) is None
+
+
+def test_output_is_kept_with_time_and_stream(shim: Shim) -> None:
+    shim.start("echo one; sleep 0.05; echo two >&2; sleep 0.05; printf rest")
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    lines = [line.split(" ", 1) for line in (shim.folder.path / "log").read_text().splitlines()]
+    assert [rest for _, rest in lines] == ["stdout F one", "stderr F two", "stdout P rest"]
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"command": ["/no/such"]}, "No such file or directory"),
+        ({"command": ["no-such-program"]}, "No such file or directory: 'no-such-program'"),
+        ({"command": ["/etc"]}, "Permission denied"),
+        ({"working_dir": "/no/such"}, "No such file or directory: '/no/such'"),
+    ],
+)
+def test_a_command_that_cannot_start_is_told_and_leaves_no_process(
+    shim: Shim, changes: dict[str, Any], why: str
+) -> None:
+    done = shim.start("exit 0", **changes)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert shim.folder.processes() is None
+
+
+def test_limits_hold(shim: Shim) -> None:
+    shim.start("ulimit -n", limits=[("RLIMIT_NOFILE", 77)])
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    assert wait_for(shim.folder.path / "log").endswith(" 77\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_the_command_runs_as_the_given_user(shim: Shim) -> None:
+    shim.start("id -u; id -g; id -G", user=(65534, 65533, [65533]))
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    words = [line.split(" ", 3)[3] for line in wait_for(shim.folder.path / "log").splitlines()]
+    assert words == ["65534", "65533", "65533"]
+
+
+def may_mount() -> bool:
+    return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs the right to make mount namespaces")
+def test_mounts_are_seen_by_the_process_only(shim: Shim, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "deep" / "target"
+    source.write_text("hidden treasure")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").touch()
+    mounts = [(str(source), str(target), True), (str(folder), str(tmp_path / "other"), False)]
+    shim.start(f"cat {target}; ls {tmp_path}/other; echo no 2>&1 > {target} || echo readonly", mounts=mounts)
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    text = wait_for(shim.folder.path / "log")
+    assert "hidden treasurefile" in text
+    assert " stdout F readonly\n" in text
+    assert target.read_text() == ""
+    assert shim.folder.note() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
+def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_path: Path) -> None:
+    config = NativeConfig.parse("command: [sh]")
+    extras = Extras(control_interface=tmp_path / "ci")
+    order = make_order(config, extras, str(shim.folder.path), None, os.environ)
+    order["command"] = ["sh", "-c", "echo $ANKAIOS_CONTROL_INTERFACE"]
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    assert wait_for(shim.folder.path / "log").endswith(f" {tmp_path}/ci\n")
+    assert shim.folder.note().startswith("No rights for own mounts")
+    assert shim.folder.note().endswith("paths are in ANKAIOS_CONTROL_INTERFACE")
+
+
+def test_a_line_without_end_is_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Log(1_000_000)
+    log.add(0, b"x" * (LONGEST_LINE + 1))
+    log.add(0, b"y\nz")
+    log.add(0, b"", end=True)
+    kinds = [line.split(b" ")[2:] for line in (tmp_path / "log").read_bytes().splitlines()]
+    assert [(kind, text[:1]) for kind, text in kinds] == [(b"P", b"x"), (b"F", b"y"), (b"P", b"z")]
+
+
+def test_a_log_goes_on_where_an_earlier_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in (b"one\n", b"two\n"):
+        Log(1_000_000).add(0, text)
+    assert len((tmp_path / "log").read_bytes().splitlines()) == 2
+
+
+def test_time_stamps_have_a_fixed_length() -> None:
+    assert len(time_stamp()) == 30
+    assert time_stamp() <= time_stamp()

@@ -1,0 +1,193 @@
+"""The containerd connector and what it asks of nerdctl."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
+    FAILED_LOST,
+    FAILED_UNKNOWN,
+    PENDING_STARTING,
+    RUNNING_OK,
+    STOPPING,
+    SUCCEEDED_OK,
+    ExecutionState,
+    exited,
+)
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.containerd_runtime import ContainerdRuntime, NerdctlStateGetter
+from ankaios.runtimes.nerdctl_cli import (
+    NERDCTL_UNREADABLE,
+    NerdctlCli,
+    NerdctlSettings,
+    nerdctl_state,
+    parse_labels,
+    parse_states,
+)
+from ankaios.runtimes.runtime_connector import Existing, Extras, RuntimeFailed, Unsupported
+from tests.builders import a_workload, an_instance
+from tests.unit.runtimes.recording_cli import failed
+
+SPEC = a_workload("web", "agent_A", "containerd", "image: alpine:3\ngeneralOptions: [--namespace, k8s.io]")
+NAME = SPEC.instance_name
+PS = "ps --all --no-trunc --format=json"
+
+
+class RecordingNerdctl(NerdctlCli):
+    """A nerdctl of tables: beginnings of command lines and their answers."""
+
+    def __init__(self, **answers: Any) -> None:
+        super().__init__(NerdctlSettings())
+        self.answers: dict[str, Any] = {"": "", **answers}
+        self.lines: list[str] = []
+
+    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
+        line = " ".join(arguments)
+        self.lines.append(line)
+        answer = self.answers[max((key for key in self.answers if line.startswith(key)), key=len)]
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+
+def row(container: str, name: object = NAME, agent: str = "agent_A") -> str:
+    return json.dumps({"ID": container, "Labels": f"nerdctl/x=y,name={name},agent={agent}"})
+
+
+def inspected(**states: tuple[str, int]) -> str:
+    entries = [{"Id": key, "State": {"Status": word, "ExitCode": code}} for key, (word, code) in states.items()]
+    return json.dumps(entries)
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "state"),
+    [
+        ("created", 0, PENDING_STARTING.because("created")),
+        ("restarting", 0, PENDING_STARTING.because("restarting")),
+        ("Running", 0, RUNNING_OK),
+        ("exited", 0, SUCCEEDED_OK),
+        ("exited", 3, exited(3)),
+        ("exited", None, FAILED_UNKNOWN.because("exited")),
+        ("dead", 4, exited(4)),
+        ("dead", 0, FAILED_EXEC_FAILED.because("Exit code: '0'")),
+        ("removing", 0, STOPPING.because("removing")),
+        ("paused", 0, FAILED_UNKNOWN.because("paused")),
+        ("new", 0, FAILED_UNKNOWN.because("new")),
+    ],
+)
+def test_each_word_of_nerdctl_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
+    assert nerdctl_state(word, code) == state
+
+
+def test_labels_come_as_one_text_per_line() -> None:
+    found = parse_labels(f"{row('c1')}\n\n3\n{{\n{{}}\n" + json.dumps({"ID": "c2", "Labels": None}))
+    assert found["c1"] == {"nerdctl/x": "y", "name": str(NAME), "agent": "agent_A"}
+    assert found["c2"] == {}
+    assert parse_labels("") == {}
+
+
+def test_garbage_instead_of_lines_is_an_error() -> None:
+    with pytest.raises(RuntimeFailed, match="cannot read the list of containers: time="):
+        parse_labels("time=now level=fatal")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "x"])
+def test_garbage_instead_of_states_is_an_error(text: str) -> None:
+    with pytest.raises(RuntimeFailed, match="cannot read the states of containers"):
+        parse_states(text)
+
+
+def test_one_odd_state_does_not_spoil_the_others() -> None:
+    text = '[3, {"Id": "a"}, {"Id": "b", "State": {"Status": "running"}}, {"Id": "c", "State": {"Status": 3}}]'
+    assert parse_states(text) == {"a": FAILED_UNKNOWN, "b": RUNNING_OK, "c": FAILED_UNKNOWN}
+
+
+async def test_run_and_start_have_the_same_arguments_as_for_podman() -> None:
+    cli = RecordingNerdctl(**{"--namespace k8s.io run": "c1\n", "--namespace k8s.io start": "name\n"})
+    runtime = ContainerdRuntime(cli)
+    assert await runtime.create_workload(SPEC, Extras(control_interface=Path("/ci"))) == "c1"
+    assert await runtime.create_workload(SPEC, Extras(reuse="c1")) == "c1"
+    assert cli.lines == [
+        f"--namespace k8s.io run --detach --name {NAME.short} "
+        "--mount=type=bind,source=/ci,destination=/run/ankaios/control_interface "
+        f"--label=name={NAME} --label=agent=agent_A alpine:3",
+        "--namespace k8s.io start c1",
+    ]
+
+
+async def test_existing_workloads_are_found_by_label_and_inspected_together() -> None:
+    other = an_instance("job")
+    rows = "\n".join([row("c1"), row("c2", other), row("c3", "odd"), row("c4", an_instance(agent="agent_B"))])
+    cli = RecordingNerdctl(ps=rows, inspect=inspected(c1=("running", 0), c2=("exited", 2)))
+    found = await ContainerdRuntime(cli).existing_workloads("agent_A")
+    assert found == [Existing(NAME, RUNNING_OK, "c1"), Existing(other, exited(2), "c2")]
+    assert cli.lines == [
+        "ps --all --no-trunc --filter label=agent=agent_A --format=json",
+        PS,
+        "inspect c1 c2 c3 c4",
+    ]
+
+
+async def test_without_containers_nothing_is_inspected() -> None:
+    cli = RecordingNerdctl()
+    runtime = ContainerdRuntime(cli)
+    assert await runtime.existing_workloads("agent_A") == []
+    assert (await cli.states()).get() == {}
+    assert cli.lines == ["ps --all --no-trunc --filter label=agent=agent_A --format=json", PS]
+
+
+async def test_the_id_of_a_workload_is_found_by_label() -> None:
+    cli = RecordingNerdctl(ps=row("c1") + "\n" + row("c2"))
+    assert await ContainerdRuntime(cli).workload_id(NAME) == "c1"
+    assert cli.lines == [f"ps --all --no-trunc --filter label=name={NAME} --format=json"]
+
+
+async def test_a_failed_run_removes_what_it_left() -> None:
+    cli = RecordingNerdctl(ps=row("half"), **{"--namespace": failed("no such image")})
+    with pytest.raises(CommandFailed, match="no such image"):
+        await ContainerdRuntime(cli).create_workload(SPEC, Extras())
+    assert cli.lines[1:] == [f"ps --all --no-trunc --filter label=name={NAME} --format=json", "stop half", "rm half"]
+    cli = RecordingNerdctl(ps=failed("broken"), **{"--namespace": failed("no such image")})
+    with pytest.raises(CommandFailed, match="no such image"):
+        await ContainerdRuntime(cli).create_workload(SPEC, Extras())
+
+
+async def test_a_container_that_is_gone_counts_as_deleted() -> None:
+    gone = failed('level=fatal msg="no such container: c1"')
+    cli = RecordingNerdctl(stop=gone, rm=gone)
+    await ContainerdRuntime(cli).delete_workload("c1")
+    assert cli.lines == ["stop c1", "rm c1"]
+    cli.answers["rm"] = failed("busy")
+    with pytest.raises(CommandFailed, match="busy"):
+        await ContainerdRuntime(cli).delete_workload("c1")
+
+
+async def test_states_come_from_one_shared_listing() -> None:
+    cli = RecordingNerdctl(ps=row("c1") + "\n" + row("c2"), inspect=inspected(c1=("running", 0), c2=("exited", 1)))
+    getters = [NerdctlStateGetter(cli, container) for container in ("c1", "c2", "c3")]
+    assert [await getter.get_state() for getter in getters] == [RUNNING_OK, exited(1), FAILED_LOST]
+    assert cli.lines == [PS, "inspect c1 c2"]
+    assert getters[0].pause() == 0.5
+
+
+async def test_if_nerdctl_cannot_be_asked_the_state_is_unknown() -> None:
+    cli = RecordingNerdctl(ps=failed())
+    assert await NerdctlStateGetter(cli, "c1").get_state() == NERDCTL_UNREADABLE
+    assert cli.lines == [PS, PS]
+
+
+async def test_odd_answers_and_workloads_are_refused() -> None:
+    runtime = ContainerdRuntime(RecordingNerdctl())
+    with pytest.raises(RuntimeFailed, match="told no container id"):
+        await runtime.create_workload(SPEC, Extras())
+    with pytest.raises(Unsupported, match="Received a workload for the wrong runtime: 'podman'"):
+        await runtime.create_workload(a_workload(runtime="podman"), Extras())
+
+
+def test_without_nerdctl_the_runtime_is_not_available() -> None:
+    assert not ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such"))).available()
+    assert ContainerdRuntime(NerdctlCli(NerdctlSettings(program="true"))).available()

@@ -1,0 +1,191 @@
+"""Calls of podman, on good days and bad ones, with a stand-in that does what it is told."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings, decode_unpadded, parse_pods, parse_volumes
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from tests.system.stand_in import StandIn
+from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[StandIn]:
+    made = StandIn(tmp_path)
+    yield made
+    made.close()
+
+
+def cli_of(stand_in: StandIn, limit: float = 20.0) -> PodmanCli:
+    settings = PodmanSettings(program=stand_in.program, query_limit=limit, run_limit=limit, stop_limit=limit)
+    return PodmanCli(settings)
+
+
+async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> None:
+    """[utest->swdd~podman-uses-podman-cli~1]
+    [utest->swdd~podman-kube-uses-podman-cli~1]
+    """
+    cli = cli_of(stand_in)
+    container = await cli.start(["run", "--detach", "--name", "web", "image", "true"])
+    pods = await cli.kube_play(["--a"], ["--b"], "manifest")
+    assert stand_in.containers() == [container]
+    assert len(pods) == 1
+    assert stand_in.calls("kube play") == [["--a", "kube", "play", "--quiet", "--b", "-"]]
+    assert stand_in.records("kube play")[0]["stdin"] == "manifest"
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ({"do": "fail", "stderr": "Error: no space left on device"}, "no space left on device"),
+        ({"do": "die"}, "Ended by signal 9"),
+        ({"do": "hang"}, "No answer within 0.5 s"),
+        ({"do": "print", "stdout": ""}, "podman told no container id"),
+    ],
+)
+async def test_a_bad_day_of_podman_is_told_as_a_failure(stand_in: StandIn, action: dict[str, str], why: str) -> None:
+    stand_in.script("run", **action)
+    with pytest.raises(RuntimeFailed, match=why):
+        await cli_of(stand_in, limit=0.5).start(["run", "image"])
+
+
+async def test_a_missing_podman_is_told_as_a_failure() -> None:
+    cli = PodmanCli(PodmanSettings(program="/no/such/podman"))
+    with pytest.raises(CommandFailed, match="Could not spawn command"):
+        await cli.start(["run", "image"])
+    with pytest.raises(CommandFailed, match="Could not spawn command"):
+        (await cli.listing()).get()
+
+
+@pytest.mark.parametrize("garbage", ["not json", "{}", "\u0000"])
+async def test_garbage_instead_of_a_list_is_asked_once_more_and_then_an_error(stand_in: StandIn, garbage: str) -> None:
+    stand_in.script("ps", do="print", stdout=garbage)
+    cli = cli_of(stand_in)
+    with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
+        (await cli.listing()).get()
+    assert len(stand_in.calls("ps")) == 2
+
+
+async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
+    stand_in.script("ps", do="fail", stderr="Error: locked", times=1)
+    assert (await cli_of(stand_in).listing()).get().by_id == {}
+
+
+async def test_few_calls_are_under_way_at_a_time(stand_in: StandIn) -> None:
+    cli = cli_of(stand_in)
+    names = [f"web{number}" for number in range(6)]
+    stand_in.script("run", do="slow", seconds=0.2)
+    await asyncio.gather(*(cli.start(["run", "--name", name, "image", "true"]) for name in names))
+    moments = sorted(record["at"] for record in stand_in.records("run"))
+    # With two at a time, the calls come in three waves; a wave cannot begin before the one before has slept.
+    assert all(later - earlier >= 0.2 for earlier, later in zip(moments, moments[2:], strict=False))
+
+
+async def test_a_listing_does_not_wait_for_slow_starts(stand_in: StandIn) -> None:
+    cli = cli_of(stand_in)
+    stand_in.script("run", do="hang")
+    starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(4)]
+    async with asyncio.timeout(10):
+        assert (await cli.listing()).get().by_id == {}
+    for start in starts:
+        start.cancel()
+    await asyncio.wait(starts)
+
+
+async def test_a_new_container_is_never_looked_for_in_an_old_listing(stand_in: StandIn) -> None:
+    """[utest->swdd~podman-state-getter-reset-cache~1]"""
+    cli = cli_of(stand_in)
+    assert (await cli.listing()).get().by_id == {}
+    container = await cli.start(["run", "--name", "web", "image", "true"])
+    assert list((await cli.listing()).get().by_id) == [container]
+
+
+async def test_the_pods_of_a_new_workload_are_never_looked_for_in_an_old_listing() -> None:
+    """[utest->swdd~podman-kube-state-getter-reset-cache~1]"""
+    cli = RecordingCli()
+    await cli.listing()
+    await cli.kube_play([], [], "manifest")
+    assert cli.newest_listing() is None
+
+
+async def test_stopping_and_removing_uses_the_documented_commands() -> None:
+    """[utest->swdd~podman-delete-workload-stops-and-removes-workload~1]
+    [utest->swdd~podman-workload-stops-container~1]
+    [utest->swdd~podman-workload-deletes-container~1]
+    """
+    cli = RecordingCli()
+    await cli.remove("c1")
+    assert cli.lines() == ["stop --ignore c1", "rm --ignore c1"]
+
+
+async def test_a_container_that_cannot_be_stopped_is_removed_by_force() -> None:
+    """A paused one, for example."""
+    cli = RecordingCli([a_container("c1", "paused")])
+    cli.answers["stop"] = failed("container state improper")
+    await cli.remove("c1")
+    assert cli.lines() == ["stop --ignore c1", "rm --force --ignore c1"]
+
+
+async def test_a_container_that_cannot_be_removed_at_all_is_a_failure() -> None:
+    cli = RecordingCli()
+    cli.answers["rm"] = failed("device busy")
+    with pytest.raises(CommandFailed, match="device busy"):
+        await cli.remove("c1")
+
+
+async def test_data_is_kept_in_the_label_of_a_volume_without_padding() -> None:
+    cli = RecordingCli()
+    cli.answers["volume rm"] = failed("no such volume")
+    await cli.store("v", '["7cc9"]')
+    assert cli.lines() == ["volume rm v", "volume create --label=data=WyI3Y2M5Il0 v"]
+
+
+async def test_stored_data_is_read_from_one_listing() -> None:
+    cli = RecordingCli()
+    volumes = [{"Name": "a", "Labels": {"data": "WyI3Y2M5Il0"}}, {"Name": "b", "Labels": None}]
+    cli.answers["volume ls"] = json.dumps(volumes)
+    assert await cli.stored("x$") == {"a": '["7cc9"]', "b": None}
+    assert cli.lines() == ["volume ls --filter name=x$ --format=json"]
+
+
+async def test_listings_share_one_call_and_their_number_is_recorded() -> None:
+    cli = RecordingCli([a_container("c1")])
+    await asyncio.gather(*(cli.listing() for _ in range(50)))
+    assert cli.lines() == [PS]
+
+
+@pytest.mark.parametrize(
+    ("text", "pods"),
+    [
+        ("Pod:\nabc\nContainer:\ndef\n\n", ["abc"]),
+        ("Pod:\nabc\nContainers:\nd\ne\n\nPod:\n  fgh \nContainer:\ni\n", ["abc", "fgh"]),
+        ("Pod:\na\nb\nVolumes:\nv\n", ["a", "b"]),
+        ("Volumes:\nv\n", []),
+        ("", []),
+    ],
+)
+def test_pods_are_the_lines_below_their_heading(text: str, pods: list[str]) -> None:
+    assert parse_pods(text) == pods
+
+
+@pytest.mark.parametrize("text", ["no json", "{}", "3"])
+def test_garbage_instead_of_volumes_is_an_error(text: str) -> None:
+    with pytest.raises(RuntimeFailed, match="cannot read the list of volumes"):
+        parse_volumes(text)
+
+
+def test_odd_volumes_are_left_out_or_unreadable() -> None:
+    found = parse_volumes('[3, {}, {"Name": 4}, {"Name": "a", "Labels": {"data": "a"}}, {"Name": "b"}]')
+    assert found == {"a": None, "b": None}
+    assert parse_volumes("null") == {}
+
+
+@pytest.mark.parametrize(("data", "text"), [("aGk", "hi"), ("", ""), ("aGk=", None), ("a", None), ("!!!!", None)])
+def test_base64_comes_without_padding(data: str, text: str | None) -> None:
+    assert decode_unpadded(data) == text
+    assert decode_unpadded("/w") is None

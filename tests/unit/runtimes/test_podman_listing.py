@@ -1,0 +1,80 @@
+"""`podman ps` output read leniently."""
+
+import json
+
+import pytest
+
+from ankaios.common.workload import InstanceName
+from ankaios.runtimes.podman_listing import parse_listing
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from tests.unit.runtimes.recording_cli import a_container
+
+NAME = InstanceName("web", "abc", "agent_A")
+LABELS = {"name": str(NAME), "agent": "agent_A"}
+
+
+def test_containers_are_found_by_id_by_agent_by_instance_and_by_pod() -> None:
+    """[utest->swdd~podmancli-container-state-cache-all-containers~1]
+    [utest->swdd~podman-get-workload-id-uses-label~1]
+    [utest->swdd~podman-list-of-existing-workloads-uses-labels~1]
+    """
+    text = json.dumps(
+        [a_container("c1", Labels=LABELS), a_container("c2"), a_container("c3", Pod="p1", PodName="shop", IsInfra=True)]
+    )
+    listing = parse_listing(text)
+    assert set(listing.by_id) == {"c1", "c2", "c3"}
+    assert [container.id for container in listing.of_agent("agent_A")] == ["c1"]
+    assert [container.id for container in listing.of_instance(NAME)] == ["c1"]
+    assert listing.by_id["c1"].instance_name == NAME
+    assert [container.infra for container in listing.of_pod("p1")] == [True]
+    assert listing.pods() == {"p1": "shop"}
+    assert listing.of_agent("A") == listing.of_pod("p2") == listing.of_instance(InstanceName("a", "b", "c")) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"ExitCode": "3"},
+        {"ExitCode": -1},
+        {"ExitCode": 2**40},
+        {"ExitCode": True},
+        {"Labels": []},
+        {"Labels": {"name": 3}},
+        {"Pod": None},
+        {"Pid": "12"},
+        {"Pid": -5},
+        {"State": None},
+        {"Names": "web"},
+    ],
+)
+def test_one_odd_value_does_not_spoil_the_list(odd: dict[str, object]) -> None:
+    listing = parse_listing(json.dumps([a_container("c1") | odd, a_container("c2")]))
+    assert set(listing.by_id) == {"c1", "c2"}
+    assert listing.by_id["c2"].state == "running"
+
+
+def test_an_odd_exit_code_is_no_exit_code() -> None:
+    listing = parse_listing(json.dumps([a_container("c1", ExitCode="zero"), a_container("c2", ExitCode=256)]))
+    assert listing.by_id["c1"].exit_code is None
+    assert listing.by_id["c2"].exit_code == 256
+
+
+def test_entries_that_are_no_containers_are_left_out() -> None:
+    listing = parse_listing(json.dumps([3, {}, {"Id": ""}, {"Id": 4}, a_container("c1"), None]))
+    assert set(listing.by_id) == {"c1"}
+
+
+def test_a_name_that_is_no_instance_name_is_ignored() -> None:
+    listing = parse_listing(json.dumps([a_container("c1", Labels={"name": "web", "agent": "agent_A"})]))
+    assert listing.by_id["c1"].instance_name is None
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "[]\n"])
+def test_no_containers_are_an_empty_list(text: str) -> None:
+    assert parse_listing(text).by_id == {}
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "{}", "[", '"text"', "[" * 100_000])
+def test_what_is_no_list_is_an_error(text: str) -> None:
+    with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
+        parse_listing(text)

@@ -1,0 +1,259 @@
+"""What the podman connector asks of podman, and what it makes of the answers."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
+from tests.builders import a_workload, an_instance
+from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
+
+SPEC = a_workload("web", "agent_A", config="image: alpine:3")
+NAME = SPEC.instance_name
+
+
+def labelled(container: str, state: str = "running", name: object = NAME, agent: str = "agent_A", **more: int) -> dict:  # type: ignore[type-arg]
+    return a_container(container, state, Labels={"name": str(name), "agent": agent}, **more)
+
+
+def runtime_of(cli: RecordingCli) -> PodmanRuntime:
+    return PodmanRuntime(Podman(cli))
+
+
+def test_its_name_is_podman() -> None:
+    """[utest->swdd~podman-name-returns-podman~1]"""
+    assert PodmanRuntime.name == "podman"
+
+
+async def test_creating_runs_one_command_and_returns_the_container_id() -> None:
+    """[utest->swdd~podman-create-workload-returns-workload-id~1]
+    [utest->swdd~podman-workload-stores-container-id~1]
+    [utest->swdd~podman-create-workload-sets-optionally-container-name~1]
+    """
+    cli = RecordingCli()
+    cli.answers["run"] = "c1\n"
+    assert await runtime_of(cli).create_workload(SPEC, Extras()) == "c1"
+    expected = f"run --detach --name {NAME.short} --label=name={NAME} --label=agent=agent_A alpine:3"
+    assert cli.lines() == [expected]
+
+
+async def test_the_control_interface_and_files_are_mounted() -> None:
+    """[utest->swdd~podman-create-workload-mounts-fifo-files~1]"""
+    cli = RecordingCli()
+    cli.answers["run"] = "c1\n"
+    extras = Extras(control_interface=Path("/ci"), files={Path("/f/x"): "/x"})
+    await runtime_of(cli).create_workload(SPEC, extras)
+    assert cli.calls[0][4:6] == [
+        "--mount=type=bind,source=/ci,destination=/run/ankaios/control_interface",
+        "--mount=type=bind,source=/f/x,destination=/x,readonly=true",
+    ]
+
+
+async def test_an_ended_container_is_started_again() -> None:
+    """[utest->swdd~podman-workload-starts-container~1]"""
+    cli = RecordingCli()
+    cli.answers["start"] = "c1\n"
+    assert await runtime_of(cli).create_workload(SPEC, Extras(reuse="c1")) == "c1"
+    assert cli.lines() == ["start c1"]
+
+
+async def test_a_failed_start_removes_what_it_left_by_label_and_tells_the_error() -> None:
+    """The container may carry the user's own name, and one with our short name may belong to somebody else.
+
+    [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
+    """
+    cli = RecordingCli([labelled("half", "created"), a_container("foreign", Names=[NAME.short])])
+    cli.answers["run"] = failed("exec not found", 127)
+    with pytest.raises(RuntimeFailed, match="exec not found"):
+        await runtime_of(cli).create_workload(SPEC, Extras())
+    assert cli.lines()[1:] == [PS, "stop --ignore half", "rm --ignore half"]
+
+
+async def test_a_container_that_fails_to_start_again_is_removed() -> None:
+    cli = RecordingCli()
+    cli.answers["start"] = failed("no such file")
+    with pytest.raises(RuntimeFailed):
+        await runtime_of(cli).create_workload(SPEC, Extras(reuse="c1"))
+    assert cli.lines()[-2:] == ["stop --ignore c1", "rm --ignore c1"]
+
+
+async def test_a_clean_up_that_fails_does_not_hide_why_the_start_failed() -> None:
+    cli = RecordingCli()
+    cli.answers |= {"run": failed("image not known"), PS: failed("broken")}
+    with pytest.raises(CommandFailed, match="image not known"):
+        await runtime_of(cli).create_workload(SPEC, Extras())
+
+
+async def test_a_workload_of_another_runtime_is_refused() -> None:
+    with pytest.raises(Unsupported, match="Received a workload for the wrong runtime: 'native'"):
+        await runtime_of(RecordingCli()).create_workload(a_workload(runtime="native"), Extras())
+
+
+async def test_existing_workloads_are_found_by_the_label_agent() -> None:
+    """[utest->swdd~podman-list-of-existing-workloads-uses-labels~1]"""
+    other, odd = an_instance("job"), an_instance("x", agent="agent_B")
+    cli = RecordingCli(
+        [
+            labelled("c1"),
+            labelled("c2", "exited", other, ExitCode=3),
+            labelled("c3", agent="agent_B", name=odd),
+            labelled("c4", name="no instance name"),
+            labelled("c5", name=odd),
+            a_container("c6"),
+        ]
+    )
+    found = await runtime_of(cli).existing_workloads("agent_A")
+    assert found == [Existing(NAME, RUNNING_OK, "c1"), Existing(other, exited(3), "c2")]
+
+
+async def test_one_listing_serves_the_whole_restart_of_an_agent() -> None:
+    instances = [an_instance(f"w{number}") for number in range(50)]
+    cli = RecordingCli([labelled(f"c{number}", name=name) for number, name in enumerate(instances)])
+    runtime = runtime_of(cli)
+    assert len(await runtime.existing_workloads("agent_A")) == 50
+    told: list[ExecutionState] = []
+    checkers = []
+    for name in instances:
+        workload = await runtime.workload_id(name)
+        assert workload is not None
+        checkers.append(runtime.start_checker(name, workload, told.append))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert told == [RUNNING_OK] * 50
+    assert cli.count("ps") == 1
+    for checker in checkers:
+        checker.stop()
+    await runtime.close()
+
+
+async def test_a_listing_that_fails_is_an_error_so_the_agent_asks_again() -> None:
+    cli = RecordingCli()
+    cli.answers[PS] = failed()
+    runtime = runtime_of(cli)
+    with pytest.raises(RuntimeFailed):
+        await runtime.existing_workloads("agent_A")
+    with pytest.raises(RuntimeFailed):
+        await runtime.workload_id(NAME)
+
+
+async def test_the_id_of_a_workload_is_found_by_the_label_name() -> None:
+    """[utest->swdd~podman-get-workload-id-uses-label~1]"""
+    runtime = runtime_of(RecordingCli([labelled("c1"), labelled("c2", name=an_instance("other"))]))
+    assert await runtime.workload_id(NAME) == "c1"
+    assert await runtime.workload_id(an_instance("unknown")) is None
+
+
+async def test_of_several_containers_with_one_name_the_running_one_counts() -> None:
+    runtime = runtime_of(RecordingCli([labelled("old", "exited"), labelled("new")]))
+    assert await runtime.workload_id(NAME) == "new"
+    assert await runtime.existing_workloads("agent_A") == [Existing(NAME, RUNNING_OK, "new")]
+
+
+async def test_deleting_stops_and_removes_the_container() -> None:
+    """[utest->swdd~podman-delete-workload-stops-and-removes-workload~1]
+    [utest->swdd~podman-adapter-request-stopping-container~2]
+    """
+    cli = RecordingCli()
+    await runtime_of(cli).delete_workload("c1")
+    assert cli.lines() == ["stop --ignore c1", "rm --ignore c1"]
+
+
+async def test_nothing_is_told_of_a_container_while_it_is_being_deleted() -> None:
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
+    runtime = runtime_of(cli)
+    told: list[ExecutionState] = []
+    checker = runtime.start_checker(NAME, "c1", told.append)
+    await _settle()
+    await runtime.delete_workload("c1")
+    cli.show()
+    await cli.listing()
+    await _settle()
+    assert told == [exited(1)]
+    checker.stop()
+    await runtime.close()
+
+
+async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
+    runtime = runtime_of(cli)
+    told: list[ExecutionState] = []
+    checker = runtime.start_checker(NAME, "c1", told.append)
+    await _settle()
+    cli.answers |= {"stop": failed(), "rm": failed()}
+    with pytest.raises(RuntimeFailed):
+        await runtime.delete_workload("c1")
+    cli.show(labelled("c1", "exited", ExitCode=0))
+    await cli.listing()
+    await _settle()
+    assert told == [exited(1), SUCCEEDED_OK]
+    checker.stop()
+    await runtime.close()
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
+    from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+    from tests.system.stand_in import StandIn
+
+    stand_in = StandIn(tmp_path)
+    runtime = PodmanRuntime(Podman(PodmanCli(PodmanSettings(program=stand_in.program))))
+    stand_in.script("logs", do="print", stdout="one\ntwo\n")
+    pieces = [piece async for piece in runtime.logs("c1", LogOptions(follow=True, tail=2))]
+    assert b"".join(pieces) == b"one\ntwo\n"
+    assert stand_in.calls() == [["logs", "-f", "--tail", "2", "c1"]]
+
+
+async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
+    object.__setattr__(cli.settings, "resync", 0.001)
+    runtime = runtime_of(cli)
+    told: list[ExecutionState] = []
+    came = asyncio.Event()
+
+    def sink(state: ExecutionState) -> None:
+        told.append(state)
+        came.set()
+
+    checker = runtime.start_checker(NAME, "c1", sink)
+    async with asyncio.timeout(10):
+        await came.wait()
+        came.clear()
+        cli.show(labelled("c1", "exited", ExitCode=9))
+        await came.wait()
+    assert told == [SUCCEEDED_OK, exited(9)]
+    checker.stop()
+    await runtime.close()
+
+
+async def test_the_slow_listing_ends_when_nothing_is_watched() -> None:
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
+    object.__setattr__(cli.settings, "resync", 0.001)
+    runtime = runtime_of(cli)
+    checker = runtime.start_checker(NAME, "c1", lambda _: None)
+    checker.stop()
+    began = time.monotonic()
+    while any(task.get_name() == "podman resync" for task in asyncio.all_tasks()):
+        assert time.monotonic() - began < 10
+        await asyncio.sleep(0.001)
+    await runtime.close()
+
+
+async def test_a_sink_hears_of_a_failed_container() -> None:
+    """[utest->swdd~podman-workload-sends-workload-state~1]"""
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
+    runtime = runtime_of(cli)
+    told: list[ExecutionState] = []
+    checker = runtime.start_checker(NAME, "c1", told.append)
+    await _settle()
+    checker.stop()
+    await runtime.close()
+    assert [state.is_same(FAILED_EXEC_FAILED) for state in told] == [True]

@@ -1,0 +1,238 @@
+"""The newest knowledge about a container wins, and podman is asked only when there is none."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.execution_state import (
+    FAILED_LOST,
+    FAILED_UNKNOWN,
+    RUNNING_OK,
+    STOPPING,
+    SUCCEEDED_OK,
+    exited,
+)
+from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
+from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
+from ankaios.runtimes.podman_states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
+from ankaios.runtimes.podman_watch import PodmanWatch
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
+from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
+
+C1, C2 = "c1" * 32, "c2" * 32
+
+
+class Bench:
+    """A getter with a podman of tables and a real watch."""
+
+    def __init__(self, cli: RecordingCli, folders: FakePodmanFolders) -> None:
+        self.cli = cli
+        self.hub = PodmanWatch(cli.outdate_listing)
+        self.folders = folders
+        self.monitors: list[FakeMonitor] = []
+        self.hints = 0
+
+    def getter(self, container: str = C1) -> PodmanStateGetter:
+        getter = PodmanStateGetter(self.cli, self.hub, container, exits_are_final=True)
+        getter.open(self._hint)
+        return getter
+
+    def kube(self, pods: Callable[[], list[str] | None]) -> PodmanKubeStateGetter:
+        async def find() -> list[str] | None:
+            return pods()
+
+        getter = PodmanKubeStateGetter(self.cli, self.hub, find, exits_are_final=True)
+        getter.open(self._hint)
+        return getter
+
+    def _hint(self) -> None:
+        self.hints += 1
+
+    async def hinted(self) -> None:
+        async with asyncio.timeout(10):
+            while not self.hints:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    def monitor(self, container: str = C1, command: str = "exec sleep 100") -> FakeMonitor:
+        self.monitors.append(FakeMonitor(self.folders, container, command))
+        return self.monitors[-1]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> Iterator[Bench]:  # type: ignore[misc]
+    made = Bench(RecordingCli(), FakePodmanFolders(tmp_path))
+    yield made
+    made.hub.close()
+    for monitor in made.monitors:
+        monitor.close()
+
+
+async def test_podman_is_asked_for_a_container_nothing_is_known_of(bench: Bench) -> None:
+    """[utest->swdd~podman-state-getter-uses-podmancli~1]"""
+    bench.cli.show(a_container(C1, "exited", ExitCode=2))
+    getter = bench.getter()
+    assert await getter.get_state() == exited(2)
+    assert bench.cli.lines() == [PS]
+    assert getter.pause() is None
+
+
+async def test_a_container_podman_does_not_list_is_lost(bench: Bench) -> None:
+    """[utest->swdd~podman-state-getter-returns-removed-state~1]"""
+    getter = bench.getter()
+    assert await getter.get_state() == FAILED_LOST
+    assert getter.pause() is None
+
+
+async def test_if_podman_cannot_be_asked_the_state_is_unknown(bench: Bench) -> None:
+    """[utest->swdd~podman-state-getter-returns-unknown-state~1]"""
+    bench.cli.answers[PS] = failed()
+    getter = bench.getter()
+    assert await getter.get_state() == PODMAN_UNREADABLE
+    assert getter.pause() == POLL_INTERVAL
+
+
+async def test_a_running_container_that_is_watched_needs_no_more_questions(bench: Bench) -> None:
+    monitor = bench.monitor()
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    getter = bench.getter()
+    assert await getter.get_state() == RUNNING_OK
+    assert getter.pause() is None
+    bench.cli.outdate_listing()
+    assert await getter.get_state() == RUNNING_OK
+    assert bench.cli.count("ps") == 1
+
+
+async def test_a_new_container_is_seen_running_without_any_question(bench: Bench) -> None:
+    first = bench.monitor(C1)
+    bench.cli.show(a_container(C1, Pid=first.pid))
+    await bench.getter(C1).get_state()
+    bench.cli.outdate_listing()
+    bench.monitor(C2)
+    assert await bench.getter(C2).get_state() == RUNNING_OK
+    assert bench.cli.count("ps") == 1
+
+
+async def test_a_running_container_that_cannot_be_watched_is_polled_with_young_listings(bench: Bench) -> None:
+    bench.cli.show(a_container(C1))
+    getter = bench.getter()
+    assert await getter.get_state() == RUNNING_OK
+    assert getter.pause() == POLL_INTERVAL
+    bench.cli.show(a_container(C1, "exited", ExitCode=0))
+    assert await getter.get_state() == SUCCEEDED_OK
+
+
+async def test_while_the_process_is_seen_alive_a_broken_podman_changes_nothing(bench: Bench) -> None:
+    monitor = bench.monitor()
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    getter = bench.getter()
+    await getter.get_state()
+    bench.cli.answers[PS] = failed()
+    bench.cli.outdate_listing()
+    await bench.cli.listing()
+    assert await getter.get_state() == RUNNING_OK
+
+
+@pytest.mark.parametrize("word", ["stopped", "stopping", "running"])
+async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: Bench, word: str) -> None:
+    monitor = bench.monitor(command="sleep 0.1; exit 4")
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    getter = bench.getter()
+    assert await getter.get_state() == RUNNING_OK
+    await bench.hinted()
+    assert await getter.get_state() == exited(4)
+    bench.cli.show(a_container(C1, word, Pid=monitor.pid))
+    await bench.cli.listing()
+    assert await getter.get_state() == exited(4)
+    bench.cli.show(a_container(C1, "running", Pid=1))  # another run of the container
+    await bench.cli.listing()
+    assert await getter.get_state() == RUNNING_OK
+
+
+async def test_a_newer_listing_overrules_what_was_known(bench: Bench) -> None:
+    getter = bench.getter()
+    bench.cli.show(a_container(C1, "exited", ExitCode=0))
+    assert await getter.get_state() == SUCCEEDED_OK
+    bench.cli.show()
+    await bench.cli.listing()
+    assert await getter.get_state() == FAILED_LOST
+    bench.cli.outdate_listing()
+    assert await getter.get_state() == FAILED_LOST
+    assert bench.cli.count("ps") == 2
+
+
+async def test_a_paused_container_is_looked_at_less_and_less_often(bench: Bench) -> None:
+    bench.cli.show(a_container(C1, "paused"))
+    getter = bench.getter()
+    pauses = []
+    for _ in range(9):
+        assert await getter.get_state() == FAILED_UNKNOWN.because("paused")
+        pauses.append(getter.pause())
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    bench.cli.show(a_container(C1, "stopped"))
+    assert await getter.get_state() == STOPPING.because("stopped")
+    bench.cli.show(a_container(C1, "exited", ExitCode=0))
+    assert await getter.get_state() == SUCCEEDED_OK
+    assert getter.pause() is None
+
+
+def in_pod(container: str, pod: str, state: str = "running", **more: int) -> dict[str, object]:
+    return a_container(container, state, Pod=pod, **more)
+
+
+async def test_the_state_of_pods_is_that_of_all_their_containers(bench: Bench) -> None:
+    """[utest->swdd~podman-kube-state-getter-uses-container-states~1]"""
+    bench.cli.show(in_pod("a", "p1"), in_pod("b", "p2", "exited", ExitCode=3), in_pod("c", "other", "paused"))
+    getter = bench.kube(lambda: ["p1", "p2"])
+    assert await getter.get_state() == exited(3)
+    assert set(getter.containers()) == {"a", "b"}
+    bench.cli.show(in_pod("a", "p1"), in_pod("b", "p2"))
+    assert await getter.get_state() == RUNNING_OK
+    assert getter.pause() == POLL_INTERVAL
+    getter.close()
+
+
+async def test_the_end_of_a_watched_container_of_a_pod_needs_no_question(bench: Bench) -> None:
+    monitor = bench.monitor(C1, "sleep 0.1; exit 5")
+    bench.cli.show(in_pod(C1, "p1", Pid=monitor.pid))
+    getter = bench.kube(lambda: ["p1"])
+    assert await getter.get_state() == RUNNING_OK
+    assert getter.pause() is None
+    monitor.wait()
+    await bench.hinted()
+    assert await getter.get_state() == exited(5)
+    assert bench.cli.count("ps") == 1
+
+
+async def test_a_pod_that_is_gone_is_unknown_and_its_containers_are_not_watched_any_more(bench: Bench) -> None:
+    bench.cli.show(in_pod("a", "p1"))
+    getter = bench.kube(lambda: ["p1"])
+    await getter.get_state()
+    bench.cli.show()
+    assert await getter.get_state() == KUBE_UNKNOWN
+    assert getter.containers() == []
+
+
+async def test_no_pods_are_lost_and_unknown_pods_count_as_succeeded(bench: Bench) -> None:
+    assert await bench.kube(list).get_state() == FAILED_LOST
+    assert await bench.kube(lambda: None).get_state() == SUCCEEDED_OK
+
+
+async def test_errors_of_podman_and_missing_data_are_told_apart(bench: Bench) -> None:
+    def missing() -> list[str]:
+        raise RuntimeFailed("no volume")
+
+    assert await bench.kube(missing).get_state() == METADATA_UNREADABLE
+    bench.cli.answers[PS] = failed()
+    assert await bench.kube(lambda: ["p1"]).get_state() == PODS_UNREADABLE
+
+
+async def test_pods_known_before_survive_a_broken_podman_as_unknown(bench: Bench) -> None:
+    bench.cli.show(in_pod("a", "p1"))
+    getter = bench.kube(lambda: ["p1"])
+    assert await getter.get_state() == RUNNING_OK
+    bench.cli.answers[PS] = failed()
+    bench.cli.outdate_listing()
+    assert (await getter.get_state()).state == "Failed"

@@ -1,0 +1,247 @@
+"""What happens to containers is noticed without asking podman."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
+from ankaios.runtimes import podman_watch
+from ankaios.runtimes.podman_watch import ContainerWatch, Monitor, PodmanWatch, read_monitor
+from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
+
+C1, C2 = "c1" * 32, "c2" * 32
+
+
+class Watched:
+    """A watch on a container with the hints it gave."""
+
+    def __init__(self, hub: PodmanWatch, container: str, final: bool = True) -> None:
+        self.hints = 0
+        self._came = asyncio.Event()
+        self.watch: ContainerWatch = hub.watch(container, final, self._hint)
+
+    def _hint(self) -> None:
+        self.hints += 1
+        self._came.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self._came.clear()
+                await self._came.wait()
+
+    async def hinted(self) -> None:
+        await self.until(lambda: self.hints > 0)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> FakePodmanFolders:
+    return FakePodmanFolders(tmp_path)
+
+
+@pytest.fixture
+def monitors(folders: FakePodmanFolders) -> Iterator[Callable[..., FakeMonitor]]:
+    made: list[FakeMonitor] = []
+
+    def make(container: str = C1, command: str = "exec sleep 100", **more: bool) -> FakeMonitor:
+        made.append(FakeMonitor(folders, container, command, **more))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for monitor in made:
+        monitor.close()
+
+
+@pytest.fixture
+async def hub() -> Iterator[PodmanWatch]:  # type: ignore[misc]
+    changes: list[None] = []
+    made = PodmanWatch(lambda: changes.append(None))
+    yield made
+    made.close()
+
+
+Make = Callable[..., FakeMonitor]
+
+
+async def test_the_exit_code_of_a_container_is_known_without_podman(hub: PodmanWatch, monitors: Make) -> None:
+    monitor = monitors(command="sleep 0.2; exit 3")
+    watched = Watched(hub, C1)
+    assert watched.watch.attach(monitor.pid)
+    assert watched.watch.fact == RUNNING_OK
+    assert watched.watch.alive
+    await watched.hinted()
+    assert watched.watch.fact == exited(3)
+    assert not watched.watch.alive
+
+
+async def test_after_one_container_was_seen_the_next_ones_are_found_by_their_pid_file(
+    hub: PodmanWatch, monitors: Make
+) -> None:
+    first = monitors(C1)
+    assert not Watched(hub, C1).watch.attach()  # where the files are is not known yet
+    assert Watched(hub, C1).watch.attach(first.pid)
+    monitors(C2)
+    assert Watched(hub, C2).watch.attach()
+
+
+async def test_a_process_of_another_container_is_not_taken_for_ours(hub: PodmanWatch, monitors: Make) -> None:
+    """The process id may have been given to another process since podman told it."""
+    monitor = monitors(C1)
+    watched = Watched(hub, C2)
+    assert not watched.watch.attach(monitor.pid)
+    assert watched.watch.fact is None
+
+
+async def test_the_exit_file_of_an_earlier_run_is_not_believed(
+    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
+    folders.exit_file(C1).write_text("7")
+    monitor = monitors(command="sleep 0.1; exit 0", exit_file=False)
+    watched = Watched(hub, C1)
+    assert watched.watch.attach(monitor.pid)
+    await watched.hinted()
+    assert watched.watch.fact is None  # podman has to be asked
+
+
+async def test_a_missing_exit_file_is_a_reason_to_ask_podman(
+    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
+    monitor = monitors(command="sleep 0.1", exit_file=False)
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    began = watched.watch.since
+    await watched.hinted()
+    assert watched.watch.fact is None
+    assert watched.watch.since > began
+
+
+async def test_a_container_that_removes_itself_is_lost_when_it_ends(hub: PodmanWatch, monitors: Make) -> None:
+    monitor = monitors(command="sleep 0.1; exit 0", auto_remove=True)
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    await watched.hinted()
+    assert watched.watch.fact == FAILED_LOST
+
+
+async def test_a_container_that_podman_restarts_goes_on_running(hub: PodmanWatch, monitors: Make) -> None:
+    hub.restart_pause = 0.2
+    monitor = monitors(command="sleep 0.05; exit 1")
+    watched = Watched(hub, C1, final=False)
+    watched.watch.attach(monitor.pid)
+    monitor.wait()
+    monitors(C1)
+    await watched.hinted()
+    assert watched.watch.fact == RUNNING_OK
+    assert watched.watch.alive
+
+
+async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(hub: PodmanWatch, monitors: Make) -> None:
+    hub.restart_pause = 0.01
+    monitor = monitors(command="sleep 0.05; exit 1")
+    watched = Watched(hub, C1, final=False)
+    watched.watch.attach(monitor.pid)
+    await watched.hinted()
+    assert watched.watch.fact is None
+
+
+async def test_an_ended_container_that_somebody_starts_again_is_noticed(hub: PodmanWatch, monitors: Make) -> None:
+    monitor = monitors(command="sleep 0.1; exit 0")
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    await watched.until(lambda: watched.watch.fact == exited(0))
+    monitor.wait()
+    monitors(C1)
+    await watched.until(lambda: watched.watch.fact == RUNNING_OK)
+
+
+async def test_a_container_removed_by_hand_is_a_reason_to_ask(
+    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders
+) -> None:
+    monitor = monitors(C1)
+    watched, other = Watched(hub, C1), Watched(hub, C2)
+    watched.watch.attach(monitor.pid)
+    (folders.containers / C2).mkdir()
+    rmtree(folders.containers / C2)
+    await other.hinted()
+    assert watched.hints == 0
+
+
+async def test_what_we_remove_ourselves_is_no_news(
+    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders
+) -> None:
+    monitor = monitors(C1)
+    watched, other = Watched(hub, C1), Watched(hub, C2)
+    watched.watch.attach(monitor.pid)
+    hub.hush(C1)
+    hub.hush("nobody watches this")
+    monitor.close()
+    rmtree(folders.containers / C1)
+    (folders.containers / C2).mkdir()
+    await other.hinted()
+    hub.hint_all()
+    assert watched.hints == 0
+    hub.unhush(C1)
+    assert watched.hints == 1
+
+
+async def test_missed_changes_put_everything_in_doubt(hub: PodmanWatch, monitors: Make) -> None:
+    monitor = monitors(C1)
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    hub._changed(Path(), "")
+    assert watched.hints == 1
+    assert watched.watch.fact is None
+
+
+async def test_a_closed_watch_gives_no_hints(hub: PodmanWatch, monitors: Make) -> None:
+    monitor = monitors(command="sleep 0.1; exit 0")
+    watched, other = Watched(hub, C1), Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    other.watch.attach(monitor.pid)
+    watched.watch.close()
+    watched.watch.doubt()
+    await other.hinted()
+    assert watched.hints == 0
+    assert not watched.watch.attach(monitor.pid)
+
+
+async def test_without_folder_watches_everything_else_works(
+    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_room(_: object) -> None:
+        raise OSError(24, "no more watches")
+
+    monkeypatch.setattr(podman_watch, "Inotify", no_room)
+    monitor = monitors(command="sleep 0.1; exit 3")
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    await watched.hinted()
+    assert watched.watch.fact == exited(3)
+    assert "removed containers are noticed later" in caplog.text
+
+
+async def test_what_podman_tells_replaces_what_was_known_unless_the_process_is_seen_alive(
+    hub: PodmanWatch, monitors: Make
+) -> None:
+    monitor = monitors(C1)
+    alive, unseen = Watched(hub, C1), Watched(hub, C2)
+    alive.watch.attach(monitor.pid)
+    for watched in (alive, unseen):
+        watched.watch.told(FAILED_LOST, 5.0)
+    assert alive.watch.fact == RUNNING_OK
+    assert (unseen.watch.fact, unseen.watch.since) == (FAILED_LOST, 5.0)
+
+
+def test_the_arguments_of_a_monitor_tell_where_its_files_are() -> None:
+    arguments = ["conmon", "-c", C1, "-p", f"/run/x/{C1}/pidfile", "--exit-dir", "/tmp/exits"]
+    assert read_monitor(arguments, C1) == Monitor(Path(f"/run/x/{C1}/pidfile"), Path("/tmp/exits"), False)
+    assert read_monitor(arguments, C2) is None
+    assert read_monitor(["conmon", C1], C1) == Monitor(None, None, False)
+    assert read_monitor(["conmon", C1, "-p", "/elsewhere/pidfile"], C1) == Monitor(None, None, False)
+    removing = [*arguments, "--exit-command-arg", "--rm"]
+    assert read_monitor(removing, C1) == Monitor(Path(f"/run/x/{C1}/pidfile"), Path("/tmp/exits"), True)

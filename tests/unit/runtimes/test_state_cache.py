@@ -1,0 +1,154 @@
+"""One listing for all who ask at about the same time."""
+
+import asyncio
+
+import pytest
+
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.state_cache import StateCache
+
+
+class Source:
+    """Loads 1, 2, 3, … unless told to fail or to wait."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.loads = 0
+        self.errors: list[Exception] = []
+        self.gate: asyncio.Event | None = None
+        self.cache: StateCache[int] = StateCache(self.load, lambda: self.now)
+
+    async def load(self) -> int:
+        self.loads += 1
+        number = self.loads
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+        return number
+
+    async def get(self, **more: float) -> int:
+        return (await self.cache.get(**more)).get()
+
+
+async def test_a_young_listing_is_used_again() -> None:
+    """[utest->swdd~podmancli-uses-container-state-cache~1]"""
+    source = Source()
+    assert await source.get() == 1
+    source.now += 1.0
+    assert await source.get() == 1
+
+
+async def test_a_listing_older_than_a_second_is_loaded_anew() -> None:
+    """[utest->swdd~podmancli-container-state-cache-refresh~1]"""
+    source = Source()
+    assert await source.get() == 1
+    source.now += 1.01
+    assert await source.get() == 2
+
+
+async def test_after_a_reset_the_old_listing_is_not_used() -> None:
+    """[utest->swdd~podman-state-getter-reset-cache~1]
+    [utest->swdd~podman-kube-state-getter-reset-cache~1]
+    """
+    source = Source()
+    assert await source.get() == 1
+    source.now += 0.1
+    source.cache.reset()
+    assert source.cache.newest() is None
+    assert await source.get() == 2
+
+
+async def test_a_listing_asked_for_before_the_wanted_moment_is_not_used() -> None:
+    source = Source()
+    assert await source.get() == 1
+    assert await source.get(not_before=100.0) == 1
+    source.now += 0.1
+    assert await source.get(not_before=100.1) == 2
+
+
+async def test_many_who_ask_at_once_share_one_call() -> None:
+    source = Source()
+    source.gate = asyncio.Event()
+    asking = [asyncio.create_task(source.get()) for _ in range(50)]
+    await asyncio.sleep(0)
+    source.gate.set()
+    assert await asyncio.gather(*asking) == [1] * 50
+    assert source.loads == 1
+
+
+async def test_a_call_begun_before_a_reset_serves_nobody_who_asks_after_it() -> None:
+    source = Source()
+    source.gate = asyncio.Event()
+    early = asyncio.create_task(source.get())
+    await asyncio.sleep(0)
+    source.now += 0.1
+    source.cache.reset()
+    late = [asyncio.create_task(source.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    source.gate.set()
+    assert await asyncio.gather(*late) == [2, 2, 2]
+    assert await early == 2
+    assert source.loads == 2
+
+
+async def test_a_failing_call_is_repeated_once_at_once() -> None:
+    source = Source()
+    source.errors = [RuntimeFailed("first")]
+    assert await source.get() == 2
+
+
+async def test_an_error_is_kept_like_a_result() -> None:
+    source = Source()
+    source.errors = [RuntimeFailed("first"), RuntimeFailed("second")]
+    for _ in range(3):
+        with pytest.raises(RuntimeFailed, match="second"):
+            await source.get()
+    assert source.loads == 2
+    source.now += 2
+    assert await source.get() == 3
+
+
+async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:
+    source = Source()
+    source.gate = asyncio.Event()
+    first, second = asyncio.create_task(source.get()), asyncio.create_task(source.get())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    source.gate.set()
+    assert await second == 1
+
+
+async def test_listeners_hear_of_each_new_listing() -> None:
+    source = Source()
+    heard: list[int] = []
+    source.cache.on_new(lambda: heard.append(source.loads))
+    await source.get()
+    await source.get()
+    source.now += 2
+    await source.get()
+    assert heard == [1, 2]
+
+
+async def test_the_newest_listing_is_given_without_asking_if_it_is_young_enough() -> None:
+    source = Source()
+    assert source.cache.newest() is None
+    await source.get()
+    source.now += 5
+    assert source.cache.newest(max_age=4) is None
+    newest = source.cache.newest()
+    assert newest is not None
+    assert newest.get() == 1
+    assert source.loads == 1
+
+
+async def test_closing_ends_the_call_under_way() -> None:
+    source = Source()
+    source.gate = asyncio.Event()
+    asking = asyncio.create_task(source.get())
+    await asyncio.sleep(0)
+    await source.cache.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await source.cache.close()

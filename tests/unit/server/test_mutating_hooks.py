@@ -1,0 +1,69 @@
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.pb.grpc_api_pb2 import AddedWorkload, UpdateWorkload
+from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidState
+from ankaios.server.mutating_hooks import MutatingHook, run_hooks
+
+UPDATE = UpdateWorkload(addedWorkloads=[AddedWorkload()])
+ADD_ONE = f"""#!{sys.executable}
+import sys
+data = sys.stdin.buffer.read()
+sys.stdout.buffer.write(data + b"\\x0a\\x00")
+"""
+
+
+def a_hook(directory: Path, name: str, text: str, time_limit: int = 30) -> MutatingHook:
+    path = directory / name
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return MutatingHook(name, path=str(directory), time_limit=time_limit)
+
+
+async def test_hooks_that_write_what_they_read_change_nothing(tmp_path: Path) -> None:
+    assert await run_hooks([a_hook(tmp_path, "same", "#!/bin/sh\ncat\n")], UPDATE) is None
+
+
+async def test_each_hook_sees_what_the_one_before_wrote(tmp_path: Path) -> None:
+    hooks = [a_hook(tmp_path, "one", ADD_ONE), a_hook(tmp_path, "two", ADD_ONE)]
+    wanted = await run_hooks(hooks, UPDATE)
+    assert wanted is not None
+    assert len(wanted.addedWorkloads) == 3
+
+
+async def test_no_output_is_an_empty_update(tmp_path: Path) -> None:
+    assert await run_hooks([a_hook(tmp_path, "drop", "#!/bin/sh\ncat >/dev/null\n")], UPDATE) == UpdateWorkload()
+
+
+async def test_a_hook_need_not_read(tmp_path: Path) -> None:
+    large = UpdateWorkload(addedWorkloads=[AddedWorkload()] * 200_000)
+    assert await run_hooks([a_hook(tmp_path, "deaf", "#!/bin/sh\nexit 0\n")], large) == UpdateWorkload()
+
+
+async def test_a_hook_that_fails_vetoes_with_its_words(tmp_path: Path) -> None:
+    hook = a_hook(tmp_path, "guard", "#!/bin/sh\ncat >/dev/null\necho ' not on my watch ' >&2\nexit 3\n")
+    with pytest.raises(HookVeto) as caught:
+        await run_hooks([hook], UPDATE)
+    veto = "Hook 'guard' rejected the change: not on my watch"
+    assert str(caught.value) == f"Update rejected by mutating hook 'guard': '{veto}'"
+    assert caught.value.reason == f"Mutating hook 'guard' vetoed the state change: '{veto}'"
+
+
+async def test_a_hook_that_cannot_be_started_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(HookFailed) as caught:
+        await run_hooks([MutatingHook("missing", path=str(tmp_path))], UPDATE)
+    assert str(caught.value).startswith("Update rejected: 'Mutating hook 'missing' execution failed: 'cannot start")
+
+
+async def test_a_hook_that_does_not_end_in_time_has_failed_and_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(HookFailed, match="no answer within 1 s"):
+        await run_hooks([a_hook(tmp_path, "slow", "#!/bin/sh\nsleep 600\n", time_limit=1)], UPDATE)
+
+
+async def test_output_that_is_no_update_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidState) as caught:
+        await run_hooks([a_hook(tmp_path, "odd", "#!/bin/sh\ncat >/dev/null\nprintf '\\377\\377'\n")], UPDATE)
+    assert str(caught.value).startswith("Update rejected: 'Resulting State is invalid, reason: '")
