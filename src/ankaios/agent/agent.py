@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from ankaios.agent.agent_devices import AgentDevices
 from ankaios.agent.agent_manager import AgentManager
 from ankaios.agent.device_joint import DeviceService, NoDevices
 from ankaios.agent.load_reporter import LoadReporter
@@ -101,11 +102,16 @@ def connectors_for(settings: AgentSettings) -> Mapping[str, RuntimeConnector]:
     return connectors
 
 
+def devices_for(settings: AgentSettings) -> DeviceService:
+    folder = RunFolder(settings.run_folder, settings.name).path / "devices"
+    return AgentDevices(settings.name, folder, settings.kubelet_dir)
+
+
 async def until_told_to_end(settings: AgentSettings) -> None:
     """SIGTERM and SIGINT end the agent, and nothing but the agent."""
     loop = asyncio.get_running_loop()
     connectors = connectors_for(settings)
-    agent = asyncio.create_task(run_agent(settings, connectors), name="agent")
+    agent = asyncio.create_task(run_agent(settings, connectors, devices_for(settings)), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.cancel)
     with suppress(asyncio.CancelledError):

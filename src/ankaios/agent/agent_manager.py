@@ -7,7 +7,7 @@ way.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ankaios.agent.control_interface import Outside
 from ankaios.agent.core.runtime_manager import RuntimeManager
@@ -69,6 +69,7 @@ class AgentManager:
         self._logs = LogStreams(self._log_source, outbox, tasks)
         self._listings: dict[str, asyncio.Task[None]] = {}
         self._session_is_new = False
+        self._is_welcome = False
 
     async def run(self, inbox: LinkChannel) -> None:
         """[impl->swdd~agent-uses-async-channels~1]"""
@@ -76,7 +77,8 @@ class AgentManager:
             self.handle(event)
 
     async def run_devices(self) -> None:
-        await self._devices.run(DeviceHost(self._outbox.put_transient, self._wake_waiting, self._restart))
+        host = DeviceHost(self._outbox.put_transient, self._wake_waiting, self._restart, self._living)
+        await self._devices.run(host)
 
     def handle(self, event: LinkEvent) -> None:
         match event:
@@ -117,6 +119,7 @@ class AgentManager:
     def _server_hello(self, message: ServerHello) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         forgotten = self._begin_session()
+        self._is_welcome = True
         self._work.apply(self._planner.server_hello(added, self._work.workloads, self._work.waiting))
         self._work.recheck(forgotten)
         for listing in self._listings.values():
@@ -196,6 +199,10 @@ class AgentManager:
     def _wake_waiting(self) -> None:
         for workload in self._work.workloads.values():
             workload.devices_changed()
+
+    def _living(self) -> Collection[InstanceName] | None:
+        """Not known before the server said what is wanted and every runtime what exists."""
+        return self._work.instances() if self._is_welcome and not self._planner.unlisted() else None
 
     def _restart(self, name: InstanceName) -> None:
         workload = self._work.workloads.get(name.workload)

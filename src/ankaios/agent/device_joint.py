@@ -3,7 +3,7 @@
 In come workloads that ask for `resources`; out come the grants that travel to the runtime, or why there are none yet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,12 +24,14 @@ class DeviceHost:
     """What the agent offers to the service; none of these waits.
 
     `wake`: there may be enough devices now, ask again for every workload that waits. `restart`: this workload must not
-    go on with the devices it has; it is deleted, asks for devices again and waits if there are none.
+    go on with the devices it has; it is deleted, asks for devices again and waits if there are none. `living`: the
+    workloads that may use devices, or None as long as it is not known what the runtimes hold.
     """
 
     send: Callable[[ToServer], None]
     wake: Callable[[], None]
     restart: Callable[[InstanceName], None]
+    living: Callable[[], Collection[InstanceName] | None]
 
 
 class DeviceService(Protocol):

@@ -19,7 +19,9 @@ MAX_PIPE = 1024 * 1024
 WRITE_LIMIT = 0.5
 REOPEN_PAUSE = 0.1
 REOPEN_ATTEMPTS = 5
+PACE_LIMIT = 0.2
 _LOOK_AGAIN = 0.005
+_LOOK_SOON = 0.0005
 
 
 class NoFifo(OSError):
@@ -116,6 +118,7 @@ class FifoWriter:
         self._fd: int | None = None
         self._rest = memoryview(b"")
         self._patient = True
+        self._paces = True
 
     def hope(self) -> None:
         """The workload shows signs of life: it is worth waiting for again."""
@@ -153,12 +156,27 @@ class FifoWriter:
 
     async def _push(self, frame: bytes) -> bool:
         """Write it in one go as soon as there is room; False if there is none within the limit."""
+        await self._until_empty()
         deadline = self._loop.time() + (WRITE_LIMIT if self._patient else 0)
         while not (self._has_room(len(frame)) and self._write_now(frame)):
             if self._loop.time() >= deadline:
                 return False
             await asyncio.sleep(_LOOK_AGAIN)
         return True
+
+    async def _until_empty(self) -> None:
+        """Wait a little until the reader has taken the last frame.
+
+        The Python SDK reads more than it looks at: what arrives together with an earlier frame stays in its buffer
+        until the next one makes the pipe readable. A reader that is slow anyway is not slowed down further.
+        """
+        deadline = self._loop.time() + PACE_LIMIT
+        while self._fd is not None and unread_bytes(self._fd):
+            if not self._paces or self._loop.time() >= deadline:
+                self._paces = False
+                return
+            await asyncio.sleep(_LOOK_SOON)
+        self._paces = True
 
     def _has_room(self, size: int) -> bool:
         if self._fd is None:

@@ -38,6 +38,11 @@ class RuntimeFacade:
         self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
         self.workloads: dict[str, WorkloadObject] = {}
 
+    def instances(self) -> set[InstanceName]:
+        """All that may have containers, those that are being deleted too."""
+        owned = (name for workload in self.workloads.values() for name in workload.instances)
+        return {*owned, *(name for name, _ in self._deletions)}
+
     async def existing_workloads(self, runtime: str) -> list[Found]:
         """Raises `Unavailable` if the runtime cannot say.
 
@@ -101,6 +106,7 @@ class RuntimeFacade:
         else:
             if report is not _nothing:
                 self._around.folder.remove(name)
+                await self._around.devices.release(name)
             report(name, REMOVED)
         finally:
             del self._deletions[name, found.runtime]

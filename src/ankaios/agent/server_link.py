@@ -27,6 +27,7 @@ RECONNECT_PAUSE = 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
 HEARD_AFTER = 5.0
 MAX_LAST_WORDS = 1024
+SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
 
 log = logging.getLogger(__name__)
 
@@ -120,20 +121,33 @@ class ServerLink:
             await asyncio.sleep(RECONNECT_PAUSE)
 
     async def _session(self, connection: ServerConnection) -> None:
-        self._complaint = ""
-        log.info("connected to the server")
+        began = asyncio.get_running_loop().time()
+        log.log(logging.DEBUG if self._complaint else logging.INFO, "connected to the server")
         await self._inbox.send(Connected())
         self._outbox.go_online()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._send(connection), name="messages to the server")
-                tasks.create_task(self._receive(connection), name="messages from the server")
-        except* Unavailable as group:
-            self._complain(group.exceptions[0])
-            _go_on_ending()
+            await self._converse(connection)
         finally:
+            if asyncio.get_running_loop().time() - began > SHORT_SESSION:
+                self._complaint = ""
             self._outbox.go_offline()
             await self._inbox.send(Disconnected())
+
+    async def _converse(self, connection: ServerConnection) -> None:
+        """Until one direction fails. Not a task group: one that fails while it is cancelled forgets the wish to end."""
+        directions = (
+            asyncio.create_task(self._send(connection), name="messages to the server"),
+            asyncio.create_task(self._receive(connection), name="messages from the server"),
+        )
+        try:
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for direction in directions:
+                direction.cancel()
+            await asyncio.wait(directions)
+        for direction in directions:
+            if not direction.cancelled():
+                direction.result()
 
     async def _send(self, connection: ServerConnection) -> None:
         while True:
@@ -149,10 +163,3 @@ class ServerLink:
         if reason != self._complaint:
             log.warning("no connection to the server, trying again each second: %s", reason)
             self._complaint = reason
-
-
-def _go_on_ending() -> None:
-    """A task group that fails in the moment it is cancelled tells only of the failure; the wish to end must stay."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError

@@ -26,7 +26,10 @@ NAME_CONTEXT = "Agent name is invalid"
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Everything but the run folder is already checked. `runtimes` None: all there are."""
+    """Everything but the run folder is already checked. `runtimes` None: all there are.
+
+    `kubelet_dir`: the devices of this node are offered to the kubelet that works there.
+    """
 
     name: str
     server_url: str
@@ -35,6 +38,7 @@ class AgentSettings:
     pem: GivenPem
     tags: Mapping[str, str]
     runtimes: tuple[str, ...] | None
+    kubelet_dir: Path | None = None
 
 
 def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
@@ -51,6 +55,7 @@ def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
             pem=load_pem_material(vars(flags), "ANKAGENT", file),
             tags=dict(flags.tag) if flags.tag else _tags_of(file),
             runtimes=_runtimes_of(file),
+            kubelet_dir=_kubelet_dir(choose(flags.kubelet_dir, None, file, "kubelet_dir", "")),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
@@ -68,6 +73,10 @@ def _checked_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise StartupFailed("Wrong server address format", f"'{url}' starts neither with http:// nor with https://")
     return url
+
+
+def _kubelet_dir(given: str) -> Path | None:
+    return Path(given) if given else None
 
 
 def _tags_of(file: ConfigTable) -> Mapping[str, str]:
@@ -110,5 +119,6 @@ def _parser() -> argparse.ArgumentParser:
     for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
+    add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
     return parser

@@ -45,6 +45,11 @@ class WorkloadObject:
     def current(self) -> InstanceName:
         return self._task.workload.name
 
+    @property
+    def instances(self) -> set[InstanceName]:
+        """All that it may have containers of."""
+        return {name for name, _ in instances_of(self._task.workload, self._task.commands)}
+
     def owns(self, name: InstanceName, runtime: str | None = None) -> bool:
         """Whether containers of this instance, in this or any runtime, are the task's business."""
         instances = instances_of(self._task.workload, self._task.commands)

@@ -53,6 +53,11 @@ class WorkloadOperations:
         """Those that have a task."""
         return self._facade.workloads
 
+    def instances(self) -> set[InstanceName]:
+        """All that may have containers, and what waits to have one."""
+        waiting = (entry.spec.instance_name for entry in self.waiting.values() if isinstance(entry, Create | Update))
+        return self._facade.instances().union(waiting)
+
     @property
     def waiting(self) -> Mapping[str, Operation]:
         return self._scheduler.entries

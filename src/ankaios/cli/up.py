@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ankaios.agent.agent import run_agent
+from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
 from ankaios.cli.arguments import Call
 from ankaios.cli.commands.get_workloads import MASKS, table_of, updated
@@ -126,7 +126,7 @@ class Up:
             tags={},
             runtimes=tuple(wanted),
         )
-        await run_agent(settings, make_connectors(wanted, self._folder, name))
+        await run_agent(settings, make_connectors(wanted, self._folder, name), devices_for(settings))
 
     def _stop_on_signals(self) -> None:
         """The first one ends politely, the second one at once."""

@@ -21,6 +21,8 @@ def notify(message: str) -> bool:
     if address.startswith("@"):
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        # One sign of life among many may be lost; it must not make us wait for a systemd that is busy.
+        channel.setblocking(message != ALIVE)
         try:
             channel.sendto(message.encode(), address)
         except OSError:

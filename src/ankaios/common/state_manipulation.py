@@ -1,8 +1,7 @@
 """Get, set, remove, select and compare parts of a state by path. In and out go plain dicts, lists and scalars.
 
 A path is a text with `.` between its parts, or the tuple of these parts; tuples are exact even if a key contains a dot
-or is empty. Nothing given to these functions is changed: set and remove copy the maps along the path and share the
-rest, so a state may be kept while a changed version of it is looked at.
+or is empty. Only `set_value` and `remove_value` change what they are given.
 
 [impl->swdd~common-state-manipulation-path~1]
 """
@@ -63,37 +62,37 @@ def get_value(form: Any, path: Path) -> Any:
     return form
 
 
-def with_value(form: Form, path: Path, value: Any) -> Form:
-    """The form with the value at the path; missing maps on the way are made.
+def set_value(form: Form, path: Path, value: Any) -> None:
+    """Put the value at the path.
 
     [impl->swdd~common-state-manipulation-set~1]
     """
-    changed = dict(form)
-    here = changed
+    here = form
     for part in path[:-1]:
         # A missing map is made, so that new branches can be set leaf by leaf.
         # [impl->swdd~common-state-manipulation-set-add-missing-objects~1]
-        below = here.get(part, {})
-        if not isinstance(below, dict):
+        here = here.setdefault(part, {})
+        if not isinstance(here, dict):
             raise FieldNotFound(path)
-        here[part] = here = dict(below)
     here[path[-1]] = value
-    return changed
 
 
-def without_value(form: Form, path: Path) -> Form:
-    """The form without what stands at the path. Only the last part may be missing already.
+def remove_value(form: Form, path: Path) -> None:
+    """Take away what stands at the path. Only the last part may be missing already.
 
     [impl->swdd~common-state-manipulation-remove~1]
     """
-    if not isinstance(get_value(form, path[:-1]), dict):
+    here = get_value(form, path[:-1])
+    if not isinstance(here, dict):
         raise FieldNotFound(path)
-    changed = dict(form)
-    here = changed
-    for part in path[:-1]:
-        here[part] = here = dict(here[part])
     here.pop(path[-1], None)
-    return changed
+
+
+def copy_form(form: Any) -> Any:
+    """A copy of all maps and lists, to be changed without changing the original."""
+    if isinstance(form, dict):
+        return {key: copy_form(value) for key, value in form.items()}
+    return [copy_form(value) for value in form] if isinstance(form, list) else form
 
 
 def expand_wildcards(form: Any, path: Path) -> list[Path]:
@@ -155,10 +154,11 @@ def _pick(selections: list[Selection], form: Any) -> Any:
 
 
 def _candidates(selections: list[Selection], form: Form) -> Iterable[str]:
+    """The keys to look at; whichever is smaller is gone through, the form or the masks."""
     if any(WILDCARD in selection._parts for selection in selections):
         return form
-    if len(selections) == 1:
-        return (key for key in selections[0]._parts if key in form)
+    if sum(len(selection._parts) for selection in selections) > len(form):
+        return [key for key in form if any(key in selection._parts for selection in selections)]
     return {key for selection in selections for key in selection._parts if key in form}
 
 

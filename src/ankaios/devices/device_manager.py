@@ -7,7 +7,7 @@ unhealthy, and forgotten only when it stays away.
 
 import asyncio
 import logging
-import stat
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +22,9 @@ from ankaios.common.errors import Rejected, Unavailable
 from ankaios.devices.core.extended_resource import check_resource_name, pick
 from ankaios.devices.core.grants import Grant
 from ankaios.devices.discovery.base import DeviceMount, DeviceNode
-from ankaios.devices.kubelet_registration import KUBELET_SOCKET, REGISTER
+from ankaios.devices.kubelet_registration import REGISTER
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_folder import KUBELET_SOCKET, open_plugin_folder
 from ankaios.devices.plugin_service import (
     ALLOCATE,
     API_VERSION,
@@ -73,8 +74,16 @@ class Count:
 class DeviceManager:
     """`changed` is called with a resource whose devices changed."""
 
-    def __init__(self, folder: Path, changed: Callable[[str], None], grace: float = ENDPOINT_GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        changed: Callable[[str], None],
+        grace: float = ENDPOINT_GRACE_SECONDS,
+        listener: socket.socket | None = None,
+    ) -> None:
+        """`listener`: the plugin folder is open already."""
         self.folder = folder
+        self._listener = listener
         self._changed = changed
         self._grace = grace
         self._plugins: dict[str, _Plugin] = {}
@@ -83,15 +92,14 @@ class DeviceManager:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serve registrations until cancelled."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._remove_sockets()
+        listener = self._listener or open_plugin_folder(self.folder)
         handler = Handler(self._register, Cardinality.UNARY_UNARY, pb.RegisterRequest, pb.Empty)
         server = UnixServer(self.folder / KUBELET_SOCKET, {REGISTER: handler})
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 try:
-                    await server.start()
+                    await server.start(listener)
                     ready.set()
                     await asyncio.Event().wait()
                 finally:
@@ -100,12 +108,6 @@ class DeviceManager:
             await server.close()
             for plugin in self._plugins.values():
                 plugin.channel.close()
-
-    def _remove_sockets(self) -> None:
-        """What plugins of an earlier time left behind; they notice and register again."""
-        for path in self.folder.iterdir():
-            if stat.S_ISSOCK(path.lstat().st_mode):
-                path.unlink(missing_ok=True)
 
     # --- registration ---
 

@@ -7,8 +7,7 @@ discovery, plugins, device manager and reconciler.
 
 import asyncio
 import logging
-import os
-import tempfile
+import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +28,11 @@ from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import DiscoveryRunner
 from ankaios.devices.kubelet_registration import PluginHost
 from ankaios.devices.lost_devices import LostDevices
+from ankaios.devices.plugin_folder import short_folder
 from ankaios.devices.reconciler import PodReconciler, Reconciler, every_round
 from ankaios.devices.server_slots import ServerSlots
 from ankaios.devices.slot_office import SlotOffice
-from ankaios.devices.unix_rpc import LONGEST_SOCKET_PATH
 
-LONGEST_SOCKET_NAME = 32
 KUBELET_PLUGINS = "device-plugins"
 POD_RESOURCES = "pod-resources/kubelet.sock"
 KUBELET_GIVES = "the devices of this node are given out by its kubelet"
@@ -66,17 +64,19 @@ class DeviceService:
         registry: HandlerRegistry | None = None,
         kubelet_dir: Path | None = None,
         handlers_dir: Path | None = None,
+        plugin_folder: tuple[Path, socket.socket] | None = None,
     ) -> None:
+        """`plugin_folder` with its listener, if it is open already."""
         self.node = NodeDevices(node)
         self._kubelet_dir = kubelet_dir
         self._registry = registry or HandlerRegistry()
         self._handlers_dir = handlers_dir
         self._server = ServerSlots()
         self._office = SlotOffice(self.node, self._server, self._note)
-        sockets = _short(folder / "plugins")
-        self.manager = DeviceManager(sockets, self._plugin_changed)
-        plugin_folder = sockets if kubelet_dir is None else kubelet_dir / KUBELET_PLUGINS
-        self.plugins = PluginHost(plugin_folder, watches=kubelet_dir is not None)
+        sockets, listener = plugin_folder or (short_folder(folder / "plugins"), None)
+        self.manager = DeviceManager(sockets, self._plugin_changed, listener=listener)
+        offered_in = sockets if kubelet_dir is None else kubelet_dir / KUBELET_PLUGINS
+        self.plugins = PluginHost(offered_in, watches=kubelet_dir is not None)
         self.acquisition = Acquisition(self._office, self.manager, ClaimStore(folder / "claims"), folder / "files")
         self._news = DeviceNews(self.node, self.manager, self.plugins, self._office)
         self._lost = LostDevices(self.node, self._office, self.acquisition)
@@ -226,12 +226,3 @@ class DeviceService:
         self.acquisition.release(owner)
         if record is not None:
             self._news.resources_used(allocation.resource for allocation in record.allocations)
-
-
-def _short(folder: Path) -> Path:
-    """Paths of sockets are limited; a run folder deep in the tree has no room for them."""
-    if len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH:
-        return folder
-    short = Path(tempfile.mkdtemp(prefix="ankaios-"))
-    log.warning("'%s' is too long for sockets, '%s' is used instead", folder, short)
-    return short

@@ -19,11 +19,11 @@ from grpclib.client import UnaryUnaryMethod
 from ankaios.common.errors import Unavailable
 from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_folder import KUBELET_SOCKET
 from ankaios.devices.plugin_service import API_VERSION, DevicePluginBehaviour, DevicePluginService, options
 from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, UnixServer, failure
 
 REGISTER = f"/{API_VERSION}.Registration/Register"
-KUBELET_SOCKET = "kubelet.sock"
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 WATCH_PAUSE = 1.0

@@ -5,7 +5,6 @@ In: a path. Out: a server that listens there, or a channel to one. Socket files 
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +16,8 @@ from grpclib.const import Handler
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.server import Server
 
-from ankaios.common.errors import Unavailable
+from ankaios.devices.plugin_folder import bind
 
-LONGEST_SOCKET_PATH = 107
 CLOSE_SECONDS = 2.0
 LARGEST_MESSAGE = 16 * 1024 * 1024
 
@@ -67,13 +65,8 @@ class UnixServer:
     def __mapping__(self) -> dict[str, Handler]:
         return self._handlers
 
-    async def start(self) -> None:
-        if len(os.fsencode(self.path)) > LONGEST_SOCKET_PATH:
-            raise Unavailable(f"cannot listen at '{self.path}': longer than {LONGEST_SOCKET_PATH} bytes")
-        try:
-            sock = _bind(self.path)
-        except OSError as error:
-            raise Unavailable(f"cannot listen at '{self.path}': {error}") from error
+    async def start(self, listener: socket.socket | None = None) -> None:
+        sock = listener or bind(self.path)
         server = Server([self])
         try:
             await server.start(sock=sock)
@@ -93,20 +86,6 @@ class UnixServer:
         except TimeoutError:
             log.warning("a call at '%s' did not end in time", self.path)
         self._server = None
-
-
-def _bind(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    mask = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    except BaseException:
-        sock.close()
-        raise
-    finally:
-        os.umask(mask)
-    return sock
 
 
 def limit_messages(stream: Any, size: int = LARGEST_MESSAGE) -> None:

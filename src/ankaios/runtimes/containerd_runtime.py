@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from ankaios.common.execution_state import FAILED_LOST, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
-from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, GenericPollingStateChecker
+from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
 from ankaios.runtimes.runtime_connector import (
     Existing,
@@ -53,6 +53,7 @@ class ContainerdRuntime:
 
     def __init__(self, cli: NerdctlCli) -> None:
         self._cli = cli
+        self._checkers = StateCheckers()
 
     def available(self) -> bool:
         """Without nerdctl this runtime is as good as not enabled."""
@@ -99,7 +100,7 @@ class ContainerdRuntime:
         return next(iter(containers), None)
 
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
-        return GenericPollingStateChecker(str(name), NerdctlStateGetter(self._cli, workload), sink)
+        return self._checkers.start(name, NerdctlStateGetter(self._cli, workload), sink)
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self._cli.remove(workload)
@@ -108,4 +109,5 @@ class ContainerdRuntime:
         return self._cli.logs(log_arguments(workload, options))
 
     async def close(self) -> None:
+        self._checkers.close()
         await self._cli.close()

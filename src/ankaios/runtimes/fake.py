@@ -192,6 +192,8 @@ class FakeRuntime:
 
     async def close(self) -> None:
         self.closed = True
+        for checker in list(self.checkers):
+            checker.stop()
 
     async def _script(self, call: str, about: str) -> None:
         self.calls.append((call, about))

@@ -22,7 +22,7 @@ from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
-from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, GenericPollingStateChecker
+from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.native_log import read_log
 from ankaios.runtimes.native_order import NativeConfig, User, make_order
 from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
@@ -83,6 +83,7 @@ class NativeRuntime:
     def __init__(self, folder: Path, stop_time: float = STOP_TIME) -> None:
         self._folder = folder
         self._stop_time = stop_time
+        self._checkers = StateCheckers()
 
     def _of(self, workload: WorkloadId) -> NativeFolder:
         return NativeFolder(self._folder / workload)
@@ -143,7 +144,7 @@ class NativeRuntime:
     # -- watching
 
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
-        return GenericPollingStateChecker(str(name), NativeStateGetter(self._of(workload)), sink)
+        return self._checkers.start(name, NativeStateGetter(self._of(workload)), sink)
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         folder = self._of(workload)
@@ -170,7 +171,7 @@ class NativeRuntime:
             await _signalled(keeper, signal.SIGKILL, KILL_TIME)
 
     async def close(self) -> None:
-        """Nothing runs here on behalf of workloads."""
+        self._checkers.close()
 
 
 async def _signalled(process: NativeProcess, number: signal.Signals, limit: float) -> bool:

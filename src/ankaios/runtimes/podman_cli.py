@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
@@ -130,6 +131,10 @@ class PodmanCli:
         finally:
             self._states.reset()
 
+    async def pods(self) -> dict[str, str]:
+        """The name of each pod by its id."""
+        return parse_pod_names(await self._call(["pod", "ps", "--format=json"], self.settings.query_limit))
+
     async def remove_pods(self, pods: Sequence[str]) -> None:
         """Pods that do not exist are fine."""
         try:
@@ -175,16 +180,29 @@ def parse_pods(text: str) -> list[str]:
     return pods
 
 
-def parse_volumes(text: str) -> dict[str, str | None]:
-    """The data in each volume of a listing."""
+def _parse_list(text: str, what: str) -> list[Any]:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise RuntimeFailed(f"cannot read the list of volumes: {fault}") from fault
+        raise RuntimeFailed(f"cannot read the list of {what}: {fault}") from fault
     if entries is not None and not isinstance(entries, list):
-        raise RuntimeFailed("cannot read the list of volumes: it is not a JSON array")
+        raise RuntimeFailed(f"cannot read the list of {what}: it is not a JSON array")
+    return entries or []
+
+
+def parse_pod_names(text: str) -> dict[str, str]:
+    found = {}
+    for entry in _parse_list(text, "pods"):
+        match entry:
+            case {"Id": str(pod), "Name": str(name)}:
+                found[pod] = name
+    return found
+
+
+def parse_volumes(text: str) -> dict[str, str | None]:
+    """The data in each volume of a listing."""
     found: dict[str, str | None] = {}
-    for entry in entries or []:
+    for entry in _parse_list(text, "volumes"):
         match entry:
             case {"Name": str(name), "Labels": {"data": str(data)}}:
                 found[name] = decode_unpadded(data)

@@ -16,7 +16,7 @@ from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_config import config_mapping, log_arguments, optional_text, required_text, text_list
-from ankaios.runtimes.generic_polling_state_checker import GenericPollingStateChecker
+from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants, exits_are_final, is_pod_of
 from ankaios.runtimes.merged_logs import LogSource, merged_logs
 from ankaios.runtimes.podman_listing import Listing
@@ -103,6 +103,7 @@ class PodmanKubeRuntime:
     def __init__(self, podman: Podman) -> None:
         self._podman = podman
         self._cli = podman.cli
+        self._checkers = StateCheckers()
         self._workloads: dict[WorkloadId, KubeWorkload] = {}
         self._getters: dict[WorkloadId, PodmanKubeStateGetter] = {}
 
@@ -181,37 +182,29 @@ class PodmanKubeRuntime:
             _log.warning("cannot store volume '%s': %s", volume, fault)
 
     async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
-        others = await self._pods()
+        others = await self._pods_before()
         try:
             return await self._cli.kube_play(config.general_options, config.play_options, manifest)
         except RuntimeFailed:
             await self._clean_up(workload, manifest, others)
             raise
 
-    async def _pods(self) -> dict[str, str] | None:
+    async def _pods_before(self) -> set[str] | None:
         try:
             return (await self._cli.listing()).get().pods()
         except RuntimeFailed:
             return None
 
-    async def _clean_up(self, workload: WorkloadId, manifest: str, others: dict[str, str] | None) -> None:
+    async def _clean_up(self, workload: WorkloadId, manifest: str, others: set[str] | None) -> None:
         """Podman leaves pods behind that block every further attempt. Pods that were there before are not ours."""
-        now = await self._pods_now()
-        if now is not None and others is not None:
-            left = [pod for pod, name in now.items() if pod not in others and is_pod_of(name, manifest)]
-            try:
-                if left:
-                    await self._cli.remove_pods(left)
-            except RuntimeFailed as fault:
-                _log.warning("cannot clean up after the failed start of '%s': %s", workload, fault)
-        await self._forget(workload)
-
-    async def _pods_now(self) -> dict[str, str] | None:
         try:
-            return (await self._cli.listing(self._podman.watch.now())).get().pods()
+            pods = await self._cli.pods() if others is not None else {}
+            left = [pod for pod, name in pods.items() if pod not in (others or ()) and is_pod_of(name, manifest)]
+            if left:
+                await self._cli.remove_pods(left)
         except RuntimeFailed as fault:
-            _log.warning("cannot look for pods to clean up: %s", fault)
-            return None
+            _log.warning("cannot clean up after the failed start of '%s': %s", workload, fault)
+        await self._forget(workload)
 
     # -- watching
 
@@ -222,7 +215,7 @@ class PodmanKubeRuntime:
         getter = PodmanKubeStateGetter(self._cli, self._podman.watch, lambda: self._find_pods(workload), final)
         self._getters[workload] = getter
         self._podman.resync.begin()
-        return GenericPollingStateChecker(str(name), getter, sink)
+        return self._checkers.start(name, getter, sink)
 
     async def _find_pods(self, workload: WorkloadId) -> tuple[str, ...] | None:
         known = await self._known(workload)
@@ -291,6 +284,7 @@ class PodmanKubeRuntime:
             yield piece
 
     async def close(self) -> None:
+        self._checkers.close()
         await self._podman.close()
 
 

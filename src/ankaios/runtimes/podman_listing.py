@@ -27,7 +27,6 @@ class Container:
     exit_code: int | None = None
     pid: int = 0
     pod: str = ""
-    pod_name: str = ""
     infra: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     names: tuple[str, ...] = ()
@@ -64,9 +63,9 @@ class Listing:
     def of_pod(self, pod: str) -> list[Container]:
         return self._by_pod.get(pod, [])
 
-    def pods(self) -> dict[str, str]:
-        """The name of each pod by its id."""
-        return {pod: containers[0].pod_name for pod, containers in self._by_pod.items()}
+    def pods(self) -> set[str]:
+        """The ids of all pods that have containers."""
+        return set(self._by_pod)
 
 
 def parse_listing(text: str) -> Listing:
@@ -94,7 +93,6 @@ def _container(entry: object) -> Container | None:
         exit_code=_exit_code(entry.get("ExitCode")),
         pid=_pid(entry.get("Pid")),
         pod=_text(entry.get("Pod")),
-        pod_name=_text(entry.get("PodName")),
         infra=entry.get("IsInfra") is True,
         labels=_labels(entry.get("Labels")),
         names=tuple(name for name in _list(entry.get("Names")) if isinstance(name, str)),

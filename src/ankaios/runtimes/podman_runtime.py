@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
-from ankaios.runtimes.generic_polling_state_checker import GenericPollingStateChecker
+from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_listing import Container
 from ankaios.runtimes.podman_resync import PodmanResync
@@ -55,6 +55,7 @@ class PodmanRuntime:
     def __init__(self, podman: Podman) -> None:
         self._podman = podman
         self._cli = podman.cli
+        self._checkers = StateCheckers()
         self._restarted_by_podman: set[WorkloadId] = set()
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
@@ -110,7 +111,7 @@ class PodmanRuntime:
         exits_are_final = workload not in self._restarted_by_podman
         getter = PodmanStateGetter(self._cli, self._podman.watch, workload, exits_are_final)
         self._podman.resync.begin()
-        return GenericPollingStateChecker(str(name), getter, sink)
+        return self._checkers.start(name, getter, sink)
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         """[impl->swdd~podman-delete-workload-stops-and-removes-workload~1]
@@ -128,6 +129,7 @@ class PodmanRuntime:
         return self._cli.logs(log_arguments(workload, options))
 
     async def close(self) -> None:
+        self._checkers.close()
         await self._podman.close()
 
 

@@ -25,6 +25,8 @@ from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import MAX_AGE, Loaded
 
+TIDY_LIMIT = 5.0  # seconds
+
 _ENDED = (SUCCEEDED_OK, FAILED_EXEC_FAILED)
 
 
@@ -44,6 +46,8 @@ class ContainerView:
         [impl->swdd~podman-state-getter-uses-podmancli~1]
         """
         watch = self.watch
+        if watch.fact is None and watch.read_exit_now():
+            return watch.fact
         if loaded is not None and loaded.asked >= watch.since:
             if isinstance(loaded.value, RuntimeFailed):
                 return self._without_podman()
@@ -64,15 +68,17 @@ class ContainerView:
             return LOST
         state = container_state(container.state, container.exit_code)
         running = state == RUNNING_OK and self.watch.attach(container.pid)
-        if self.watch.fact is not None and not running and self._is_not_tidied_up(container, state):
-            return self.watch.fact
+        if not running and self._is_not_tidied_up(container, state, asked):
+            return self.watch.fact or RUNNING_OK
         self.watch.told(state if has_ended(state) else None, asked)
         return state
 
-    def _is_not_tidied_up(self, container: Container, state: ExecutionState) -> bool:
-        """We saw the process end, and podman is still about to notice."""
+    def _is_not_tidied_up(self, container: Container, state: ExecutionState, asked: float) -> bool:
+        """We saw the process end, and podman is about to notice. It may take a while when many end at once."""
         ended = self.watch.seen_ending
-        return ended != 0 and (state.state == "Stopping" or (state == RUNNING_OK and container.pid == ended))
+        if not ended or (self.watch.fact is None and asked > self.watch.since + TIDY_LIMIT):
+            return False
+        return state.state == "Stopping" or (state == RUNNING_OK and container.pid == ended)
 
     @property
     def settled(self) -> bool:

@@ -22,7 +22,7 @@ from ankaios.runtimes.inotify import Inotify
 _log = logging.getLogger(__name__)
 
 # The exit file follows the end of the process within about a millisecond; podman's clean-up removes it much later.
-EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +165,21 @@ class ContainerWatch:
             self.doubt()
 
     async def _read_exit(self) -> None:
-        path = self._hub.exit_file(self.container)
-        for pause in EXIT_FILE_PAUSES if path else ():
+        for pause in EXIT_FILE_PAUSES:
             await asyncio.sleep(pause)
-            code = _exit_code(path, self._old_exit_file)
-            if code is not None:
-                self._changed(exited(code))
-                self._hub.watch_restart(self.container)
+            if self.read_exit_now():
                 break
         self.hint()
+
+    def read_exit_now(self) -> bool:
+        """Whether the exit code of the process that was seen ending is there."""
+        path = self._hub.exit_file(self.container)
+        code = _exit_code(path, self._old_exit_file) if path and self.seen_ending and self._exits_are_final else None
+        if code is None:
+            return False
+        self._changed(exited(code))
+        self._hub.watch_restart(self.container)
+        return True
 
     def close(self) -> None:
         self._closed = True
@@ -190,9 +196,9 @@ def _stamp(path: Path | None) -> int | None:
     return None
 
 
-def _exit_code(path: Path | None, old: int | None) -> int | None:
+def _exit_code(path: Path, old: int | None) -> int | None:
     """None: there is no exit file, or it is the one of an earlier run."""
-    if path is None or (stamp := _stamp(path)) is None or stamp == old:
+    if (stamp := _stamp(path)) is None or stamp == old:
         return None
     with suppress(OSError, ValueError):
         return int(path.read_text())

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 T = TypeVar("T")
-MAX_AGE = 1.0
+MAX_AGE = 1.0  # seconds. [impl->swdd~podman-workload-monitor-interval~1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _MESSAGES_PER_TURN = 16
 async def serve(settings: ServerSettings) -> None:
     """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
-    pem = _security(settings)
+    pem = security(settings)
     shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
     # [impl->swdd~server-starts-without-startup-config~1]
     if startup is not None:
@@ -46,7 +46,7 @@ async def serve(settings: ServerSettings) -> None:
     await shell.run_until_stopped()
 
 
-def _security(settings: ServerSettings) -> PemMaterial | None:
+def security(settings: ServerSettings) -> PemMaterial | None:
     """[impl->swdd~server-establishes-insecure-communication-based-on-provided-insecure-cli-argument~1]
     [impl->swdd~server-provides-file-paths-to-communication-middleware~1]
     """
@@ -60,8 +60,8 @@ class ServerShell:
     """[impl->swdd~server-uses-async-channels~1]"""
 
     def __init__(self, pem: PemMaterial | None, hooks: Sequence[MutatingHook], limits: Limits | None = None) -> None:
-        self._to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
-        self.middleware = MiddlewareServer(self._to_server, pem, limits)
+        self.to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
+        self.middleware = MiddlewareServer(self.to_server, pem, limits)
         self._hooks = hooks
         self._server = AnkaiosServer(has_hooks=bool(hooks))
 
@@ -105,7 +105,7 @@ class ServerShell:
         """Handle messages until cancelled."""
         async with asyncio.TaskGroup() as hook_runs:
             handled = 0
-            async for message in self._to_server:
+            async for message in self.to_server:
                 self._handle(message, hook_runs)
                 handled += 1
                 if handled % _MESSAGES_PER_TURN == 0:

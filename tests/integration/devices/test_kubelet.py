@@ -97,7 +97,6 @@ async def test_a_claimed_id_may_be_allocated_again(node: Node) -> None:
 
 
 async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node: Node) -> None:
-    """[utest->akri~cl-notification-rules~1]"""
     lists = len(node.kubelet.plugins[CAM].lists)
     before = node.service.node.ledger.snapshot()
     with pytest.raises(AdmissionError, match="Insufficient instances to allocate"):
@@ -107,7 +106,6 @@ async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node:
 
 
 async def test_an_instance_can_be_allocated_and_counts_for_the_configuration(node: Node) -> None:
-    """[utest->akri~cl-notification-rules~1] [utest->akri~il-notification-rules~1]"""
     await node.admit("pod1", f"akri.sh/{FOO0}", 2)
     await node.wait(cam="0")
     with pytest.raises(AdmissionError, match="has no slot"):
@@ -149,7 +147,7 @@ async def test_a_plugin_whose_socket_is_deleted_registers_again(node: Node) -> N
 
 
 async def test_slots_of_ended_pods_are_reclaimed_of_both_kinds(node: Node) -> None:
-    """Akri 0.13 never frees slots of instances. [utest->akri~reconciler-frees-unused-slots~1]"""
+    """Akri 0.13 never frees slots of instances."""
     await node.admit("pod1")
     await node.admit("pod2", f"akri.sh/{FOO0}", 1)
     await node.admit("pod3", f"akri.sh/{FOO0}", 1)
@@ -161,7 +159,6 @@ async def test_slots_of_ended_pods_are_reclaimed_of_both_kinds(node: Node) -> No
 
 
 async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_usable(node: Node) -> None:
-    """[utest->akri~il-notification-rules~1]"""
     plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
     node.service.handle(configurations(capacity=2, offlineGraceSeconds=0))
     node.handler.show(DiscoveredDevice("foo0"))

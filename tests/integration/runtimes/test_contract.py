@@ -102,6 +102,19 @@ async def test_a_stopped_checker_tells_nothing_any_more(subject: Subject, connec
     assert silent.states == told
 
 
+async def test_a_closed_connector_tells_nothing_any_more(subject: Subject, connector: RuntimeConnector) -> None:
+    spec = subject.spec("web", LONG)
+    workload = await connector.create_workload(spec, Extras())
+    log = StateLog()
+    connector.start_checker(spec.instance_name, workload, log)
+    await log.first()
+    await connector.close()
+    again = subject.connect()
+    await again.delete_workload(workload)
+    assert log.states == [RUNNING_OK]
+    await again.close()
+
+
 async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("job", EXITS_0)
     workload = await connector.create_workload(spec, Extras())

@@ -6,20 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from ankaios.common.channels import ToServerChannel
-from ankaios.common.errors import StartupFailed
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
-from ankaios.middleware.server import MiddlewareServer
 from ankaios.server.mutating_hooks import MutatingHook
-from ankaios.server.settings import Address
-from ankaios.server.shell import ServerShell, serve
+from ankaios.server.shell import ServerShell
 from tests.unit.server.story import Form, a_form, a_state, web
 
 PATIENCE = 15.0
@@ -125,13 +119,6 @@ async def test_reported_states_reach_command_lines_and_other_agents_but_not_thei
         assert (await n1.receive()).HasField("updateWorkload"), "and nothing else"
 
 
-async def test_the_server_takes_its_messages_from_the_common_channel() -> None:
-    """[utest->swdd~server-uses-async-channels~1]"""
-    shell = ServerShell(None, ())
-    assert isinstance(shell._to_server, ToServerChannel.__origin__)  # type: ignore[attr-defined]
-    assert isinstance(shell.middleware, MiddlewareServer)
-
-
 async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> None:
     hook, gate = tmp_path / "hook", tmp_path / "gate"
     hook.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.02; done\ncat\n")
@@ -144,15 +131,3 @@ async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> 
             assert (await agent.receive()).HasField("serverHello")
         gate.touch()
         assert (await slow.response()).HasField("UpdateStateSuccess")
-
-
-async def test_a_startup_state_that_cannot_be_used_ends_the_start() -> None:
-    shell = ServerShell(None, ())
-    with pytest.raises(StartupFailed) as caught:
-        await shell.load({"apiVersion": "v9", "workloads": {}})
-    assert caught.value.context == "server error"
-
-
-def test_serving_is_one_call() -> None:
-    assert asyncio.iscoroutinefunction(serve)
-    assert str(Address.parse("[::1]:1")) == "[::1]:1"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ankaios.agent.server_link import LINK_CAPACITY, Connected, LinkChannel
 from ankaios.common.execution_state import (
     FAILED_LOST,
     RUNNING_OK,
@@ -44,6 +45,7 @@ from tests.unit.agent.harness import (
     states_of_others,
     update_workload,
 )
+from tests.unit.agent.pipes import Pipes
 
 RUNNING = AddCondition.ADD_COND_RUNNING
 MAY_READ = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
@@ -483,6 +485,41 @@ async def test_of_its_own_workloads_the_agent_knows_best() -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(WEB, waits))
         assert await a.server_says(states_of_others((WEB.instance_name, SUCCEEDED_OK))) == []
+
+
+async def test_messages_arrive_through_a_channel() -> None:
+    """[utest->swdd~agent-uses-async-channels~1]
+    [utest->swdd~agent-manager-listens-requests-from-server~1]
+    """
+    inbox = LinkChannel(LINK_CAPACITY)
+    async with an_agent() as a:
+        running = asyncio.create_task(a.manager.run(inbox))
+        await inbox.send(Connected())
+        await inbox.send(server_hello(WEB))
+        assert await a.reports() == [f"web {STARTING}", "web Running(Ok)"]
+        inbox.close()
+        await running
+
+
+async def test_the_first_part_of_an_id_names_the_workload_and_the_rest_is_its_own() -> None:
+    """[utest->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]
+    [utest->swdd~agent-remove-id-prefix-forwarding-control-interface-response~1]
+    """
+    talkers = [a_workload(name, "A", access=MAY_READ) for name in ("web", "db")]
+    async with an_agent() as a:
+        await a.server_says(server_hello(*talkers))
+        pipes = [Pipes(a.folder.control_interface(spec.instance_name)) for spec in talkers]
+        for pipe in pipes:
+            pipe.hello()
+            await pipe.hear()
+        for request_id in ("db@1", "web@a@b", "web@"):
+            response = Response(requestId=request_id, completeStateResponse=CompleteStateResponse())
+            a.manager.handle(FromServer(response=response))
+        assert (await pipes[0].hear()).response.requestId == "a@b"
+        assert (await pipes[0].hear()).response.requestId == ""
+        assert (await pipes[1].hear()).response.requestId == "1"
+        for pipe in pipes:
+            pipe.close()
 
 
 async def test_a_response_for_nobody_is_dropped_and_its_logs_are_cancelled() -> None:

@@ -39,6 +39,11 @@ class Agent:
         return [request.requestId for request in self.requests]
 
 
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
+
+
 @pytest.fixture
 def agent() -> Agent:
     return Agent()

@@ -11,6 +11,11 @@ import pytest
 from ankaios.agent.fifo import FifoReader, FifoWriter, NoFifo, fits_at_once, make_fifo, open_fifo
 
 
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     make_fifo(tmp_path / "fifo")
@@ -196,6 +201,20 @@ async def test_frames_of_any_size_to_a_slow_reader_are_never_torn(
         got += piece
     assert got == b"".join(sent)
     assert len(sent) > 50
+    os.close(end)
+
+
+async def test_a_frame_waits_until_the_one_before_is_taken(
+    path: Path, writer: FifoWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 60.0)
+    end = peer(path, os.O_RDONLY)
+    assert await writer.write(b"one")
+    second = asyncio.create_task(writer.write(b"two"))
+    await asyncio.sleep(0.02)
+    assert os.read(end, 100) == b"one"
+    assert await second
+    assert os.read(end, 100) == b"two"
     os.close(end)
 
 

@@ -55,3 +55,9 @@ async def test_the_watchdog_hears_us_again_and_again(systemd: socket.socket, mon
     signs = [await asyncio.to_thread(systemd.recv, 100) for _ in range(3)]
     task.cancel()
     assert signs == [ALIVE.encode()] * 3
+
+
+def test_a_sign_of_life_does_not_wait_for_a_systemd_that_reads_nothing(systemd: socket.socket) -> None:
+    while notify(ALIVE):  # hangs here, were the signs sent with patience
+        pass
+    assert systemd.recv(100) == ALIVE.encode()

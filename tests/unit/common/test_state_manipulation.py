@@ -16,13 +16,14 @@ from ankaios.common.state_manipulation import (
     Selection,
     Updated,
     all_paths,
+    copy_form,
     differences,
     expand_wildcards,
     format_path,
     get_value,
     parse_path,
-    with_value,
-    without_value,
+    remove_value,
+    set_value,
 )
 
 keys = st.sampled_from(["a", "b", "c", "", "*x"])
@@ -57,38 +58,48 @@ def test_get_follows_maps_and_nothing_else() -> None:
     assert get_value(form, ("a", "b", "x")) is MISSING
 
 
-def test_set_replaces_a_value_and_leaves_the_given_form_alone() -> None:
+def test_set_puts_a_value_in_the_place_of_another() -> None:
     """[utest->swdd~common-state-manipulation-set~1]"""
     form = {"a": {"b": "old"}, "c": {"d": "e"}}
-    changed = with_value(form, ("a", "b"), "new")
-    assert changed == {"a": {"b": "new"}, "c": {"d": "e"}}
-    assert form["a"] == {"b": "old"}
-    assert changed["c"] is form["c"]
+    set_value(form, ("a", "b"), "new")
+    assert form == {"a": {"b": "new"}, "c": {"d": "e"}}
 
 
 def test_set_makes_the_maps_that_are_missing_on_the_way() -> None:
     """[utest->swdd~common-state-manipulation-set-add-missing-objects~1]"""
-    assert with_value({}, ("a", "b", "c"), "x") == {"a": {"b": {"c": "x"}}}
+    form: Form = {}
+    set_value(form, ("a", "b", "c"), "x")
+    assert form == {"a": {"b": {"c": "x"}}}
 
 
 @pytest.mark.parametrize("in_the_way", ["text", ["list"], None])
 def test_set_cannot_pass_through_what_is_no_map(in_the_way: Any) -> None:
     with pytest.raises(FieldNotFound, match=r"^Could not find field a\.b$"):
-        with_value({"a": in_the_way}, ("a", "b"), "x")
+        set_value({"a": in_the_way}, ("a", "b"), "x")
 
 
-def test_remove_takes_a_value_away_and_leaves_the_given_form_alone() -> None:
+def test_remove_takes_a_value_away() -> None:
     """[utest->swdd~common-state-manipulation-remove~1]"""
     form = {"a": {"b": "x", "c": "y"}}
-    assert without_value(form, ("a", "b")) == {"a": {"c": "y"}}
-    assert form == {"a": {"b": "x", "c": "y"}}
+    remove_value(form, ("a", "b"))
+    assert form == {"a": {"c": "y"}}
 
 
 def test_remove_accepts_that_the_last_part_is_missing_but_not_its_parent() -> None:
-    assert without_value({"a": {}}, ("a", "b")) == {"a": {}}
-    for form in ({}, {"a": "text"}, {"a": ["list"]}):
+    form: Form = {"a": {}}
+    remove_value(form, ("a", "b"))
+    assert form == {"a": {}}
+    for wrong in ({}, {"a": "text"}, {"a": ["list"]}):
         with pytest.raises(FieldNotFound):
-            without_value(form, ("a", "b"))
+            remove_value(wrong, ("a", "b"))
+
+
+def test_a_copy_shares_no_map_and_no_list_with_the_original() -> None:
+    form = {"a": {"b": ["c", {"d": "e"}]}}
+    copied = copy_form(form)
+    assert copied == form
+    copied["a"]["b"][1]["d"] = "changed"
+    assert form == {"a": {"b": ["c", {"d": "e"}]}}
 
 
 def test_wildcards_stand_for_every_key_of_a_map() -> None:
@@ -105,6 +116,13 @@ def test_a_selection_picks_exactly_what_its_masks_name() -> None:
     assert Selection.of([("w", "x"), ("w", "*", "agent")]).pick(form) == {"w": form["w"]}
     assert Selection.of([("nowhere",)]).pick(form) is MISSING
     assert Selection.of([]).pick(form) is MISSING
+
+
+def test_many_masks_on_a_small_form_and_few_masks_on_a_large_one_pick_the_same() -> None:
+    masks = [("m", str(number)) for number in range(100)]
+    assert Selection.of(masks).pick({"m": {"7": "x", "no": "y"}}) == {"m": {"7": "x"}}
+    large = {"m": {str(number): number for number in range(1000)}}
+    assert Selection.of([("m", "7"), ("m", "9")]).pick(large) == {"m": {"7": 7, "9": 9}}
 
 
 def test_an_empty_map_is_picked_if_it_is_named_but_not_if_its_entries_are() -> None:
@@ -137,10 +155,8 @@ def _patched(old: Form, found: Differences) -> Form:
     for key, change in found.items():
         if isinstance(change, dict):
             form[key] = _patched(form[key], change)
-        elif isinstance(change, Removed) and not isinstance(old[key], list):
-            del form[key]
         elif isinstance(change, Removed):
-            form.pop(key)
+            del form[key]
         else:
             form[key] = change.value
     return form
@@ -160,8 +176,8 @@ def test_differences_applied_to_the_old_form_give_the_new_one(old: Form, new: Fo
 
 @given(maps)
 def test_a_form_does_not_differ_from_its_equal(form: Form) -> None:
-    assert differences(form, with_value(form, ("q",), 1)) == {"q": Added(1)}
-    assert differences(form, without_value(with_value(form, ("q",), 1), ("q",))) == {}
+    assert differences(form, copy_form(form)) == {}
+    assert differences(form, {**form, "q": 1}) == {"q": Added(1)}
 
 
 @given(maps, maps)
@@ -175,11 +191,12 @@ def test_differences_turned_round_swap_added_and_removed(old: Form, new: Form) -
 @given(maps, paths, forms)
 def test_what_was_set_is_got_and_what_was_removed_is_not(form: Form, path: Path, value: Any) -> None:
     try:
-        changed = with_value(form, path, value)
+        set_value(form, path, value)
     except FieldNotFound:
         return
-    assert get_value(changed, path) == value
-    assert get_value(without_value(changed, path), path) is MISSING
+    assert get_value(form, path) == value
+    remove_value(form, path)
+    assert get_value(form, path) is MISSING
 
 
 @given(maps, st.lists(masks, max_size=4))
@@ -187,8 +204,7 @@ def test_picking_equals_getting_every_expanded_path(form: Form, wanted: list[Pat
     picked: Form = {}
     for mask in wanted:
         for path in expand_wildcards(form, mask):
-            if get_value(picked, path) is not get_value(form, path):
-                picked = with_value(picked, path, get_value(form, path))
+            set_value(picked, path, copy_form(get_value(form, path)))
     selected = Selection.of(wanted).pick(form)
     assert selected == (picked or MISSING)
 

@@ -173,6 +173,13 @@ def test_pods_are_the_lines_below_their_heading(text: str, pods: list[str]) -> N
     assert parse_pods(text) == pods
 
 
+async def test_pods_are_listed_with_their_names() -> None:
+    cli = RecordingCli()
+    cli.answers["pod ps"] = '[{"Id": "p1", "Name": "shop"}, 3, {"Id": "p2"}]'
+    assert await cli.pods() == {"p1": "shop"}
+    assert cli.lines() == ["pod ps --format=json"]
+
+
 @pytest.mark.parametrize("text", ["no json", "{}", "3"])
 def test_garbage_instead_of_volumes_is_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of volumes"):

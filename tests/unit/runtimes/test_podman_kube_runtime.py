@@ -150,23 +150,19 @@ async def test_a_workload_of_another_runtime_is_refused() -> None:
         await runtime_of(a_kube_cli()).create_workload(a_workload(runtime="podman"), Extras())
 
 
+def pods(**names: str) -> str:
+    return json.dumps([{"Id": pod, "Name": name} for pod, name in names.items()])
+
+
 async def test_a_failed_play_removes_the_pods_it_left_and_the_volumes() -> None:
     """Otherwise every retry fails with "pod already exists" and the workload turns up again after a restart."""
-    cli = a_kube_cli(a_container("i1", Pod="theirs", PodName="shop-2"))
+    cli = a_kube_cli(a_container("i1", Pod="theirs"))
     cli.answers["kube play"] = failed("failed to start 1 containers")
-    before = cli.answers[PS]
-    after = json.dumps(
-        [
-            a_container("i1", Pod="theirs", PodName="shop-2"),
-            a_container("i2", Pod="ours", PodName="shop"),
-            a_container("i3", Pod="somebody else's", PodName="other"),
-        ]
-    )
-    cli.answers[PS] = [before, after]
-    runtime = runtime_of(cli)
+    cli.answers["pod ps"] = pods(theirs="shop-2", ours="shop", others="other")
     with pytest.raises(CommandFailed, match="failed to start 1 containers"):
-        await runtime.create_workload(SPEC, Extras())
-    assert cli.lines()[5:] == [
+        await runtime_of(cli).create_workload(SPEC, Extras())
+    assert cli.lines()[4:] == [
+        "pod ps --format=json",
         "pod rm --force --ignore ours",
         f"volume rm {NAME}.pods",
         f"volume rm {NAME}.config",
@@ -174,21 +170,17 @@ async def test_a_failed_play_removes_the_pods_it_left_and_the_volumes() -> None:
 
 
 async def test_a_failed_play_does_not_touch_a_pod_with_the_same_name_that_was_there_before() -> None:
-    cli = a_kube_cli(a_container("i1", Pod="theirs", PodName="shop"))
-    cli.answers["kube play"] = failed("pod already exists")
+    cli = a_kube_cli(a_container("i1", Pod="theirs"))
+    cli.answers |= {"kube play": failed("pod already exists"), "pod ps": pods(theirs="shop")}
     with pytest.raises(CommandFailed, match="pod already exists"):
         await runtime_of(cli).create_workload(SPEC, Extras())
     assert cli.count("pod rm") == cli.count("kube down") == 0
 
 
-async def test_a_failing_clean_up_does_not_hide_why_the_play_failed() -> None:
+@pytest.mark.parametrize("broken", [PS, "pod ps", "pod rm"])
+async def test_a_failing_clean_up_does_not_hide_why_the_play_failed(broken: str) -> None:
     cli = a_kube_cli()
-    cli.answers |= {"kube play": failed("first"), PS: failed("second")}
-    with pytest.raises(CommandFailed, match="first"):
-        await runtime_of(cli).create_workload(SPEC, Extras())
-    cli = a_kube_cli()
-    cli.answers |= {"kube play": failed("first"), "pod rm": failed("third")}
-    cli.answers[PS] = ["[]", json.dumps([a_container("i", Pod="p", PodName="shop")])]
+    cli.answers |= {"kube play": failed("first"), "pod ps": pods(ours="shop"), broken: failed("second")}
     with pytest.raises(CommandFailed, match="first"):
         await runtime_of(cli).create_workload(SPEC, Extras())
 

@@ -18,16 +18,14 @@ def test_containers_are_found_by_id_by_agent_by_instance_and_by_pod() -> None:
     [utest->swdd~podman-get-workload-id-uses-label~1]
     [utest->swdd~podman-list-of-existing-workloads-uses-labels~1]
     """
-    text = json.dumps(
-        [a_container("c1", Labels=LABELS), a_container("c2"), a_container("c3", Pod="p1", PodName="shop", IsInfra=True)]
-    )
+    text = json.dumps([a_container("c1", Labels=LABELS), a_container("c2"), a_container("c3", Pod="p1", IsInfra=True)])
     listing = parse_listing(text)
     assert set(listing.by_id) == {"c1", "c2", "c3"}
     assert [container.id for container in listing.of_agent("agent_A")] == ["c1"]
     assert [container.id for container in listing.of_instance(NAME)] == ["c1"]
     assert listing.by_id["c1"].instance_name == NAME
     assert [container.infra for container in listing.of_pod("p1")] == [True]
-    assert listing.pods() == {"p1": "shop"}
+    assert listing.pods() == {"p1"}
     assert listing.of_agent("A") == listing.of_pod("p2") == listing.of_instance(InstanceName("a", "b", "c")) == []
 
 

@@ -257,3 +257,17 @@ async def test_a_sink_hears_of_a_failed_container() -> None:
     checker.stop()
     await runtime.close()
     assert [state.is_same(FAILED_EXEC_FAILED) for state in told] == [True]
+
+
+async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
+    object.__setattr__(cli.settings, "resync", 0.001)
+    runtime = runtime_of(cli)
+    checker = runtime.start_checker(NAME, "c1", lambda _: None)
+    await _settle()
+    cli.answers[PS] = failed("locked")
+    async with asyncio.timeout(10):
+        while caplog.text.count("cannot list containers: locked") < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    checker.stop()
+    await runtime.close()

@@ -14,6 +14,7 @@ from ankaios.common.execution_state import (
     SUCCEEDED_OK,
     exited,
 )
+from ankaios.runtimes import podman_state_getter, podman_watch
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
 from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
 from ankaios.runtimes.podman_states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
@@ -56,8 +57,8 @@ class Bench:
             while not self.hints:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
-    def monitor(self, container: str = C1, command: str = "exec sleep 100") -> FakeMonitor:
-        self.monitors.append(FakeMonitor(self.folders, container, command))
+    def monitor(self, container: str = C1, command: str = "exec sleep 100", exit_file: bool = True) -> FakeMonitor:
+        self.monitors.append(FakeMonitor(self.folders, container, command, exit_file=exit_file))
         return self.monitors[-1]
 
 
@@ -149,6 +150,35 @@ async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: 
     bench.cli.show(a_container(C1, "running", Pid=1))  # another run of the container
     await bench.cli.listing()
     assert await getter.get_state() == RUNNING_OK
+
+
+async def test_an_end_without_exit_code_is_not_told_before_podman_knows_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When many containers end at once, podman takes its time."""
+    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
+    monitor = bench.monitor(command="sleep 0.1; exit 4", exit_file=False)
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    getter = bench.getter()
+    assert await getter.get_state() == RUNNING_OK
+    await bench.hinted()
+    bench.cli.show(a_container(C1, "stopped"))
+    assert await getter.get_state() == RUNNING_OK
+    assert getter.pause() == POLL_INTERVAL
+    bench.folders.exit_file(C1).write_text("4")
+    assert await getter.get_state() == exited(4)
+
+
+async def test_what_podman_goes_on_saying_is_told_in_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
+    monkeypatch.setattr(podman_state_getter, "TIDY_LIMIT", 0.0)
+    monitor = bench.monitor(command="sleep 0.1; exit 4", exit_file=False)
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    getter = bench.getter()
+    assert await getter.get_state() == RUNNING_OK
+    await bench.hinted()
+    bench.cli.show(a_container(C1, "stopped"))
+    assert await getter.get_state() == STOPPING.because("stopped")
 
 
 async def test_a_newer_listing_overrules_what_was_known(bench: Bench) -> None:

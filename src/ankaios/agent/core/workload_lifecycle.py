@@ -209,9 +209,11 @@ def _seen(w: Workload, state: ExecutionState) -> Step:
     """Report it, then restart if the policy says so; dependencies play no part in a restart."""
     report: Effect = Report(w.name, state)
     if w.doomed or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
-        return w, [report]
+        # Others may wait for the devices of one that has ended; of one that is unknown, they may still be used.
+        is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
+        return w, [report, *(_release(w.spec) if is_over else ())]
     if state.is_same(SUCCEEDED_OK):
-        again, effects = _launch(replace(w, watching=False, reuse=w.runtime_id, attempts=0))
+        again, effects = _begin(replace(w, watching=False, reuse=w.runtime_id, attempts=0))
         return again, [report, Unwatch(), *effects]
     again, effects = _vacate(w, BecomeAgain())
     return again, [report, *effects]
@@ -293,7 +295,7 @@ def _deleted(w: Workload) -> Step:
             new, effects = _begin(Workload(spec, turn=w.turn))
             return new, [*unwatch, tidy, *_release(w.spec), removed, *effects]
         case BecomeAgain():
-            again, effects = _launch(Workload(w.spec, turn=w.turn))
+            again, effects = _begin(Workload(w.spec, turn=w.turn))
             return again, [*unwatch, RemoveFiles(w.name), removed, *effects]
         case BecomeEmpty():
             empty = Workload(w.spec, turn=w.turn, empty=True)

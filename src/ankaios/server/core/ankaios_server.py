@@ -7,7 +7,7 @@ which they are to be performed. The facts live in `ServerState`, subscriptions i
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ankaios.common.errors import Rejected
@@ -31,6 +31,7 @@ from ankaios.server.core.desired_state_draft import change_by_replacement, chang
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
+    MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
     Effect,
     HooksFinished,
@@ -206,7 +207,7 @@ class AnkaiosServer:
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
-            _log.warning("Ignored a request: its id '%s' does not tell who asks.", request_id)
+            _log.debug("Ignored a request: its id '%s' does not tell who asks.", request_id)
             return []
         if content == "completeStateRequest":
             return self._subscribe(request_id, request.completeStateRequest.fieldMask, requester)
@@ -226,13 +227,16 @@ class AnkaiosServer:
         understood = self._view.fill(response.completeStateResponse.completeState, masks)
         return Respond(response), understood
 
-    def _subscribe(self, request_id: str, masks: Iterable[str], requester: Requester) -> list[Effect]:
+    def _subscribe(self, request_id: str, masks: Sequence[str], requester: Requester) -> list[Effect]:
         """The answer is the state as it is now; masks that are no masks subscribe to nothing.
 
         [impl->swdd~server-stores-new-event-subscription~1]
         """
         if self._events.count(requester) >= MAX_OPEN_REQUESTS:
             return [refuse_too_many(request_id, "event subscriptions")]
+        if len(masks) > MAX_EVENT_MASKS:
+            text = f"cannot subscribe: {len(masks)} field masks are more than the limit of {MAX_EVENT_MASKS}"
+            return [refuse(request_id, text)]
         answer, understood = self._current_state(request_id, masks)
         if understood:
             self._events.add(request_id, requester, masks)
@@ -325,5 +329,5 @@ def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterabl
 
 
 def _refuse_update(request_id: str, fault: UpdateRejected) -> Respond:
-    _log.info("Refused the update '%s': %s", request_id, fault)
+    _log.info("Refused the update '%s': %.500s", request_id, fault)
     return refuse(request_id, str(fault))

@@ -25,10 +25,11 @@ from ankaios.common.state_manipulation import (
     FieldNotFound,
     Form,
     Path,
+    copy_form,
     get_value,
     parse_path,
-    with_value,
-    without_value,
+    remove_value,
+    set_value,
 )
 from ankaios.server.core.update_rejected import UnreadableState, UpdateRejected
 
@@ -70,7 +71,7 @@ def change_by_replacement(desired: Form, new_state: Form) -> DesiredChange:
     """
     draft = _Draft(desired)
     draft.replace(new_state["desiredState"])
-    draft.agents = new_state.get("agents", {})
+    draft.set(("agents",), new_state.get("agents", {}))
     return draft.change()
 
 
@@ -122,52 +123,65 @@ class _Collection:
 
     def __init__(self, stored: Mapping[str, Any], parse: Callable[[Any, str], Any], collections: Form) -> None:
         self._stored = stored
+        self._base = stored
         self._parse = parse
         self._collections = collections
         self._changes: dict[str, Any] = {}
+        # Entries that are copies, made for this draft: many masks may change them one after the other.
+        self._own: set[str] = set()
 
     def replace(self, entries: Mapping[str, Any]) -> None:
-        self._changes = {**dict.fromkeys(self._stored, MISSING), **entries}
+        self._base, self._changes, self._own = entries, {}, set()
 
     def set(self, path: Path, below: Path, value: Any) -> None:
         """`below` is the part of the path that begins with the name of the entry."""
         name = below[0]
-        if len(below) == 1:
-            self._changes[name] = value
+        if len(below) > 1:
+            _within(path, lambda: set_value(self._to_change(name, {}, path), below[1:], value))
             return
-        entry = self._entry(name)
-        if entry is MISSING:
-            entry = {}
-        self._changes[name] = _within(entry, path, lambda form: with_value(form, below[1:], value))
+        self._changes[name] = value
+        self._own.discard(name)
 
     def remove(self, path: Path, below: Path) -> None:
         name = below[0]
-        if len(below) == 1:
-            self._changes[name] = MISSING
+        if len(below) > 1:
+            _within(path, lambda: remove_value(self._to_change(name, MISSING, path), below[1:]))
             return
-        self._changes[name] = _within(
-            self._entry(name), path, lambda form: without_value({**self._collections, **form}, below[1:])
-        )
+        self._changes[name] = MISSING
+        self._own.discard(name)
 
     def _entry(self, name: str) -> Any:
-        return self._changes.get(name, self._stored.get(name, MISSING))
+        return self._changes.get(name, self._base.get(name, MISSING))
+
+    def _to_change(self, name: str, otherwise: Any, path: Path) -> Form:
+        if name not in self._own:
+            entry = self._entry(name)
+            entry = copy_form(otherwise if entry is MISSING else entry)
+            if not isinstance(entry, dict):
+                raise FieldNotFound(path)
+            self._changes[name] = {**copy_form(self._collections), **entry}
+            self._own.add(name)
+        changing: Form = self._changes[name]
+        return changing
 
     def changes(self, path: str) -> dict[str, Any]:
         """Only what differs from what is stored; equal entries stay the objects they are."""
+        names: Iterable[str] = self._changes
+        if self._base is not self._stored:
+            names = {**self._stored, **self._base, **self._changes}
         changed: dict[str, Any] = {}
-        for name, value in self._changes.items():
+        for name in names:
+            value = self._entry(name)
             parsed = None if value is MISSING else self._parse(value, f"{path}.{name}")
             if parsed != self._stored.get(name):
                 changed[name] = parsed
         return changed
 
 
-def _within(entry: Any, path: Path, change: Callable[[Form], Form]) -> Form:
+def _within(path: Path, change: Callable[[], None]) -> None:
     """An error names the whole path, not just the part inside the entry."""
-    if not isinstance(entry, dict):
-        raise FieldNotFound(path)
     try:
-        return change(entry)
+        change()
     except FieldNotFound as fault:
         raise FieldNotFound(path) from fault
 
@@ -176,7 +190,8 @@ class _Draft:
     """What the desired state would be."""
 
     def __init__(self, desired: Form) -> None:
-        self.agents: Form = {}
+        # Agents begin empty: only those that the new state names are changed.
+        self._tree: Form = {"desiredState": {}, "agents": {}}
         self._api_version: Any = desired["apiVersion"]
         self._collections = {
             "workloads": _Collection(desired["workloads"], parse_workload, _WORKLOAD_COLLECTIONS),
@@ -204,7 +219,7 @@ class _Draft:
             case ("agents", _, "status" | "resources", *_):
                 pass  # reported by agents, not wished for
             case ("agents", *_):
-                self.agents = with_value({"agents": self.agents}, path, value)["agents"]
+                set_value(self._tree, path, value)
 
     def remove(self, path: Path) -> None:
         match path:
@@ -219,9 +234,9 @@ class _Draft:
             case ("workloadStates" | "effectiveState" | "deviceInstances", *_):
                 pass  # facts, not wishes
             case ("agents",):
-                self.agents = {}
+                self._tree["agents"] = {}
             case _:
-                self.agents = without_value({"desiredState": {}, "agents": self.agents}, path)["agents"]
+                remove_value(self._tree, path)
 
     def change(self) -> DesiredChange:
         if self._api_version is MISSING:
@@ -232,5 +247,5 @@ class _Draft:
             workloads=changes["workloads"],
             configs=changes["configs"],
             device_configurations=changes["deviceConfigurations"],
-            agent_tags={name: dict(agent.get("tags", {})) for name, agent in self.agents.items()},
+            agent_tags={name: dict(agent.get("tags", {})) for name, agent in self._tree["agents"].items()},
         )

@@ -1,6 +1,6 @@
 """What the server may answer and send: its effects, and the messages they are made of."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ankaios.common.execution_state import ExecutionState
@@ -18,8 +18,9 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
 
-# What one workload or one command connection may keep open.
-MAX_OPEN_REQUESTS = 1000
+# What one workload or one command connection may keep open, and how much one subscription may watch.
+MAX_OPEN_REQUESTS = 100
+MAX_EVENT_MASKS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,18 @@ def update_success(request_id: str, committed: CommittedUpdate) -> Respond:
     return Respond(base.Response(requestId=request_id, UpdateStateSuccess=success))
 
 
-def updates_for_agents(committed: CommittedUpdate, connected: Iterable[str]) -> list[Effect]:
+def updates_for_agents(committed: CommittedUpdate, connected: Collection[str]) -> list[Effect]:
     """One message for each connected agent that has something to do."""
     updates: dict[str, grpc.UpdateWorkload] = {}
     unstarted = set(committed.unstarted)
     for workload in committed.added:
-        update = updates.setdefault(workload.instance_name.agent, grpc.UpdateWorkload())
-        update.addedWorkloads.append(added_message(workload))
+        if (agent := workload.instance_name.agent) in connected:
+            update = updates.setdefault(agent, grpc.UpdateWorkload())
+            update.addedWorkloads.append(added_message(workload))
     for deleted in committed.deleted:
-        if deleted.instance_name not in unstarted:
-            update = updates.setdefault(deleted.instance_name.agent, grpc.UpdateWorkload())
+        if (agent := deleted.instance_name.agent) in connected and deleted.instance_name not in unstarted:
+            update = updates.setdefault(agent, grpc.UpdateWorkload())
             update.deletedWorkloads.append(deleted_workload_to_pb(deleted))
     return [
-        ToAgent(agent, grpc.FromServer(updateWorkload=update))
-        for agent, update in sorted(updates.items())
-        if agent and agent in connected
+        ToAgent(agent, grpc.FromServer(updateWorkload=update)) for agent, update in sorted(updates.items()) if agent
     ]

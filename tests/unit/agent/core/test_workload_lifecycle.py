@@ -59,6 +59,7 @@ from ankaios.common.execution_state import (
     STOPPING_REQUESTED_AT_RUNTIME,
     SUCCEEDED_OK,
     TRIGGERED_AT_RUNTIME,
+    ExecutionState,
     exited,
 )
 from ankaios.common.workload import (
@@ -296,7 +297,19 @@ def test_a_failure_restarts_in_a_new_container_with_the_same_devices_and_interfa
         DeleteContainer(w.spec, "c1"),
     ]
     w, effects = reduce(w, Deleted())
-    assert effects == [Unwatch(), RemoveFiles(NAME), Report(NAME, REMOVED), Report(NAME, STARTING), Start(w.spec)]
+    assert effects == [Unwatch(), RemoveFiles(NAME), Report(NAME, REMOVED), AcquireDevices(w.spec)]
+    w, effects = reduce(w, DevicesGranted())
+    assert effects == [Report(NAME, STARTING), Start(w.spec)]
+
+
+@pytest.mark.parametrize(
+    ("state", "releases"),
+    [(SUCCEEDED_OK, True), (exited(3), True), (FAILED_LOST, True), (FAILED_UNKNOWN, False), (RUNNING_OK, False)],
+)
+def test_a_workload_that_has_ended_gives_its_devices_back_at_once(state: ExecutionState, releases: bool) -> None:
+    w = replace(RUNNING, spec=CAMERA)
+    _, effects = reduce(w, StateSeen(1, state))
+    assert effects == [Report(NAME, state), *([ReleaseDevices(NAME)] if releases else [])]
 
 
 def test_a_success_restarts_the_same_container() -> None:

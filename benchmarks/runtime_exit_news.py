@@ -1,0 +1,73 @@
+"""Promise: the end of a podman container is told within 20 ms (median), although nothing is polled.
+
+A container spins until a file appears and ends; the time from making the file to being told counts. For comparison, one
+`podman ps` is timed. Needs root rights and podman.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ankaios.common.execution_state import ExecutionState, exited
+from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, Extras
+from tests.builders import a_workload
+from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
+
+ROUNDS, PROMISE = 15, 0.020
+SCRIPT = "while [ ! -e /moment/now ]; do :; done; exit 3"
+
+
+async def one_exit(runtime: PodmanRuntime, folder: Path, number: int) -> float:
+    spec = a_workload(f"w{number}", config=f"image: {IMAGE}\ncommandArgs: [sh, -c, '{SCRIPT}']")
+    extras = Extras(grants=(DeviceGrant(mounts=(DeviceMount("/moment", str(folder)),)),))
+    workload = await runtime.create_workload(spec, extras)
+    told = asyncio.get_running_loop().create_future()
+
+    def sink(state: ExecutionState) -> None:
+        if state == exited(3):
+            told.set_result(time.perf_counter())
+
+    checker = runtime.start_checker(spec.instance_name, workload, sink)
+    await asyncio.sleep(0.3)
+    began = time.perf_counter()
+    (folder / "now").touch()
+    took: float = await told - began
+    checker.stop()
+    (folder / "now").unlink()
+    await runtime.delete_workload(workload)
+    return took
+
+
+async def measure(env: PodmanEnv) -> list[float]:
+    runtime = PodmanRuntime(Podman(PodmanCli(PodmanSettings(environment=env.environ))))
+    with tempfile.TemporaryDirectory() as folder:
+        times = [await one_exit(runtime, Path(folder), number) for number in range(ROUNDS)]
+    await runtime.close()
+    return times
+
+
+def main() -> int:
+    if reason := why_no_podman():
+        print(f"skipped: {reason}")
+        return 0
+    with PodmanEnv() as env:
+        began = time.perf_counter()
+        env.podman("ps", "--all", "--format=json")
+        listing = time.perf_counter() - began
+        times = asyncio.run(measure(env))
+    median = statistics.median(times)
+    print(f"exit to news: median {median * 1000:.1f} ms, worst {max(times) * 1000:.1f} ms of {ROUNDS}")
+    print(f"one `podman ps`: {listing * 1000:.0f} ms")
+    print("promise kept" if median <= PROMISE else f"promise broken: more than {PROMISE * 1000:.0f} ms")
+    return 0 if median <= PROMISE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The folder in which device plugins register, as a kubelet keeps it.
+
+Cheap on purpose: an agent opens it at its start, and loads what serves it when somebody knocks.
+"""
+
+import logging
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+from ankaios.common.errors import Unavailable
+
+KUBELET_SOCKET = "kubelet.sock"
+LONGEST_SOCKET_PATH = 107
+LONGEST_SOCKET_NAME = 32
+
+log = logging.getLogger(__name__)
+
+
+def short_folder(folder: Path) -> Path:
+    """Paths of sockets are limited; a run folder deep in the tree has no room for them."""
+    if len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH:
+        return folder
+    short = Path(tempfile.mkdtemp(prefix="ankaios-"))
+    log.warning("'%s' is too long for sockets, '%s' is used instead", folder, short)
+    return short
+
+
+def open_plugin_folder(folder: Path) -> socket.socket:
+    """Listen for registrations. Sockets of an earlier time are removed; their plugins notice and register again."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise Unavailable(f"cannot use the plugin folder '{folder}': {error}") from error
+    listener = bind(folder / KUBELET_SOCKET)
+    listener.listen(100)
+    return listener
+
+
+def bind(path: Path) -> socket.socket:
+    """A socket for the owner only."""
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise Unavailable(f"cannot listen at '{path}': longer than {LONGEST_SOCKET_PATH} bytes")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    mask = os.umask(0o177)
+    try:
+        path.unlink(missing_ok=True)
+        sock.bind(str(path))
+    except OSError as error:
+        sock.close()
+        raise Unavailable(f"cannot listen at '{path}': {error}") from error
+    finally:
+        os.umask(mask)
+    return sock

@@ -1,0 +1,155 @@
+"""Things that go wrong around an agent."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+
+from ankaios.common.channels import ToServerChannel
+from ankaios.common.messages import FromAgent
+from ankaios.common.workload import ControlInterfaceAccess, File, Operation, StateRule
+from ankaios.middleware.server import MiddlewareServer
+from tests.builders import a_workload
+from tests.integration.agent.running_agent import an_agent_at
+from tests.integration.agent.scripted_server import a_server
+from tests.integration.middleware.certificates import Authority
+from tests.unit.agent.harness import server_hello, update_workload
+
+ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
+
+
+@asynccontextmanager
+async def an_agent_process(*flags: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ankaios.agent", *flags),
+        env={**os.environ, "PYTHONPATH": "src", **environment},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def ended(process: asyncio.subprocess.Process, seconds: float = 20.0) -> tuple[int, str]:
+    async with asyncio.timeout(seconds):
+        _, output = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_agent_ends_when_told_to_and_leaves_its_folder(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "agent.conf").write_text("version = 'v1'\nruntimes = ['native']\n")
+    async with a_server() as server:
+        flags = ("-x", str(tmp_path / "agent.conf"), "-k", "-n", "A", "-s", server.url, "-r", str(tmp_path))
+        async with an_agent_process(*flags) as agent:
+            session = await server.session(20)
+            agent.send_signal(number)
+            code, output = await ended(agent)
+            assert (code, "Traceback" in output) == (0, False)
+            async with asyncio.timeout(3):
+                await session.gone.wait()
+    assert (tmp_path / "A_io").is_dir()
+
+
+async def test_an_agent_process_ends_with_one_if_the_server_is_of_another_version(tmp_path: Path) -> None:
+    async with a_server() as server:
+        server.refuse = (grpc.StatusCode.FAILED_PRECONDITION, "Unsupported protocol version")
+        async with an_agent_process("-k", "-n", "A", "-s", server.url, "-r", str(tmp_path)) as agent:
+            code, output = await ended(agent)
+    assert code == 1
+    assert "Ankaios version mismatch: 'Unsupported protocol version'" in output
+
+
+async def test_an_agent_needs_its_run_folder_and_security(tmp_path: Path) -> None:
+    async with an_agent_process("-k", "-n", "A", "-r", str(tmp_path / "missing")) as agent:
+        code, output = await ended(agent)
+        assert (code, "does not exist" in output) == (1, True)
+    async with an_agent_process("-n", "A", "-r", str(tmp_path)) as agent:
+        code, output = await ended(agent)
+        assert (code, "--insecure" in output) == (1, True)
+
+
+async def test_mutual_tls(tmp_path: Path) -> None:
+    """Ed25519 certificates, as the documentation makes them."""
+    authority = Authority(tmp_path / "ca")
+    inbox = ToServerChannel(100)
+    server = MiddlewareServer(inbox, authority.server())
+    await server.start("127.0.0.1", 0)
+    certificate, key = authority.certificate_files("agent", san="DNS:A", usage="clientAuth")
+    flags = ["--ca_pem", authority.certificate, "--crt_pem", certificate, "--key_pem", key, "-r", tmp_path]
+    async with an_agent_process("-n", "A", "-s", f"https://127.0.0.1:{server.port}", *map(str, flags)):
+        async with asyncio.timeout(20):
+            hello = await inbox.receive()
+        assert isinstance(hello, FromAgent)
+        assert hello.message.agentHello.agentName == "A"
+    await server.close()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for a handful of small files."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=9", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tiny file system needs root")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+async def test_a_full_disk_stops_only_what_needs_it(full_disk: Path) -> None:
+    big = a_workload("big", "A", files=(File("/data", data="x" * 100_000),))
+    many = a_workload("many", "A", files=tuple(File(f"/{number}/f", data="") for number in range(9)))
+    plain = a_workload("plain", "A")
+    talks = a_workload("talks", "A", access=ACCESS)
+    async with a_server() as server, an_agent_at(server.url, full_disk) as podman:
+        session = await server.session()
+        session.say(server_hello(big))
+        assert await session.states(1) == ["big PENDING_STARTING"]
+        failed = (await session.hear("updateWorkloadState")).updateWorkloadState.workloadStates[0].executionState
+        assert failed.additionalInfo == (
+            "Failed to create workload file: 'write failed for '/data': 'No space left on device''"
+        )
+        session.say(update_workload((many, plain)))
+        reports = await session.states(4)
+        assert sorted(reports) == [
+            "many PENDING_STARTING",
+            "many PENDING_STARTING_FAILED",
+            "plain PENDING_STARTING",
+            "plain RUNNING_OK",
+        ]
+        for number in range(20):  # nothing is left
+            try:
+                (full_disk / f"filler{number}").touch()
+            except OSError:
+                break
+        session.say(update_workload((talks,)))
+        assert await session.states(2) == ["talks PENDING_STARTING", "talks RUNNING_OK"]
+        assert podman.named("talks").extras.control_interface is None
+
+
+async def test_two_agents_of_one_name_do_not_harm_the_workloads(tmp_path: Path) -> None:
+    """They take the connection from each other, once a second; what runs goes on."""
+    inbox = ToServerChannel(1000)
+    server = MiddlewareServer(inbox, None)
+    await server.start("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.port}"
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    async with an_agent_at(url, tmp_path / "one"), an_agent_at(url, tmp_path / "two"):
+        await asyncio.sleep(3.5)
+        items = [await inbox.receive() for _ in range(len(inbox))]
+        hellos = [item for item in items if isinstance(item, FromAgent) and item.message.HasField("agentHello")]
+        assert 2 <= len(hellos) <= 8
+    await server.close()

@@ -1,0 +1,267 @@
+"""Workloads get devices through the device plugin API over real sockets, in clusters of one and two agents."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.acquisition import Waiting
+from ankaios.devices.discovery.base import DeviceNode, DiscoveredDevice
+from tests.integration.devices.cluster import Cluster
+
+FOO0, FOO1 = "cam-8120fe", "cam-a19705"
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    async with asyncio.timeout(60):
+        yield cluster
+    await cluster.stop()
+
+
+async def test_a_workload_gets_two_cameras(cluster: Cluster) -> None:
+    """[itest->akri~kubelet-device-plugin-api~1]"""
+    agent = await cluster.agent("node-a", True, "foo0", "foo1")
+    cluster.configure(capacity=2)
+    grants = await agent.acquire_when_possible("w1", quantity=2)
+    assert agent.holds("w1") == {f"{FOO0}-0", f"{FOO1}-0"}
+    assert grants[0].annotations == {
+        f"akri.agent.slot-{FOO0}-0": f"C:0:{FOO0}-0",
+        f"akri.agent.slot-{FOO1}-0": f"C:1:{FOO1}-0",
+    }
+    file = json.loads(Path(grants[0].envs["ANKAIOS_DEVICES_FILE"]).read_text())
+    assert [device["instance"] for device in file["resources"][0]["devices"]] == [FOO0, FOO1]
+    assert cluster.usage() == {
+        f"{FOO0}-0": "C:0:node-a",
+        f"{FOO0}-1": "",
+        f"{FOO1}-0": "C:1:node-a",
+        f"{FOO1}-1": "",
+    }
+
+
+async def test_a_device_brings_its_node_and_its_properties(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", False)
+    agent.handler.show(
+        DiscoveredDevice("foo0", {"PATH_OF": "/dev/x"}, device_specs=(DeviceNode("/dev/x", "/dev/x", "rw"),))
+    )
+    cluster.configure(brokerProperties=base.StringMap(values={"RATE": "30"}))
+    (grant,) = await agent.acquire_when_possible("w1")
+    assert grant.devices == (DeviceNode("/dev/x", "/dev/x", "rw"),)
+    assert {key: grant.envs[key] for key in ("PATH_OF", "PATH_OF_FBCB99", "RATE")} == {
+        "PATH_OF": "/dev/x",
+        "PATH_OF_FBCB99": "/dev/x",
+        "RATE": "30",
+    }
+
+
+async def test_a_denied_workload_says_what_it_waits_for_and_starts_by_itself(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", False, "foo0", "foo1")
+    cluster.configure(capacity=2)
+    await agent.acquire_when_possible("w1", quantity=2)
+    before = agent.service.node.ledger.snapshot()
+    assert await agent.acquire("w2", quantity=3) == Waiting("waits for 3 x akri.sh/cam, 2 visible")
+    assert agent.service.node.ledger.snapshot() == before
+    waiting = asyncio.create_task(agent.acquire_when_possible("w2", quantity=3))
+    agent.handler.show(*map(DiscoveredDevice, ("foo0", "foo1", "foo2")))
+    await waiting
+    assert len({slot.rpartition("-")[0] for slot in agent.holds("w2")}) == 3
+
+
+async def test_what_one_workload_gives_back_the_next_one_gets(cluster: Cluster) -> None:
+    """Delete and re-create at capacity 1: the new one waits, and never fails."""
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w.1")
+    for number in range(2, 8):
+        assert isinstance(await agent.acquire(f"w.{number}"), Waiting)
+        waiting = asyncio.create_task(agent.acquire_when_possible(f"w.{number}"))
+        await asyncio.sleep(0)
+        agent.service.release(f"w.{number - 1}")
+        await waiting
+    assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
+
+
+async def test_asking_again_gives_the_same_and_a_changed_wish_replaces_it(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", False, "foo0", "foo1")
+    cluster.configure()
+    first = await agent.acquire_when_possible("w1")
+    assert await agent.acquire("w1") == first
+    held = agent.holds("w1")
+    second = await agent.acquire("w1", quantity=2)
+    assert not isinstance(second, Waiting)
+    assert agent.holds("w1") > held
+
+
+async def test_a_workload_gets_all_its_resources_or_none(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure("cam")
+    cluster.configure("mic")
+    await agent.acquire_when_possible("other", "mic")
+    await agent.acquire_when_possible("probe", "cam")
+    agent.service.release("probe")
+    requests = [ResourceRequest("cam", 1), ResourceRequest("mic", 1)]
+    answer = await agent.service.acquire("w1", requests)
+    assert answer == Waiting("waits for 1 x akri.sh/mic, 1 visible, 0 free")
+    assert agent.holds("w1") == set()
+    agent.service.release("other")
+    grants = await agent.service.acquire("w1", requests)
+    assert not isinstance(grants, Waiting)
+    assert agent.holds("w1") == {"cam-8120fe-0", "mic-8120fe-0"}
+
+
+async def test_containers_of_a_pod_get_their_own_devices(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure(capacity=2)
+    await agent.acquire_when_possible("probe")
+    agent.service.release("probe")
+    requests = [ResourceRequest("cam", 1, "pod/a"), ResourceRequest("cam", 1, "pod/b")]
+    grants = await agent.service.acquire("w1", requests)
+    assert not isinstance(grants, Waiting)
+    assert [(grant.container, list(grant.annotations.values())) for grant in grants] == [
+        ("pod/a", ["C:0:cam-fbcb99-0"]),
+        ("pod/b", ["C:1:cam-fbcb99-1"]),
+    ]
+
+
+async def test_claims_outlive_a_restart_of_the_agent(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    first = await agent.acquire_when_possible("w1")
+    await agent.stop()
+    agent = await cluster.restarted("node-a", agent.handler)
+    other = await cluster.agent("node-b", True, "foo0")
+    assert await agent.acquire_when_possible("w1") == first
+    await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
+    assert isinstance(await other.acquire("w2"), Waiting)
+    assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
+
+
+async def test_what_a_crash_left_behind_is_given_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workload was deleted while the agent was away, so nobody ever releases it."""
+    monkeypatch.setattr("ankaios.devices.reconciler.every_round.__defaults__", (0.05,))
+    monkeypatch.setattr("ankaios.devices.reconciler.Reconciler.__init__.__defaults__", (0.1,))
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    await agent.stop()
+    agent = await cluster.restarted("node-a", agent.handler)
+    await agent.acquire_when_possible("w1")
+    agent.living = {"w2"}
+    await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
+
+
+async def test_claims_outlive_a_restart_of_the_server(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    other = await cluster.agent("node-b", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    cluster.restart_server()
+    other.connect()
+    await cluster.until(lambda: FOO0 in cluster.tree)
+    assert isinstance(await other.acquire("w2"), Waiting)
+    agent.connect()
+    for _ in range(3):
+        cluster.perform(cluster.desk.tick())
+    await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
+    assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
+    waiting = asyncio.create_task(other.acquire_when_possible("w2"))
+    agent.service.release("w1")
+    await waiting
+
+
+async def test_a_node_works_while_the_server_is_away(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    agent.disconnect()
+    agent.service.release("w1")
+    assert not isinstance(await agent.acquire("w2"), Waiting)
+    agent.connect()
+    await cluster.until(lambda: dict(cluster.tree["cam-fbcb99"].slotOwners.values) == {"cam-fbcb99-0": "w2"})
+
+
+async def test_a_release_that_the_server_did_not_hear_is_told_later(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    agent.disconnect()
+    agent.service.release("w1")
+    assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
+    agent.connect()
+    await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
+
+
+@pytest.mark.parametrize(
+    ("policy", "restarted"),
+    [
+        (base.ON_DEVICE_LOST_KEEP, []),
+        (base.ON_DEVICE_LOST_RESTART, ["w1"]),
+        (base.ON_DEVICE_LOST_STOP, ["w1"]),
+    ],
+)
+async def test_a_workload_that_loses_its_device_does_as_configured(
+    cluster: Cluster, policy: base.OnDeviceLost, restarted: list[str]
+) -> None:
+    agent = await cluster.agent("node-a", False, "foo0", "foo1")
+    cluster.configure(onDeviceLost=policy, offlineGraceSeconds=0)
+    await agent.acquire_when_possible("w1")
+    (lost,) = agent.holds("w1")
+    left = {"cam-fbcb99-0": "foo1", "cam-d2981e-0": "foo0"}[lost]
+    agent.handler.show(DiscoveredDevice(left))
+    await cluster.until(lambda: len(cluster.tree) == 1)
+    assert agent.restarted == restarted
+    if policy == base.ON_DEVICE_LOST_KEEP:
+        assert agent.holds("w1") == {lost}
+        return
+    agent.service.release("w1")
+    answer = await agent.acquire("w1")
+    if policy == base.ON_DEVICE_LOST_RESTART:
+        assert not isinstance(answer, Waiting)
+        return
+    assert answer == Waiting(f"was stopped, waits for device {lost[:-2]} to return")
+    agent.handler.show(*map(DiscoveredDevice, ("foo0", "foo1")))
+    await agent.acquire_when_possible("w1")
+
+
+async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure(offlineGraceSeconds=60)
+    first = await agent.acquire_when_possible("w1")
+    before = cluster.tree[FOO0].SerializeToString(deterministic=True)
+    agent.handler.show()
+    await cluster.until(lambda: not cluster.tree[FOO0].attributes.online)
+    assert await agent.acquire("w1") == Waiting("waits for its devices of akri.sh/cam to return")
+    agent.handler.show(DiscoveredDevice("foo0"))
+    await cluster.until(lambda: cluster.tree[FOO0].attributes.online)
+    assert cluster.tree[FOO0].SerializeToString(deterministic=True) == before
+    assert await agent.acquire_when_possible("w1") == first
+
+
+async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluster: Cluster) -> None:
+    """Two agents, one shared camera of capacity 1: whoever wins lets go, and the next one wins."""
+    agents = [await cluster.agent(name, True, "foo0") for name in ("node-a", "node-b")]
+    cluster.configure()
+    for agent in agents:
+        await agent.acquire_when_possible("probe")
+        agent.service.release("probe")
+    await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
+    rounds = 3
+    winners: list[str] = []
+    for number in range(rounds):
+        attempts = {
+            f"w{number}.{attempt}": agents[attempt % 2].acquire(f"w{number}.{attempt}") for attempt in range(1000)
+        }
+        answers = dict(zip(attempts, await asyncio.gather(*attempts.values()), strict=True))
+        granted = [owner for owner, answer in answers.items() if not isinstance(answer, Waiting)]
+        assert len(granted) == 1, granted
+        assert list(cluster.tree[FOO0].slotOwners.values.values()) == granted
+        winners += granted
+        for agent in agents:
+            agent.service.release(granted[0])
+        await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
+    assert len(winners) == rounds

@@ -1,0 +1,168 @@
+"""Device plugins of others register with our device manager as they would with a kubelet."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.acquisition import Waiting
+from ankaios.devices.device_manager import DeviceManager
+from tests.integration.devices.cluster import Agent, Cluster
+from tests.integration.devices.foreign_plugin import ForeignPlugin
+
+GPU = "example.com/gpu"
+HEALTHY = {"g0": "Healthy", "g1": "Healthy", "g2": "Unhealthy"}
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    cluster = Cluster(tmp_path)
+    async with asyncio.timeout(60):
+        agent = await cluster.agent("node-a", False, "foo0")
+        await agent.woken.wait()
+        yield agent
+    await cluster.stop()
+
+
+async def a_plugin(agent: Agent, devices: dict[str, str] = HEALTHY, **more: bool) -> ForeignPlugin:
+    plugin = ForeignPlugin(agent.service.manager.folder, GPU, devices, **more)
+    await asyncio.to_thread(plugin.start)
+    return plugin
+
+
+async def stopped(plugin: ForeignPlugin) -> None:
+    await asyncio.to_thread(plugin.stop)
+
+
+async def test_a_workload_gets_devices_of_a_foreign_plugin(agent: Agent) -> None:
+    """[itest->akri~kubelet-device-plugin-api~1]"""
+    plugin = await a_plugin(agent)
+    (grant,) = await agent.acquire_when_possible("w1", GPU, 2)
+    assert grant.envs["GPU"] == "g0,g1"
+    assert plugin.allocated == [["g0", "g1"]]
+    assert await agent.acquire("w2", GPU, 1) == Waiting(f"waits for 1 x {GPU}, 2 visible, 0 free")
+    agent.service.release("w1")
+    await agent.acquire_when_possible("w2", GPU, 1)
+    await stopped(plugin)
+
+
+async def test_an_unhealthy_device_is_not_given(agent: Agent) -> None:
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("w1", GPU, 2)
+    waiting = asyncio.create_task(agent.acquire_when_possible("w2", GPU, 1))
+    await asyncio.to_thread(plugin.tell, HEALTHY | {"g2": "Healthy"})
+    (grant,) = await waiting
+    assert grant.envs["GPU"] == "g2"
+    await stopped(plugin)
+
+
+async def test_the_preference_of_a_plugin_is_a_hint(agent: Agent) -> None:
+    plugin = ForeignPlugin(agent.service.manager.folder, GPU, HEALTHY)
+    plugin.prefers = ["unknown", "g2", "g1"]
+    await asyncio.to_thread(plugin.start)
+    (grant,) = await agent.acquire_when_possible("w1", GPU, 1)
+    assert grant.envs["GPU"] == "g1"
+    await stopped(plugin)
+
+
+async def test_a_plugin_can_prepare_every_start(agent: Agent) -> None:
+    plugin = await a_plugin(agent, pre_start=True)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await agent.acquire("w1", GPU, 1)
+    assert plugin.started == [["g0"], ["g0"]]
+    assert plugin.allocated == [["g0"]]
+    await stopped(plugin)
+
+
+async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) -> None:
+    """All or none, also across plugins of different people."""
+    agent.cluster.configure()
+    await agent.acquire_when_possible("probe")
+    agent.service.release("probe")
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("probe", GPU, 1)
+    agent.service.release("probe")
+    plugin.refuses = True
+    before = agent.service.node.ledger.snapshot()
+    requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
+    answer = await agent.service.acquire("w1", requests)
+    assert answer == Waiting(f"cannot allocate '{GPU}': out of order")
+    assert agent.service.node.ledger.snapshot() == before
+    assert agent.service.manager.count(GPU).allocated == 0
+    assert agent.service.acquisition.failed
+    plugin.refuses = False
+    assert not isinstance(await agent.service.acquire("w1", requests), Waiting)
+    await stopped(plugin)
+
+
+async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(tmp_path: Path) -> None:
+    changed = asyncio.Event()
+    manager = DeviceManager(tmp_path, lambda resource: changed.set(), grace=0.3)
+    ready = asyncio.Event()
+    running = asyncio.create_task(manager.run(ready))
+    await ready.wait()
+    plugin = ForeignPlugin(tmp_path, GPU, HEALTHY)
+    await asyncio.to_thread(plugin.start)
+
+    async def until_allocatable_is(number: int, capacity: int) -> None:
+        while (manager.count(GPU).allocatable, manager.count(GPU).capacity) != (number, capacity):
+            changed.clear()
+            async with asyncio.timeout(10):
+                await changed.wait()
+
+    await until_allocatable_is(2, 3)
+    await stopped(plugin)
+    await until_allocatable_is(0, 3)
+    again = ForeignPlugin(tmp_path, GPU, {"g7": "Healthy"})
+    await asyncio.to_thread(again.start)
+    await until_allocatable_is(1, 1)
+    await stopped(again)
+    await until_allocatable_is(0, 1)
+    await until_allocatable_is(0, 0)
+    assert manager.resources() == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("resource", "version", "endpoint", "why"),
+    [
+        (GPU, "v1alpha", None, "not supported"),
+        ("gpu", "v1beta1", None, "no extended resource"),
+        ("kubernetes.io/gpu", "v1beta1", None, "reserved"),
+        (GPU, "v1beta1", "../x.sock", "not the name of a socket"),
+        (GPU, "v1beta1", "missing.sock", "No such file"),
+    ],
+)
+async def test_what_cannot_be_a_plugin_is_refused(
+    agent: Agent, resource: str, version: str, endpoint: str | None, why: str
+) -> None:
+    plugin = ForeignPlugin(agent.service.manager.folder, resource, HEALTHY)
+    with pytest.raises(grpc.RpcError, match=why):
+        await asyncio.to_thread(plugin.start, version, endpoint)
+    assert GPU not in agent.service.manager.resources()
+    await stopped(plugin)
+
+
+async def test_the_same_plugin_cannot_register_twice_while_it_is_connected(agent: Agent) -> None:
+    plugin = await a_plugin(agent)
+    with pytest.raises(grpc.RpcError, match="already registered"):
+        await asyncio.to_thread(plugin.register, "v1beta1", plugin.endpoint)
+    await stopped(plugin)
+
+
+async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(tmp_path: Path) -> None:
+    stale = tmp_path / "old.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(stale))
+    (tmp_path / "notes").write_text("x")
+    ready = asyncio.Event()
+    running = asyncio.create_task(DeviceManager(tmp_path, lambda resource: None).run(ready))
+    await ready.wait()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kubelet.sock", "notes"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,232 @@
+"""What is shipped is what was tested: Debian package, wheel and sdist are built, installed, used and removed.
+
+Needs: a Python package index for libraries and build tools; for the Debian package also dpkg, /usr/bin/python3 and the
+rights to mount. The package is installed on an overlay over / that only the test sees; the machine stays as it is.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ankaios import __version__
+from tests.system.cluster import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+STORY = Path(__file__).with_name("package_story.sh")
+HELLO = ROOT / "examples/hello/manifest.yaml"
+CONFFILES = {f"/etc/ankaios/{name}.conf" for name in ("ank", "ank-server", "ank-agent")}
+VERSIONS = [f"{program} {__version__}" for program in ("ank", "ank-server", "ank-agent")]
+BUILD_SECONDS = 110
+PORT = free_port()
+
+
+def run(*command: str | Path, environ: Mapping[str, str] | None = None, cwd: Path = Path("/")) -> str:
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**(os.environ if environ is None else environ), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def needs_index(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where no package can be fetched; a package that cannot be built is no reason to skip."""
+    target = tmp_path_factory.mktemp("index")
+    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(target), "hatchling"]
+    done = subprocess.run(fetch, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+    if done.returncode:
+        pytest.skip(f"needs a Python package index: {done.stderr.strip().splitlines()[-1]}")
+
+
+@pytest.fixture(scope="module")
+def built(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel made from it."""
+    target = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", target, ROOT)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    return built / f"ankaios-{__version__}-py3-none-any.whl"
+
+
+def versions_in(folder: Path) -> list[str]:
+    return [run(folder / program, "--version").strip() for program in ("ank", "ank-server", "ank-agent")]
+
+
+def test_sdist_and_wheel_hold_what_they_should(built: Path, wheel: Path) -> None:
+    assert sorted(path.name for path in built.iterdir()) == [wheel.name, f"ankaios-{__version__}.tar.gz"]
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"ankaios/py.typed", "ankaios/common/manifest.schema.json", "ankaios/common/pb/ank_base_pb2.py"} <= set(
+        names
+    )
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"ankaios", f"ankaios-{__version__}.dist-info"}, "only the package itself"
+    assert not [name for name in names if "__pycache__" in name]
+
+
+@pytest.mark.timeout(BUILD_SECONDS + 10)
+def test_the_wheel_installs_with_pip_into_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", with_pip=False, symlinks=True)
+    python = tmp_path / "v/bin/python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", wheel)
+    assert versions_in(tmp_path / "v/bin") == VERSIONS
+    assert run(python, "-m", "ankaios", "--version").strip() == VERSIONS[0]
+    table = run(python, "-m", "ankaios", "up", "--settle", "--runtime", "native", HELLO)
+    assert re.search(r"hello +node +native +Running\(Ok\)", table)
+
+
+@pytest.mark.timeout(BUILD_SECONDS + 10)
+def test_the_wheel_installs_as_a_tool_of_uv(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", with_pip=False, symlinks=True)
+    run(sys.executable, "-m", "pip", "--python", tmp_path / "v/bin/python", "install", "--quiet", "--no-compile", "uv")
+    folders = {
+        "UV_TOOL_DIR": tmp_path / "tools",
+        "UV_TOOL_BIN_DIR": tmp_path / "bin",
+        "UV_CACHE_DIR": tmp_path / "cache",
+        "HOME": tmp_path,
+    }
+    environ = {**os.environ, **{name: str(path) for name, path in folders.items()}, "UV_PYTHON_DOWNLOADS": "never"}
+    run(tmp_path / "v/bin/uv", "tool", "install", "--quiet", "--python", sys.executable, wheel, environ=environ)
+    assert versions_in(tmp_path / "bin") == VERSIONS
+
+
+def why_no_debian_package() -> str | None:
+    for program in ("dpkg-deb", "unshare", "mount", "chroot", "/usr/bin/python3"):
+        if shutil.which(program) is None:
+            return f"building and installing a Debian package needs '{program}'"
+    if os.geteuid() != 0:
+        return "installing a Debian package needs root rights"
+    if "overlay" not in Path("/proc/filesystems").read_text() or subprocess.call(["unshare", "--mount", "true"]):
+        return "installing a Debian package without touching this machine needs overlay file systems and mount rights"
+    if Path("/var/lib/dpkg/info/ankaios.list").exists():
+        return "the Debian package is installed on this machine already"
+    return None
+
+
+@pytest.fixture(scope="module")
+def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Sections of what package_story.sh told."""
+    if reason := why_no_debian_package():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("deb")
+    package = run(ROOT / "scripts/build-deb", folder).strip()
+    (folder / "overlay").mkdir()
+    told = run("unshare", "--mount", "--propagation", "private", STORY, folder / "overlay", package, HELLO)
+    parts = re.split(r"^== (.*)\n", told, flags=re.MULTILINE)
+    yield dict(zip(parts[1::2], parts[2::2], strict=True))
+    shutil.rmtree(folder)
+
+
+@pytest.mark.timeout(BUILD_SECONDS * 2)
+def test_the_debian_package_runs_with_the_python_of_debian(story: Mapping[str, str]) -> None:
+    assert story["versions"].splitlines() == VERSIONS
+    assert re.search(r"hello +node +native +Running\(Ok\)", story["up"])
+    assert "at /usr/bin/python3" in story["doctor"]
+
+
+def test_the_debian_package_leaves_only_settings_and_purged_nothing(story: Mapping[str, str]) -> None:
+    assert set(story["left after remove"].split()) == CONFFILES | {"/etc/ankaios/"}
+    assert story["left after purge"] == ""
+
+
+def test_systemd_finds_no_fault_with_the_units_and_their_user(story: Mapping[str, str]) -> None:
+    if "no systemd" in story["units"] + story["user"]:
+        pytest.skip("checking units needs systemd-analyze and systemd-sysusers")
+    assert story["units"] == ""
+    assert story["user"].strip() == "ank-server"
+
+
+# --- services: what the units promise to systemd, and the settings they come with
+
+
+class Notifications:
+    """Plays the part of systemd that listens to a service."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: list[str] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.settimeout(20)
+
+    def wait_for(self, message: str, times: int = 1) -> None:
+        while self.seen.count(message) < times:
+            self.seen.append(self._socket.recv(4096).decode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def service(module: str, *arguments: str, folder: Path) -> Iterator[Notifications]:
+    """A program as systemd starts one of Type=notify with a watchdog; ends it politely."""
+    listener = Notifications(folder / f"{module}.notify")
+    environ = {**os.environ, "NOTIFY_SOCKET": str(listener.path), "WATCHDOG_USEC": "100000"}
+    with (folder / f"{module}.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", module, *arguments], env=environ, stdout=log, stderr=log)
+    try:
+        listener.wait_for("READY=1")
+        yield listener
+        listener.wait_for("WATCHDOG=1", times=3)
+        process.terminate()
+        listener.wait_for("STOPPING=1")
+        assert process.wait(20) == 0
+    except TimeoutError:
+        raise AssertionError(f"{listener.seen}\n{(folder / f'{module}.log').read_text()}") from None
+    finally:
+        process.kill()
+        process.wait()
+        listener.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    """The shipped settings with mutual TLS switched on, as docs/installing.md does it, and paths of this test."""
+    run(sys.executable, "-m", "ankaios", "certs", "create", tmp_path / "certs")
+    files = {}
+    for path in (ROOT / "packaging/config").glob("*.conf"):
+        text = re.sub(r"^#((ca|crt|key)_pem|server_url|address) =", r"\1 =", path.read_text(), flags=re.MULTILINE)
+        for ours, here in (("/etc/ankaios/certs", f"{tmp_path}/certs"), ("/run/ankaios", str(tmp_path))):
+            text = text.replace(ours, here)
+        files[path.stem] = str(tmp_path / path.name)
+        (tmp_path / path.name).write_text(text.replace(":25551", f":{PORT}"))
+    return files
+
+
+def test_services_tell_systemd_that_they_are_ready_and_alive(settings: dict[str, str], tmp_path: Path) -> None:
+    with (
+        service("ankaios.server", "--server-config", settings["ank-server"], folder=tmp_path),
+        service("ankaios.agent", "--agent-config", settings["ank-agent"], folder=tmp_path),
+    ):
+        agents = run(sys.executable, "-m", "ankaios", "--ank-config", settings["ank"], "get", "agents")
+    assert "node1" in agents
+
+
+def test_units_ask_for_what_the_services_do() -> None:
+    for path in (ROOT / "packaging/systemd").glob("*.service"):
+        lines = path.read_text().splitlines()
+        assert {"Type=notify", "WatchdogSec=20", f"ExecStart=/usr/bin/{path.stem}"} <= set(lines)
+
+
+def test_shipped_settings_never_let_strangers_in_by_themselves() -> None:
+    for path in (ROOT / "packaging/config").glob("*.conf"):
+        assert not re.search(r"^\s*insecure", path.read_text(), re.MULTILINE), path.name

@@ -1,0 +1,138 @@
+"""[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
+
+import pytest
+
+from ankaios.common import execution_state
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import RUNNING_OK, ExecutionState
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import (
+    access_from_pb,
+    added_workload_from_pb,
+    added_workload_to_pb,
+    deleted_workload_from_pb,
+    deleted_workload_to_pb,
+    execution_state_from_pb,
+    execution_state_to_pb,
+    file_from_pb,
+    workload_from_pb,
+    workload_state_from_pb,
+    workload_state_to_pb,
+)
+from ankaios.common.workload import (
+    AddCondition,
+    ControlInterfaceAccess,
+    DeleteCondition,
+    DeletedWorkload,
+    File,
+    InstanceName,
+    LogRule,
+    Operation,
+    Placement,
+    ResourceRequest,
+    RestartPolicy,
+    StateRule,
+    WorkloadSpec,
+)
+
+NAME = InstanceName.of("web", "A", "x")
+FULL = WorkloadSpec(
+    NAME,
+    "podman",
+    "x",
+    RestartPolicy.ALWAYS,
+    {"db": AddCondition.ADD_COND_SUCCEEDED},
+    {"owner": "me"},
+    (File("/a", data=""), File("/b", binary_data="eA==")),
+    ControlInterfaceAccess((StateRule(Operation.READ_WRITE, ("*",)),), (LogRule(("web*",)),)),
+    (ResourceRequest("cam", 2), ResourceRequest("gpu", 1, "pod/c")),
+    Placement({"zone": "front"}),
+)
+ALL_STATES = [value for value in vars(execution_state).values() if isinstance(value, ExecutionState)]
+
+
+@pytest.mark.parametrize("spec", [FULL, WorkloadSpec(NAME, "podman", "x")])
+def test_a_workload_survives_the_way_to_an_agent(spec: WorkloadSpec) -> None:
+    wire = added_workload_to_pb(spec).SerializeToString()
+    assert added_workload_from_pb(grpc.AddedWorkload.FromString(wire)) == spec
+
+
+def test_every_optional_part_of_a_sent_workload_is_present() -> None:
+    workload = added_workload_to_pb(WorkloadSpec(NAME, "podman", "x")).workload
+    for part in ("restartPolicy", "dependencies", "tags", "controlInterfaceAccess", "configs", "files"):
+        assert workload.HasField(part), part
+
+
+@pytest.mark.parametrize("state", ALL_STATES, ids=str)
+def test_every_execution_state_survives_the_wire(state: ExecutionState) -> None:
+    """[utest->swdd~common-workload-states-supported-states~1]"""
+    for sent in (state, state.because("why")):
+        assert execution_state_from_pb(execution_state_to_pb(sent)) == sent
+
+
+def test_a_sent_state_says_that_it_has_no_additional_information() -> None:
+    """[utest->swdd~common-workload-state-additional-information~1]"""
+    message = workload_state_to_pb(NAME, RUNNING_OK)
+    assert message.executionState.HasField("additionalInfo")
+    assert workload_state_from_pb(message) == (NAME, RUNNING_OK)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        base.WorkloadState(executionState=execution_state_to_pb(RUNNING_OK)),
+        base.WorkloadState(instanceName=base.WorkloadInstanceName(workloadName="web")),
+        base.WorkloadState(
+            instanceName=base.WorkloadInstanceName(workloadName="web"),
+            executionState=base.ExecutionState(running=base.RUNNING_OK),
+        ),
+        base.WorkloadState(
+            instanceName=base.WorkloadInstanceName(workloadName="web"),
+            executionState=base.ExecutionState(additionalInfo=""),
+        ),
+        base.WorkloadState(
+            instanceName=base.WorkloadInstanceName(workloadName="web"),
+            executionState=base.ExecutionState(additionalInfo="", pending=77),  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_a_state_that_lacks_a_part_or_is_unknown_is_refused(state: base.WorkloadState) -> None:
+    with pytest.raises(Rejected):
+        workload_state_from_pb(state)
+
+
+def test_a_deleted_workload_survives_the_way_to_an_agent() -> None:
+    deleted = DeletedWorkload(NAME, {"db": DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING})
+    wire = deleted_workload_to_pb(deleted).SerializeToString()
+    assert deleted_workload_from_pb(grpc.DeletedWorkload.FromString(wire)) == deleted
+
+
+@pytest.mark.parametrize("missing", ["agent", "runtime", "runtimeConfig"])
+def test_a_workload_without_a_required_field_is_refused_by_name(missing: str) -> None:
+    message = added_workload_to_pb(FULL).workload
+    message.ClearField(missing)
+    with pytest.raises(Rejected, match=f"'web' lacks '{missing}'"):
+        workload_from_pb(NAME, message)
+
+
+def test_names_content_oneofs_and_numbers_must_be_there_and_known() -> None:
+    with pytest.raises(Rejected, match="instance name or content"):
+        added_workload_from_pb(grpc.AddedWorkload())
+    with pytest.raises(Rejected, match="lacks its instance name"):
+        deleted_workload_from_pb(grpc.DeletedWorkload())
+    with pytest.raises(Rejected, match="neither a state rule nor a log rule"):
+        access_from_pb(base.ControlInterfaceAccess(allowRules=[base.AccessRightsRule()]))
+    with pytest.raises(Rejected, match="'/a' has neither data nor binaryData"):
+        file_from_pb(base.File(mountPoint="/a"))
+    unknown = deleted_workload_to_pb(DeletedWorkload(NAME))
+    unknown.dependencies["x"] = 9  # type: ignore[assignment]
+    with pytest.raises(Rejected, match="9 is no known delete condition"):
+        deleted_workload_from_pb(unknown)
+    rule = base.AccessRightsRule(stateRule=base.StateRule(operation=3))  # type: ignore[arg-type]
+    with pytest.raises(Rejected, match="3 is no known operation"):
+        access_from_pb(base.ControlInterfaceAccess(denyRules=[rule]))
+    workload = added_workload_to_pb(FULL)
+    workload.workload.restartPolicy = 9  # type: ignore[assignment]
+    with pytest.raises(Rejected, match="9 is no known restart policy"):
+        added_workload_from_pb(workload)
