@@ -1,9 +1,12 @@
 #!/bin/sh
 # The life of a Debian package, told in sections ("== name"), on a copy of this machine that nobody else sees: an overlay
-# over / in a mount namespace of its own, gone with this process. Arguments: an empty folder, the package, a manifest.
+# over / in a mount namespace of its own, gone with this process. Started with a network of its own, too.
+# Argument: a folder with dist/*.deb, manifest.yaml and the scripts installed.sh, started.sh and removed.sh.
 set -eu
-work=$1 package=$2 manifest=$3
+story=$1
+work=$story/overlay
 
+mkdir "$work"
 mount -t tmpfs tmpfs "$work"
 mkdir "$work/upper" "$work/work" "$work/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
@@ -11,44 +14,57 @@ mount --rbind /proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount -t tmpfs tmpfs "$work/root/tmp"
 mount -t tmpfs tmpfs "$work/root/run"
-cp "$package" "$work/root/tmp/ankaios.deb"
-cp "$manifest" "$work/root/tmp/manifest.yaml"
+ip link set lo up
+cp -r "$story/dist" "$story/manifest.yaml" "$story"/*.sh "$work/root/tmp"
+echo 'APT::Install-Recommends "false";' >"$work/root/tmp/apt.conf"
 
-there() { chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"; }
+there() {
+  chroot "$work/root" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TERM=dumb \
+    SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive APT_CONFIG=/tmp/apt.conf "$@" 2>&1
+}
 
-# What was added to the machine, without the books that dpkg and the user database keep.
+# What was added to the machine, without the books that apt, dpkg and the user database keep.
 added() {
-  (cd "$work/upper" && find . -type f -o -type l) |
-    sed 's|^\.||' | grep -Ev '^/(var/(lib/(dpkg|systemd)|log|cache)/|etc/(passwd|shadow|group|gshadow)-?$|etc/\.pwd\.lock$)' | sort || true
+  (cd "$work/upper" && find . -type f -o -type l) | sed 's|^\.||' | sort |
+    grep -Ev '^/(var/(lib/(apt|dpkg|systemd)|log|cache)/|etc/(passwd|shadow|group|gshadow)-?$|etc/\.pwd\.lock$)' || true
   (cd "$work/upper" && find . -mindepth 1 -type d) | while read -r folder; do
     [ -d "/$folder" ] || echo "${folder#.}/"
   done
 }
 
-echo "== install"
-there dpkg --install /tmp/ankaios.deb
+echo "== installed"
+there sh -eu /tmp/installed.sh
 echo "== versions"
 for program in ank ank-server ank-agent; do there "$program" --version; done
 echo "== up"
-there ank up --settle --runtime native /tmp/manifest.yaml 2>&1
-echo "== doctor"
-there ank doctor || true
+there ank up --settle --runtime native /tmp/manifest.yaml
+echo "== up without root"
+there runuser -u nobody -- ank up --settle --runtime native /tmp/manifest.yaml
 echo "== units"
 if command -v systemd-analyze >/dev/null; then
-  there systemd-analyze verify /usr/lib/systemd/system/ank-server.service /usr/lib/systemd/system/ank-agent.service 2>&1 ||
-    echo "verify ended with $?"
+  units=/usr/lib/systemd
+  there systemd-analyze verify "$units/system/ank-server.service" "$units/system/ank-agent.service" || echo "ended with $?"
+  there systemd-analyze --user verify "$units/user/ank-agent.service" || echo "ended with $?"
 else
   echo "no systemd-analyze"
 fi
-echo "== user"
-if command -v systemd-sysusers >/dev/null; then there id -un ank-server; else echo "no systemd-sysusers"; fi
-echo "== again"
-there dpkg --install /tmp/ankaios.deb
-echo "== remove"
-there dpkg --remove ankaios
+echo "== started"
+# No systemd runs here: this is what its units would start, as the users they name.
+mkdir "$work/root/run/ankaios"
+there setpriv --reuid ank-server --regid ank-server --clear-groups ank-server &
+server=$!
+there ank-agent &
+agent=$!
+there sh -eu /tmp/started.sh
+kill "$agent" "$server"
+wait
+echo "== updated"
+there dpkg --install /tmp/dist/*.deb
+echo "== removed"
+there apt-get remove --yes ankaios
 echo "== left after remove"
 added
-echo "== purge"
-there dpkg --purge ankaios
+echo "== purged"
+there sh -eu /tmp/removed.sh
 echo "== left after purge"
 added

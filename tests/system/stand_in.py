@@ -9,7 +9,6 @@ stand_in.calls("run")                           # the arguments of each call so 
 import fcntl
 import json
 import os
-import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -69,8 +68,9 @@ class StandIn:
 
     def forget_container(self, container: str) -> None:
         """As if somebody had removed it by hand."""
-        self._end(self.folder / "containers" / container)
-        shutil.rmtree(self.folder / "containers" / container)
+        gone = self.folder / f"gone-{container}"
+        (self.folder / "containers" / container).rename(gone)
+        self._end(gone)
 
     def _end(self, folder: Path) -> None:
         with suppress(OSError, ValueError, KeyError):

@@ -15,7 +15,7 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman
 from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceNode, Extras, LogOptions, RuntimeFailed
 from tests.builders import a_workload
-from tests.integration.runtimes.state_log import StateLog
+from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytestmark = needs_podman
@@ -115,7 +115,7 @@ async def test_containers_that_podman_restarts_do_not_count_as_failed(runtime: P
     log = StateLog()
     checker = runtime.start_checker(spec.instance_name, workload, log)
     runs = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while runs < 3:
             await asyncio.sleep(0.1)
             pieces = [piece async for piece in runtime.logs(workload, LogOptions())]
@@ -170,7 +170,7 @@ async def test_only_the_target_container_sees_the_control_interface_and_devices(
     extras = Extras(control_interface=tmp_path, grants=(grant,))
     workload = await runtime.create_workload(a_spec(manifest, f"{pod}/seeing"), extras)
     lines: list[bytes] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while sum(line.endswith(b": done") for line in lines) < 2:
             pieces = [piece async for piece in runtime.logs(workload, LogOptions())]
             lines = b"".join(pieces).splitlines()

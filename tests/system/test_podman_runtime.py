@@ -214,3 +214,25 @@ async def test_a_restarted_agent_resumes_with_one_listing(
     for log in logs:
         assert await log.first() == RUNNING_OK
     await restarted.close()
+
+
+async def test_a_podman_service_can_be_used_through_its_socket(podman_env: PodmanEnv) -> None:  # noqa: F811
+    socket = podman_env.root / "podman.sock"
+    service = await asyncio.create_subprocess_exec(
+        *("podman", "system", "service", "--time=0", f"unix://{socket}"), env=podman_env.environ
+    )
+    async with asyncio.timeout(LIMIT):
+        while not socket.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    runtime = PodmanRuntime(Podman(PodmanCli(PodmanSettings(socket=str(socket)))))
+    spec = a_spec("sleep 0.3; exit 3")
+    workload = await runtime.create_workload(spec, Extras())
+    log = StateLog()
+    checker = runtime.start_checker(spec.instance_name, workload, log)
+    await log.until(exited(3))
+    checker.stop()
+    assert [container["Id"] for container in podman_env.containers()] == [workload]
+    await runtime.delete_workload(workload)
+    await runtime.close()
+    service.terminate()
+    await service.wait()

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = read_settings(arguments)
         from ankaios.agent.agent import until_told_to_end  # not needed to print a version or a usage error
 
-        logging.getLogger(__name__).info("agent '%s', server '%s'", settings.name, settings.server_url)
+        logging.getLogger("ankaios.agent").info("agent '%s', server '%s'", settings.name, settings.server_url)
         asyncio.run(until_told_to_end(settings))
     except StartupFailed as fault:
         log_startup_error(fault)

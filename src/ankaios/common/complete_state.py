@@ -15,7 +15,9 @@ from ankaios.common.errors import Rejected
 Form = dict[str, Any]
 Read = Callable[[Any, str], Any]
 
-EMPTY_STATE: Final[Form] = {"apiVersion": "v1", "workloads": {}}
+API_VERSION: Final = "v1"
+DEPRECATED_API_VERSION: Final = "v0.1"
+EMPTY_STATE: Final[Form] = {"apiVersion": API_VERSION, "workloads": {}}
 # What protobuf can carry: each level of a config item takes three of its hundred levels.
 MAX_CONFIG_DEPTH: Final = 29
 

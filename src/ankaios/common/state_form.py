@@ -211,12 +211,11 @@ def node_resource_to_form(resource: base.NodeResource) -> Form:
 
 
 def device_configuration_to_form(configuration: base.DeviceConfiguration) -> Form:
-    handler: Form = {"name": configuration.discoveryHandler.name}
-    if configuration.discoveryHandler.HasField("discoveryDetails"):
-        handler["discoveryDetails"] = configuration.discoveryHandler.discoveryDetails
-    if configuration.discoveryHandler.discoveryProperties.values:
-        handler["discoveryProperties"] = _sorted(configuration.discoveryHandler.discoveryProperties.values, _same)
-    form: Form = {"discoveryHandler": handler}
+    form: Form = {}
+    if configuration.HasField("discoveryHandler"):
+        form["discoveryHandler"] = _present(configuration.discoveryHandler, ("name", "discoveryDetails"))
+        if properties := configuration.discoveryHandler.discoveryProperties.values:
+            form["discoveryHandler"]["discoveryProperties"] = _sorted(properties, _same)
     if configuration.HasField("capacity"):
         form["capacity"] = configuration.capacity
     if configuration.brokerProperties.values:
@@ -237,6 +236,11 @@ def device_configuration_to_form(configuration: base.DeviceConfiguration) -> For
     return form
 
 
+def _present(message: Any, names: tuple[str, ...]) -> Form:
+    """Scalars that were set, so that a mask below a message shows nothing beside what it selects."""
+    return {name: getattr(message, name) for name in names if message.HasField(name)}
+
+
 def _word(words: Mapping[Any, str], number: int, what: str) -> str:
     try:
         return words[number]
@@ -245,24 +249,16 @@ def _word(words: Mapping[Any, str], number: int, what: str) -> str:
 
 
 def _broker_to_form(broker: base.Broker) -> Form:
-    form: Form = {
-        "strategy": _word(BROKER_STRATEGIES, broker.strategy, "strategy"),
-        "workload": workload_to_form(broker.workload),
-    }
-    if broker.HasField("replicas"):
-        form["replicas"] = broker.replicas
-    if broker.HasField("quantity"):
-        form["quantity"] = broker.quantity
-    return form
+    form: Form = {}
+    if broker.HasField("strategy"):
+        form["strategy"] = _word(BROKER_STRATEGIES, broker.strategy, "strategy")
+    if broker.HasField("workload"):
+        form["workload"] = workload_to_form(broker.workload)
+    return form | _present(broker, ("replicas", "quantity"))
 
 
 def device_instance_to_form(instance: base.DeviceInstance) -> Form:
-    form: Form = {
-        "configurationName": instance.configurationName,
-        "cdiName": instance.cdiName,
-        "capacity": instance.capacity,
-        "shared": instance.shared,
-    }
+    form: Form = _present(instance, ("configurationName", "cdiName", "capacity", "shared"))
     if instance.nodes:
         form["nodes"] = list(instance.nodes)
     if instance.deviceUsage.values:
@@ -277,7 +273,7 @@ def device_instance_to_form(instance: base.DeviceInstance) -> Form:
 
 
 def _attributes_to_form(attributes: base.DeviceAttributes) -> Form:
-    form: Form = {"id": attributes.id}
+    form: Form = _present(attributes, ("id",))
     if attributes.mounts:
         form["mounts"] = [
             {"containerPath": mount.containerPath, "hostPath": mount.hostPath, "readOnly": mount.readOnly}
@@ -468,9 +464,10 @@ def device_configuration_from_form(form: Form) -> base.DeviceConfiguration:
     configuration = base.DeviceConfiguration()
     if "discoveryHandler" in form:
         handler = form["discoveryHandler"]
-        configuration.discoveryHandler.name = handler.get("name", "")
-        if "discoveryDetails" in handler:
-            configuration.discoveryHandler.discoveryDetails = handler["discoveryDetails"]
+        configuration.discoveryHandler.SetInParent()
+        for text in ("name", "discoveryDetails"):
+            if text in handler:
+                setattr(configuration.discoveryHandler, text, handler[text])
         configuration.discoveryHandler.discoveryProperties.values.update(handler.get("discoveryProperties", {}))
     for number in ("capacity", "offlineGraceSeconds"):
         if number in form:
@@ -504,19 +501,16 @@ def _broker_from_form(form: Form) -> base.Broker:
 
 
 def device_instance_from_form(form: Form) -> base.DeviceInstance:
-    instance = base.DeviceInstance(
-        configurationName=form.get("configurationName", ""),
-        cdiName=form.get("cdiName", ""),
-        capacity=form.get("capacity", 0),
-        shared=form.get("shared", False),
-        nodes=form.get("nodes", ()),
-    )
+    scalars = _only(form, ("configurationName", "cdiName", "capacity", "shared"))
+    instance = base.DeviceInstance(**scalars, nodes=form.get("nodes", ()))
     for name in ("deviceUsage", "brokerProperties", "slotOwners"):
         if name in form:
             getattr(instance, name).values.update(form[name])
     if "attributes" in form:
         attributes = form["attributes"]
-        instance.attributes.id = attributes.get("id", "")
+        instance.attributes.SetInParent()
+        if "id" in attributes:
+            instance.attributes.id = attributes["id"]
         instance.attributes.mounts.extend(base.DeviceMount(**mount) for mount in attributes.get("mounts", ()))
         instance.attributes.deviceSpecs.extend(base.DeviceNode(**node) for node in attributes.get("deviceSpecs", ()))
         if "online" in attributes:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 
 class CallSlots:
-    def __init__(self, working: int = 2, waiting: int = 32, patience: float = 3.0) -> None:
+    def __init__(self, working: int, waiting: int = 64, patience: float = 0.5) -> None:
         self._working = asyncio.Semaphore(working)
         self._all = asyncio.Semaphore(working + waiting)
         self._patience = patience

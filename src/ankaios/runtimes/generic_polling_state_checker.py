@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, ExecutionState
+from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import StateSink
 
 POLL_INTERVAL = 0.5
@@ -46,7 +47,14 @@ class GenericPollingStateChecker:
     [impl->swdd~podman-workload-monitors-workload-state~1]
     """
 
-    def __init__(self, name: str, getter: RuntimeStateGetter, sink: StateSink) -> None:
+    def __init__(
+        self,
+        name: str,
+        getter: RuntimeStateGetter,
+        sink: StateSink,
+        on_stop: Callable[["GenericPollingStateChecker"], None] | None = None,
+    ) -> None:
+        self._on_stop = on_stop
         self._getter = getter
         self._sink: StateSink | None = sink
         self._hint = asyncio.Event()
@@ -64,6 +72,8 @@ class GenericPollingStateChecker:
             self._sink = None
             self._task.cancel()
             self._getter.close()
+            if self._on_stop is not None:
+                self._on_stop(self)
 
     async def _watch(self) -> None:
         while self._sink is not None:
@@ -88,3 +98,19 @@ class GenericPollingStateChecker:
                 await self._hint.wait()
         except TimeoutError:
             _log.debug("%s: no hint within %s s, looking", self._task.get_name(), seconds)
+
+
+class StateCheckers:
+    """The checkers of one connector. Owns them, so none outlives the connector."""
+
+    def __init__(self) -> None:
+        self._checkers: set[GenericPollingStateChecker] = set()
+
+    def start(self, name: InstanceName, getter: RuntimeStateGetter, sink: StateSink) -> GenericPollingStateChecker:
+        checker = GenericPollingStateChecker(str(name), getter, sink, self._checkers.discard)
+        self._checkers.add(checker)
+        return checker
+
+    def close(self) -> None:
+        for checker in list(self._checkers):
+            checker.stop()

@@ -35,6 +35,7 @@ class NerdctlSettings:
     run_limit: float = 900.0
     stop_limit: float = 180.0
     calls_at_a_time: int = 2
+    stops_at_a_time: int = 8
     environment: Mapping[str, str] | None = None
 
 
@@ -42,6 +43,7 @@ class NerdctlCli:
     def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
         self.settings = settings
         self._slots = CallSlots(settings.calls_at_a_time)
+        self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
 
     def available(self) -> bool:
@@ -74,7 +76,8 @@ class NerdctlCli:
 
     async def _remove_step(self, arguments: Sequence[str]) -> None:
         try:
-            await self._call(arguments, self.settings.stop_limit)
+            async with self._stop_slots.slot():
+                await self._call_now(arguments, self.settings.stop_limit)
         except CommandFailed as fault:
             if "no such container" not in fault.why.lower():
                 raise

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -28,7 +29,8 @@ _log = logging.getLogger(__name__)
 class PodmanSettings:
     """Limits are in seconds. `run` covers the download of an image, `stop` the time a workload takes to end.
 
-    `resync` is the time between two listings of all containers when nothing hints at a change.
+    `resync` is the time between two listings of all containers when nothing hints at a change. `socket` is the path of
+    the podman service to be used instead of the podman of this user.
     """
 
     program: str = "podman"
@@ -36,8 +38,16 @@ class PodmanSettings:
     run_limit: float = 900.0
     stop_limit: float = 180.0
     calls_at_a_time: int = 2
+    stops_at_a_time: int = 8
     resync: float = 30.0
+    socket: str | None = None
     environment: Mapping[str, str] | None = None
+
+    def child_environment(self) -> Mapping[str, str] | None:
+        """None: that of this process. Podman itself knows how to use a service, with the same arguments."""
+        if self.socket is None:
+            return self.environment
+        return {**(self.environment or os.environ), "CONTAINER_HOST": f"unix://{self.socket}"}
 
 
 class PodmanCli:
@@ -45,18 +55,23 @@ class PodmanCli:
 
     def __init__(self, settings: PodmanSettings = PodmanSettings()) -> None:  # noqa: B008 - it is frozen
         self.settings = settings
+        self._environment = settings.child_environment()
         self._slots = CallSlots(settings.calls_at_a_time)
+        self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._states: StateCache[Listing] = StateCache(self._list)
 
     async def _call(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
         async with self._slots.slot():
             return await self._call_now(arguments, limit, stdin)
 
+    async def _stop(self, arguments: Sequence[str], stdin: str = "") -> None:
+        """These mostly wait for workloads to end, and nothing else shall wait for that."""
+        async with self._stop_slots.slot():
+            await self._call_now(arguments, self.settings.stop_limit, stdin)
+
     async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
-        settings = self.settings
-        return await run_command(
-            settings.program, arguments, limit=limit, stdin=stdin.encode(), env=settings.environment
-        )
+        program = self.settings.program
+        return await run_command(program, arguments, limit=limit, stdin=stdin.encode(), env=self._environment)
 
     # -- containers
 
@@ -80,16 +95,16 @@ class PodmanCli:
         [impl->swdd~podman-workload-deletes-container~1]
         """
         try:
-            await self._call(["stop", "--ignore", container], self.settings.stop_limit)
+            await self._stop(["stop", "--ignore", container])
             await self._call(["rm", "--ignore", container], self.settings.query_limit)
         except CommandFailed as fault:
             _log.debug("removing by force: %s", fault)  # e.g. a paused one cannot be stopped
-            await self._call(["rm", "--force", "--ignore", container], self.settings.stop_limit)
+            await self._stop(["rm", "--force", "--ignore", container])
         finally:
             self._states.reset()
 
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
-        return stream_command(self.settings.program, arguments, self.settings.environment)
+        return stream_command(self.settings.program, arguments, self._environment)
 
     # -- states
 
@@ -127,7 +142,7 @@ class PodmanCli:
 
     async def kube_down(self, options: Sequence[str], manifest: str) -> None:
         try:
-            await self._call(["kube", "down", *options, "-"], self.settings.stop_limit, manifest)
+            await self._stop(["kube", "down", *options, "-"], manifest)
         finally:
             self._states.reset()
 
@@ -138,7 +153,7 @@ class PodmanCli:
     async def remove_pods(self, pods: Sequence[str]) -> None:
         """Pods that do not exist are fine."""
         try:
-            await self._call(["pod", "rm", "--force", "--ignore", *pods], self.settings.stop_limit)
+            await self._stop(["pod", "rm", "--force", "--ignore", *pods])
         finally:
             self._states.reset()
 

@@ -7,24 +7,18 @@ options, pods) is kept in the labels of two volumes, so that it outlives the age
 
 import json
 import logging
-import stat
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.container_config import config_mapping, log_arguments, optional_text, required_text, text_list
+from ankaios.runtimes.container_config import log_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
-from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants, exits_are_final, is_pod_of
+from ankaios.runtimes.kube_manifest import exits_are_final, is_pod_of
+from ankaios.runtimes.kube_workload import KubeConfig, KubeWorkload, listed_state, prepared_manifest, read_workload
 from ankaios.runtimes.merged_logs import LogSource, merged_logs
-from ankaios.runtimes.podman_listing import Listing
 from ankaios.runtimes.podman_runtime import Podman
 from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter
-from ankaios.runtimes.podman_states import METADATA_UNREADABLE, container_state, pods_state
 from ankaios.runtimes.runtime_connector import (
-    DeviceGrant,
     Existing,
     Extras,
     LogOptions,
@@ -39,58 +33,6 @@ CONFIG_SUFFIX = ".config"
 PODS_SUFFIX = ".pods"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class KubeConfig:
-    """The runtimeConfig."""
-
-    manifest: str
-    general_options: tuple[str, ...] = ()
-    play_options: tuple[str, ...] = ()
-    down_options: tuple[str, ...] = ()
-    control_interface_target: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "KubeConfig":
-        config = config_mapping(text)
-        return cls(
-            manifest=required_text(config, "manifest"),
-            general_options=text_list(config, "generalOptions"),
-            play_options=text_list(config, "playOptions"),
-            down_options=text_list(config, "downOptions"),
-            control_interface_target=optional_text(config, "controlInterfaceTarget"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class KubeWorkload:
-    """All that is needed to watch and to end a workload. Unknown pods: None; no readable config: no manifest.
-
-    [impl->swdd~podman-kube-workload-id~1]
-    """
-
-    pods: tuple[str, ...] | None
-    manifest: str | None
-    down_options: tuple[str, ...] = ()
-
-
-def read_workload(config: str | None, pods: str | None) -> KubeWorkload:
-    """From the texts kept in the two volumes."""
-    known = _read_pods(pods)
-    try:
-        parsed = KubeConfig.parse(config) if config is not None else None
-    except Unsupported:
-        parsed = None
-    return KubeWorkload(known, parsed.manifest, parsed.down_options) if parsed else KubeWorkload(known, None)
-
-
-def _read_pods(text: str | None) -> tuple[str, ...] | None:
-    try:
-        pods = json.loads(text) if text is not None else None
-    except (ValueError, RecursionError):
-        return None
-    return tuple(pods) if isinstance(pods, list) and all(isinstance(pod, str) for pod in pods) else None
 
 
 class PodmanKubeRuntime:
@@ -115,7 +57,9 @@ class PodmanKubeRuntime:
         [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
         """
         texts = await self._cli.stored(f".{agent}.(config|pods)$")
-        names = [InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if _is_config(volume)]
+        names = [
+            InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if volume.endswith(CONFIG_SUFFIX)
+        ]
         ours = [name for name in names if name is not None and name.agent == agent]
         if not ours:
             return []
@@ -123,7 +67,7 @@ class PodmanKubeRuntime:
         found = []
         for name in ours:
             self._remember(name, texts)
-            found.append(Existing(name, _listed_state(self._workloads[str(name)], listing)))
+            found.append(Existing(name, listed_state(self._workloads[str(name)], listing)))
         return found
 
     def _remember(self, name: InstanceName, texts: dict[str, str | None]) -> None:
@@ -151,7 +95,7 @@ class PodmanKubeRuntime:
         [impl->swdd~podman-kube-create-workload-returns-workload-id~1]
         """
         config = self._check(spec)
-        manifest = _prepared_manifest(config, extras)
+        manifest = prepared_manifest(config, extras)
         workload = str(spec.instance_name)
         if extras.reuse:
             # Playing on top of the ended pods is refused by podman.
@@ -286,37 +230,3 @@ class PodmanKubeRuntime:
     async def close(self) -> None:
         self._checkers.close()
         await self._podman.close()
-
-
-def _is_config(volume: str) -> bool:
-    return volume.endswith(CONFIG_SUFFIX)
-
-
-def _listed_state(workload: KubeWorkload, listing: Listing) -> ExecutionState:
-    if workload.manifest is None:
-        return METADATA_UNREADABLE
-    if workload.pods is None:
-        return SUCCEEDED_OK
-    pods = [listing.of_pod(pod) for pod in workload.pods]
-    return pods_state([[container_state(each.state, each.exit_code) for each in pod] for pod in pods])
-
-
-def _prepared_manifest(config: KubeConfig, extras: Extras) -> str:
-    manifest = config.manifest
-    if extras.control_interface:
-        target = Target.parse(config.control_interface_target)
-        manifest = add_control_interface(manifest, target, extras.control_interface)
-    if extras.grants:
-        manifest = add_grants(manifest, extras.grants, _block_devices(extras.grants))
-    return manifest
-
-
-def _block_devices(grants: Iterable[DeviceGrant]) -> frozenset[str]:
-    found = set()
-    for node in (node for grant in grants for node in grant.devices):
-        try:
-            if stat.S_ISBLK(Path(node.host_path).stat().st_mode):
-                found.add(node.host_path)
-        except OSError:
-            _log.warning("cannot look at device '%s'", node.host_path)
-    return frozenset(found)

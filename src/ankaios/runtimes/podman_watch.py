@@ -11,63 +11,17 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.runtimes.exit_watch import ExitWatch, command_line, parent_of, watch_exit
 from ankaios.runtimes.inotify import Inotify
+from ankaios.runtimes.podman_places import Monitor, Places, exit_code, read_monitor, stamp_of
 
 _log = logging.getLogger(__name__)
 
 # The exit file follows the end of the process within about a millisecond; podman's clean-up removes it much later.
 EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
-
-
-@dataclass(frozen=True, slots=True)
-class Monitor:
-    """What the command line of a container monitor tells."""
-
-    pid_file: Path | None
-    exit_folder: Path | None
-    auto_remove: bool
-
-
-def read_monitor(arguments: list[str], container: str) -> Monitor | None:
-    """None: these are not the arguments of the monitor of that container."""
-    if container not in arguments:
-        return None
-    pairs = list(pairwise(arguments))
-    values = dict(pairs)
-    pid_file, exit_folder = values.get("-p"), values.get("--exit-dir")
-    return Monitor(
-        Path(pid_file) if pid_file and container in pid_file else None,
-        Path(exit_folder) if exit_folder else None,
-        ("--exit-command-arg", "--rm") in pairs,
-    )
-
-
-@dataclass(slots=True)
-class Places:
-    """Where podman keeps what is told without asking it, known after the first running container was seen."""
-
-    pid_file_pattern: tuple[str, str] | None = None
-    exit_folder: Path | None = None
-
-    def learn(self, monitor: Monitor, container: str) -> None:
-        if monitor.pid_file is not None:
-            before, _, after = str(monitor.pid_file).partition(container)
-            self.pid_file_pattern = (before, after)
-        if monitor.exit_folder is not None:
-            self.exit_folder = monitor.exit_folder
-
-    def pid_file(self, container: str) -> Path | None:
-        return Path(container.join(self.pid_file_pattern)) if self.pid_file_pattern else None
-
-    @property
-    def containers_folder(self) -> Path | None:
-        return Path(self.pid_file_pattern[0]) if self.pid_file_pattern else None
 
 
 class ContainerWatch:
@@ -107,7 +61,7 @@ class ContainerWatch:
         if self._process is None:
             return False
         self._auto_remove = monitor[0].auto_remove
-        self._old_exit_file = _stamp(self._hub.exit_file(self.container))
+        self._old_exit_file = stamp_of(self._hub.exit_file(self.container))
         self.seen_ending = 0
         self._know(RUNNING_OK)
         return True
@@ -174,7 +128,7 @@ class ContainerWatch:
     def read_exit_now(self) -> bool:
         """Whether the exit code of the process that was seen ending is there."""
         path = self._hub.exit_file(self.container)
-        code = _exit_code(path, self._old_exit_file) if path and self.seen_ending and self._exits_are_final else None
+        code = exit_code(path, self._old_exit_file) if path and self.seen_ending and self._exits_are_final else None
         if code is None:
             return False
         self._changed(exited(code))
@@ -188,21 +142,6 @@ class ContainerWatch:
         if self._reading is not None:
             self._reading.cancel()
         self._hub.forget(self)
-
-
-def _stamp(path: Path | None) -> int | None:
-    with suppress(OSError):
-        return path.stat().st_mtime_ns if path else None
-    return None
-
-
-def _exit_code(path: Path, old: int | None) -> int | None:
-    """None: there is no exit file, or it is the one of an earlier run."""
-    if (stamp := _stamp(path)) is None or stamp == old:
-        return None
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
 
 
 class PodmanWatch:

@@ -19,7 +19,7 @@ from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify
 from ankaios.middleware.server import Limits, MiddlewareServer
 from ankaios.server.core.ankaios_server import AnkaiosServer
-from ankaios.server.core.replies import Effect, HooksFinished, RunHooks
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
 from ankaios.server.core.state_update import PreparedUpdate, update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
@@ -36,6 +36,7 @@ _MESSAGES_PER_TURN = 16
 
 async def serve(settings: ServerSettings) -> None:
     """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
+    stopped = _asked_to_end()
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
     pem = security(settings)
     shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
@@ -43,7 +44,15 @@ async def serve(settings: ServerSettings) -> None:
     if startup is not None:
         await shell.load(startup)
     await shell.listen(settings)
-    await shell.run_until_stopped()
+    await shell.run_until(stopped)
+
+
+def _asked_to_end() -> asyncio.Event:
+    """Set by a signal; waited for from the beginning, so that nobody is killed who is just getting ready."""
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return asked
 
 
 def security(settings: ServerSettings) -> PemMaterial | None:
@@ -86,11 +95,7 @@ class ServerShell:
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
         notify(READY)
 
-    async def run_until_stopped(self) -> None:
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
+    async def run_until(self, stopped: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.run(), name="ankaios server")
             watchdog = tasks.create_task(keep_watchdog_calm(), name="watchdog")
@@ -104,14 +109,21 @@ class ServerShell:
     async def run(self) -> None:
         """Handle messages until cancelled."""
         async with asyncio.TaskGroup() as hook_runs:
+            seconds = hook_runs.create_task(self._count_seconds(hook_runs), name="seconds")
             handled = 0
             async for message in self.to_server:
                 self._handle(message, hook_runs)
                 handled += 1
                 if handled % _MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
+            seconds.cancel()
 
-    def _handle(self, message: ToServerMessage | HooksFinished, hook_runs: asyncio.TaskGroup) -> None:
+    async def _count_seconds(self, hook_runs: asyncio.TaskGroup) -> None:
+        while True:
+            await asyncio.sleep(1)
+            self._handle(SecondPassed(), hook_runs)
+
+    def _handle(self, message: ToServerMessage | HooksFinished | SecondPassed, hook_runs: asyncio.TaskGroup) -> None:
         for effect in self._server.handle(message):
             self._perform(effect, hook_runs)
 

@@ -8,10 +8,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.complete_state import Malformed, parse_state
+from ankaios.common.complete_state import API_VERSION, DEPRECATED_API_VERSION, parse_state
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.yaml_text import MAX_YAML_BYTES, load_yaml
-from ankaios.server.core.conventions import API_VERSION, DEPRECATED_API_VERSION
 
 _log = logging.getLogger(__name__)
 Form = dict[str, Any]
@@ -43,7 +42,7 @@ def parse_startup_manifest(text: bytes) -> Form:
         if isinstance(manifest, dict) and isinstance(manifest.get("workloads"), dict):
             manifest = _with_checked_tags(manifest)
         return parse_state(manifest)
-    except (Malformed, Rejected) as fault:
+    except Rejected as fault:
         raise StartupFailed(PARSE_CONTEXT, str(fault)) from fault
 
 

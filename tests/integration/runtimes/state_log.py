@@ -4,7 +4,7 @@ import asyncio
 
 from ankaios.common.execution_state import ExecutionState
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 class StateLog:

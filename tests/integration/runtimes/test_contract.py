@@ -187,7 +187,7 @@ async def test_logs_hold_all_that_was_printed(subject: Subject, connector: Runti
     await subject.let_end(workload, 0)
     await log.until(SUCCEEDED_OK)
     checker.stop()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         pieces = [piece async for piece in connector.logs(workload, LogOptions())]
     assert sorted(b"".join(pieces).splitlines()) == [b"err", b"out"]
 
@@ -197,7 +197,7 @@ async def test_followed_logs_end_with_the_workload(subject: Subject, connector: 
     workload = await connector.create_workload(spec, Extras())
     reader = asyncio.create_task(_read(connector, workload), name="reader")
     await subject.let_end(workload, 0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         assert (await reader).splitlines() == [b"out", b"err"]
 
 
@@ -211,7 +211,7 @@ async def test_closing_followed_logs_ends_the_collection(subject: Subject, conne
     if subject.name == "fake":
         cast("object", connector).print(workload, b"hello\n")  # type: ignore[attr-defined]
     pieces = cast(AsyncGenerator[bytes, None], connector.logs(workload, LogOptions(follow=True)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         assert (await anext(pieces)).startswith(b"hello")
         await pieces.aclose()
 

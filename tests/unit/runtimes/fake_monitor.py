@@ -1,5 +1,6 @@
 """A process that looks to the agent like the monitor of a podman container: same arguments, same files."""
 
+import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -32,13 +33,12 @@ class FakePodmanFolders:
 
 
 class FakeMonitor:
-    """Runs a shell command as the first process of a container."""
+    """Runs the first process of a container, which ends when it is told to."""
 
     def __init__(
         self,
         folders: FakePodmanFolders,
         container: str,
-        command: str = "exec sleep 100",
         *,
         auto_remove: bool = False,
         exit_file: bool = True,
@@ -47,13 +47,16 @@ class FakeMonitor:
         pid_file = folders.pid_file(container)
         pid_file.parent.mkdir(parents=True, exist_ok=True)
         pid_file.unlink(missing_ok=True)
+        self._fifo = folders.exits.parent / f"fifo-{container}"
+        if not self._fifo.exists():
+            os.mkfifo(self._fifo)
         arguments = ["conmon", "-c", container, "-p", str(pid_file), "--exit-dir", str(folders.exits), *more]
         if auto_remove:
             arguments += ["--exit-command-arg", "--rm", "--exit-command-arg", container]
         env = {
             "PATH": "/usr/bin:/bin",
             "FOLDER": str(folders.exits),
-            "COMMAND": command,
+            "COMMAND": f"read code < {self._fifo}; exit $code",
             "PIDFILE": str(pid_file),
             "EXITFILE": str(folders.exit_file(container)) if exit_file else "",
         }
@@ -62,10 +65,14 @@ class FakeMonitor:
             time.sleep(0.001)
         self.pid = int(pid_file.read_text())
 
+    def end(self, code: int) -> None:
+        """The process ends with this code."""
+        self._fifo.write_text(f"{code}\n")
+
     def wait(self) -> None:
-        self._process.wait(10)
+        self._process.wait(60)
 
     def close(self) -> None:
         for pid in (self.pid, self._process.pid):
             subprocess.run(["kill", "-9", str(pid)], capture_output=True)
-        self._process.wait(10)
+        self._process.wait(60)

@@ -32,7 +32,7 @@ class Getter:
         self.closed = True
 
     async def until(self, looks: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.looks < looks:
                 self.looked.clear()
                 await self.looked.wait()

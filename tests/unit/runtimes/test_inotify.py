@@ -20,7 +20,7 @@ class Changes:
         self._came.set()
 
     async def until(self, *wanted: tuple[Path, str]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not set(wanted) <= set(self.seen):
                 self._came.clear()
                 await self._came.wait()

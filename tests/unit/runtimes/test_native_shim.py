@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parents[3] / "src" / "ankaios" / "runtimes"
 
 
 def wait_for(path: Path) -> str:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < until, f"{path} did not appear"
         time.sleep(0.002)
@@ -39,11 +39,11 @@ class Shim:
         order = make_order(config, extras, str(self.folder.path), None, os.environ)
         order |= {"command": ["sh", "-c", script]} | changes
         command = [sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
-        done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=20)
+        done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def wait_for_keeper(self) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while self.folder.keeper_alive:
             assert time.monotonic() < until, "the keeper does not end"
             time.sleep(0.002)
@@ -163,7 +163,7 @@ def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_pat
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
     order["command"] = ["sh", "-c", "echo $ANKAIOS_CONTROL_INTERFACE"]
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
-    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=20)
+    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     wait_for(shim.folder.path / "exit")
     shim.wait_for_keeper()

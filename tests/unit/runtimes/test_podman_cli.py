@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> 
 async def test_a_bad_day_of_podman_is_told_as_a_failure(stand_in: StandIn, action: dict[str, str], why: str) -> None:
     stand_in.script("run", **action)
     with pytest.raises(RuntimeFailed, match=why):
-        await cli_of(stand_in, limit=0.5).start(["run", "image"])
+        await cli_of(stand_in, limit=0.5 if action["do"] == "hang" else 60.0).start(["run", "image"])
 
 
 async def test_a_missing_podman_is_told_as_a_failure() -> None:
@@ -76,21 +78,36 @@ async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
     assert (await cli_of(stand_in).listing()).get().by_id == {}
 
 
-async def test_few_calls_are_under_way_at_a_time(stand_in: StandIn) -> None:
-    cli = cli_of(stand_in)
-    names = [f"web{number}" for number in range(6)]
-    stand_in.script("run", do="slow", seconds=0.2)
-    await asyncio.gather(*(cli.start(["run", "--name", name, "image", "true"]) for name in names))
-    moments = sorted(record["at"] for record in stand_in.records("run"))
-    # With two at a time, the calls come in three waves; a wave cannot begin before the one before has slept.
-    assert all(later - earlier >= 0.2 for earlier, later in zip(moments, moments[2:], strict=False))
+class CountingCli(PodmanCli):
+    """Calls that take as long as the test wants, counted by their first word."""
+
+    def __init__(self) -> None:
+        super().__init__(PodmanSettings())
+        self.under_way: list[str] = []
+        self.go_on = asyncio.Event()
+
+    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+        self.under_way.append(arguments[0])
+        await self.go_on.wait()
+        return "c1"
+
+
+async def test_few_calls_are_under_way_at_a_time_and_stopping_does_not_keep_starting_out() -> None:
+    cli = CountingCli()
+    stops = [asyncio.create_task(cli.remove(f"c{number}")) for number in range(20)]
+    starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(20)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert Counter(cli.under_way) == {"stop": 8, "run": 2}
+    cli.go_on.set()
+    await asyncio.gather(*stops, *starts)
 
 
 async def test_a_listing_does_not_wait_for_slow_starts(stand_in: StandIn) -> None:
     cli = cli_of(stand_in)
     stand_in.script("run", do="hang")
     starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(4)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await cli.listing()).get().by_id == {}
     for start in starts:
         start.cancel()
@@ -196,3 +213,12 @@ def test_odd_volumes_are_left_out_or_unreadable() -> None:
 def test_base64_comes_without_padding(data: str, text: str | None) -> None:
     assert decode_unpadded(data) == text
     assert decode_unpadded("/w") is None
+
+
+def test_a_socket_selects_the_podman_service_without_changing_any_argument() -> None:
+    assert PodmanSettings().child_environment() is None
+    given = PodmanSettings(socket="/run/podman.sock", environment={"A": "b"}).child_environment()
+    assert given == {"A": "b", "CONTAINER_HOST": "unix:///run/podman.sock"}
+    inherited = PodmanSettings(socket="/run/podman.sock").child_environment()
+    assert inherited is not None
+    assert inherited["PATH"] == os.environ["PATH"]

@@ -12,7 +12,8 @@ import pytest
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import File, InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.podman_kube_runtime import KubeConfig, PodmanKubeRuntime
+from ankaios.runtimes.kube_workload import KubeConfig
+from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman
 from ankaios.runtimes.podman_states import METADATA_UNREADABLE
 from ankaios.runtimes.runtime_connector import (

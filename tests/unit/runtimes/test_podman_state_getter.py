@@ -53,12 +53,12 @@ class Bench:
         self.hints += 1
 
     async def hinted(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self.hints:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
-    def monitor(self, container: str = C1, command: str = "exec sleep 100", exit_file: bool = True) -> FakeMonitor:
-        self.monitors.append(FakeMonitor(self.folders, container, command, exit_file=exit_file))
+    def monitor(self, container: str = C1, exit_file: bool = True) -> FakeMonitor:
+        self.monitors.append(FakeMonitor(self.folders, container, exit_file=exit_file))
         return self.monitors[-1]
 
 
@@ -138,10 +138,11 @@ async def test_while_the_process_is_seen_alive_a_broken_podman_changes_nothing(b
 
 @pytest.mark.parametrize("word", ["stopped", "stopping", "running"])
 async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: Bench, word: str) -> None:
-    monitor = bench.monitor(command="sleep 0.1; exit 4")
+    monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
     assert await getter.get_state() == RUNNING_OK
+    monitor.end(4)
     await bench.hinted()
     assert await getter.get_state() == exited(4)
     bench.cli.show(a_container(C1, word, Pid=monitor.pid))
@@ -157,10 +158,11 @@ async def test_an_end_without_exit_code_is_not_told_before_podman_knows_it(
 ) -> None:
     """When many containers end at once, podman takes its time."""
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
-    monitor = bench.monitor(command="sleep 0.1; exit 4", exit_file=False)
+    monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
     assert await getter.get_state() == RUNNING_OK
+    monitor.end(4)
     await bench.hinted()
     bench.cli.show(a_container(C1, "stopped"))
     assert await getter.get_state() == RUNNING_OK
@@ -172,10 +174,11 @@ async def test_an_end_without_exit_code_is_not_told_before_podman_knows_it(
 async def test_what_podman_goes_on_saying_is_told_in_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
     monkeypatch.setattr(podman_state_getter, "TIDY_LIMIT", 0.0)
-    monitor = bench.monitor(command="sleep 0.1; exit 4", exit_file=False)
+    monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
     assert await getter.get_state() == RUNNING_OK
+    monitor.end(4)
     await bench.hinted()
     bench.cli.show(a_container(C1, "stopped"))
     assert await getter.get_state() == STOPPING.because("stopped")
@@ -225,12 +228,12 @@ async def test_the_state_of_pods_is_that_of_all_their_containers(bench: Bench) -
 
 
 async def test_the_end_of_a_watched_container_of_a_pod_needs_no_question(bench: Bench) -> None:
-    monitor = bench.monitor(C1, "sleep 0.1; exit 5")
+    monitor = bench.monitor(C1)
     bench.cli.show(in_pod(C1, "p1", Pid=monitor.pid))
     getter = bench.kube(lambda: ["p1"])
     assert await getter.get_state() == RUNNING_OK
     assert getter.pause() is None
-    monitor.wait()
+    monitor.end(5)
     await bench.hinted()
     assert await getter.get_state() == exited(5)
     assert bench.cli.count("ps") == 1

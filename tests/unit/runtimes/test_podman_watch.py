@@ -9,7 +9,8 @@ import pytest
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes import podman_watch
-from ankaios.runtimes.podman_watch import ContainerWatch, Monitor, PodmanWatch, read_monitor
+from ankaios.runtimes.podman_places import Monitor, read_monitor
+from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 
 C1, C2 = "c1" * 32, "c2" * 32
@@ -28,7 +29,7 @@ class Watched:
         self._came.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self._came.clear()
                 await self._came.wait()
@@ -46,8 +47,8 @@ def folders(tmp_path: Path) -> FakePodmanFolders:
 def monitors(folders: FakePodmanFolders) -> Iterator[Callable[..., FakeMonitor]]:
     made: list[FakeMonitor] = []
 
-    def make(container: str = C1, command: str = "exec sleep 100", **more: bool) -> FakeMonitor:
-        made.append(FakeMonitor(folders, container, command, **more))  # type: ignore[arg-type]
+    def make(container: str = C1, **more: bool) -> FakeMonitor:
+        made.append(FakeMonitor(folders, container, **more))  # type: ignore[arg-type]
         return made[-1]
 
     yield make
@@ -67,11 +68,12 @@ Make = Callable[..., FakeMonitor]
 
 
 async def test_the_exit_code_of_a_container_is_known_without_podman(hub: PodmanWatch, monitors: Make) -> None:
-    monitor = monitors(command="sleep 0.2; exit 3")
+    monitor = monitors()
     watched = Watched(hub, C1)
     assert watched.watch.attach(monitor.pid)
     assert watched.watch.fact == RUNNING_OK
     assert watched.watch.alive
+    monitor.end(3)
     await watched.hinted()
     assert watched.watch.fact == exited(3)
     assert not watched.watch.alive
@@ -100,9 +102,10 @@ async def test_the_exit_file_of_an_earlier_run_is_not_believed(
 ) -> None:
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
     folders.exit_file(C1).write_text("7")
-    monitor = monitors(command="sleep 0.1; exit 0", exit_file=False)
+    monitor = monitors(exit_file=False)
     watched = Watched(hub, C1)
     assert watched.watch.attach(monitor.pid)
+    monitor.end(0)
     await watched.hinted()
     assert watched.watch.fact is None  # podman has to be asked
 
@@ -111,48 +114,57 @@ async def test_a_missing_exit_file_is_a_reason_to_ask_podman(
     hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
-    monitor = monitors(command="sleep 0.1", exit_file=False)
+    monitor = monitors(exit_file=False)
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
     began = watched.watch.since
+    monitor.end(0)
     await watched.hinted()
     assert watched.watch.fact is None
     assert watched.watch.since > began
 
 
 async def test_a_container_that_removes_itself_is_lost_when_it_ends(hub: PodmanWatch, monitors: Make) -> None:
-    monitor = monitors(command="sleep 0.1; exit 0", auto_remove=True)
+    monitor = monitors(auto_remove=True)
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
+    monitor.end(0)
     await watched.hinted()
     assert watched.watch.fact == FAILED_LOST
 
 
 async def test_a_container_that_podman_restarts_goes_on_running(hub: PodmanWatch, monitors: Make) -> None:
-    hub.restart_pause = 0.2
-    monitor = monitors(command="sleep 0.05; exit 1")
+    hub.restart_pause = 1000
+    monitor = monitors()
     watched = Watched(hub, C1, final=False)
     watched.watch.attach(monitor.pid)
+    monitor.end(1)
     monitor.wait()
+    async with asyncio.timeout(60):
+        while watched.watch.alive:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert watched.watch.fact == RUNNING_OK  # until it is known better
     monitors(C1)
-    await watched.hinted()
+    watched.watch.look_for_restart()
     assert watched.watch.fact == RUNNING_OK
     assert watched.watch.alive
 
 
 async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(hub: PodmanWatch, monitors: Make) -> None:
-    hub.restart_pause = 0.01
-    monitor = monitors(command="sleep 0.05; exit 1")
+    hub.restart_pause = 0.0
+    monitor = monitors()
     watched = Watched(hub, C1, final=False)
     watched.watch.attach(monitor.pid)
+    monitor.end(1)
     await watched.hinted()
     assert watched.watch.fact is None
 
 
 async def test_an_ended_container_that_somebody_starts_again_is_noticed(hub: PodmanWatch, monitors: Make) -> None:
-    monitor = monitors(command="sleep 0.1; exit 0")
+    monitor = monitors()
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
+    monitor.end(0)
     await watched.until(lambda: watched.watch.fact == exited(0))
     monitor.wait()
     monitors(C1)
@@ -199,12 +211,13 @@ async def test_missed_changes_put_everything_in_doubt(hub: PodmanWatch, monitors
 
 
 async def test_a_closed_watch_gives_no_hints(hub: PodmanWatch, monitors: Make) -> None:
-    monitor = monitors(command="sleep 0.1; exit 0")
+    monitor = monitors()
     watched, other = Watched(hub, C1), Watched(hub, C1)
     watched.watch.attach(monitor.pid)
     other.watch.attach(monitor.pid)
     watched.watch.close()
     watched.watch.doubt()
+    monitor.end(0)
     await other.hinted()
     assert watched.hints == 0
     assert not watched.watch.attach(monitor.pid)
@@ -217,9 +230,10 @@ async def test_without_folder_watches_everything_else_works(
         raise OSError(24, "no more watches")
 
     monkeypatch.setattr(podman_watch, "Inotify", no_room)
-    monitor = monitors(command="sleep 0.1; exit 3")
+    monitor = monitors()
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
+    monitor.end(3)
     await watched.hinted()
     assert watched.watch.fact == exited(3)
     assert "removed containers are noticed later" in caplog.text

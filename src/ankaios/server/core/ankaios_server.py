@@ -7,8 +7,7 @@ which they are to be performed. The facts live in `ServerState`, subscriptions i
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import AGENT_DISCONNECTED, REMOVED, ExecutionState
@@ -17,7 +16,6 @@ from ankaios.common.messages import (
     ClientGone,
     FromAgent,
     FromClient,
-    FromServerMessage,
     Respond,
     ToAgent,
     ToServerMessage,
@@ -27,7 +25,8 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.desired_state_draft import change_by_replacement, change_by_request
+from ankaios.server.core.desired_state_draft import DesiredChange, change_by_replacement, change_by_request
+from ankaios.server.core.device_controller import DeviceController, DeviceNews
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
@@ -36,6 +35,7 @@ from ankaios.server.core.replies import (
     Effect,
     HooksFinished,
     RunHooks,
+    SecondPassed,
     broadcast_states,
     refuse,
     refuse_too_many,
@@ -46,6 +46,7 @@ from ankaios.server.core.replies import (
 from ankaios.server.core.requester import Requester, workload_requester
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
+    CommittedUpdate,
     PreparedUpdate,
     WorkloadChanges,
     added_message,
@@ -62,34 +63,20 @@ _log = logging.getLogger(__name__)
 MAX_WAITING_UPDATES = 1000
 
 
-class DeviceDesk(Protocol):
-    """Where news of devices are decided on."""
-
-    def handle(self, agent: str, message: grpc.ToServer) -> list[FromServerMessage]: ...
-
-
-class NoDevices:
-    """Devices are nobody's business."""
-
-    def handle(self, agent: str, message: grpc.ToServer) -> list[FromServerMessage]:
-        _log.debug("Ignored '%s' of agent '%s'.", message.WhichOneof("ToServerEnum"), agent)
-        return []
-
-
 class AnkaiosServer:
     """`has_hooks` tells whether updates are to be shown to mutating hooks before they are taken over."""
 
-    def __init__(self, *, has_hooks: bool = False, devices: DeviceDesk | None = None) -> None:
+    def __init__(self, *, has_hooks: bool = False) -> None:
         self.state = ServerState()
         self._view = StateView(self.state.tree)
         self._events = EventHandler()
         self._logs = LogDesk(self.state)
         self._has_hooks = has_hooks
-        self._devices = devices or NoDevices()
+        self._devices = DeviceController(self.state)
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
         self._waiting: deque[base.Request] = deque()
 
-    def handle(self, message: ToServerMessage | HooksFinished) -> list[Effect]:
+    def handle(self, message: ToServerMessage | HooksFinished | SecondPassed) -> list[Effect]:
         match message:
             case FromAgent(agent, content):
                 return self._from_agent(agent, content)
@@ -101,6 +88,8 @@ class AnkaiosServer:
                 return self._client_gone(connection)
             case HooksFinished(outcome):
                 return self._hooks_finished(outcome)
+            case SecondPassed():
+                return self._device_news(self._devices.tick)
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -114,7 +103,7 @@ class AnkaiosServer:
         [impl->swdd~server-loads-startup-state-file~3]
         """
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
-        commit_update(self.state, prepared, changes)
+        self._take_over(prepared, changes)
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -133,7 +122,7 @@ class AnkaiosServer:
             case "logsStopResponse":
                 return self._logs.stopped(message.logsStopResponse)
             case "deviceReport" | "slotRequest":
-                return [*self._devices.handle(agent, message)]
+                return self._device_news(lambda: self._devices.report(agent, message))
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -145,11 +134,13 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-newly-connected-agent~1]
         """
         effects = states_for_agent(agent, self.state.workload_states.all_except(agent))
-        added = map(added_message, self.state.workloads_of_agent(agent))
-        effects.append(ToAgent(agent, grpc.FromServer(serverHello=grpc.ServerHello(addedWorkloads=added))))
         self._watch()
         self.state.agents.add(agent, hello.tags.tags)
-        return effects + self._seen_changes()
+        news = self._devices.hello(agent, hello)
+        added = self._devices.sendable(self.state.workloads_of_agent(agent))
+        greeting = grpc.ServerHello(addedWorkloads=map(added_message, added))
+        effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
+        return [*effects, *self._seen_changes(), *news.messages, *self._commit_own(news.changes)]
 
     def _agent_gone(self, agent: str) -> list[Effect]:
         """[impl->swdd~server-removes-disconnected-agents-from-state~2]
@@ -163,7 +154,8 @@ class AnkaiosServer:
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
-        return effects + self._logs.agent_gone(agent)
+        effects += self._logs.agent_gone(agent)
+        return effects + self._device_news(lambda: self._devices.gone(agent))
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
         """[impl->swdd~server-stores-workload-state~1]
@@ -172,6 +164,7 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-removed-workload-states~1]
         """
         states = list(_valid_states(agent, messages))
+        self._devices.states_seen(states)
         self._watch()
         self.state.workload_states.process(states)
         effects = self._seen_changes()
@@ -292,16 +285,42 @@ class AnkaiosServer:
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
-        committed = commit_update(self.state, prepared, changes)
+        committed, news = self._take_over(prepared, changes)
         events = self._seen_changes()
         success = update_success(request_id, committed)
+        followed = [*news.messages, *self._commit_own(news.changes)]
         if not changes:
-            return [success, *events]
+            return [success, *events, *followed]
+        return [*self._consequences(committed, events), success, *followed]
+
+    def _take_over(self, prepared: PreparedUpdate, changes: WorkloadChanges) -> tuple[CommittedUpdate, DeviceNews]:
+        committed = commit_update(self.state, prepared, self._devices.placed(changes))
+        self._devices.explain(committed.added)
+        return committed, self._devices.desired_changed(prepared.desired)
+
+    def _consequences(self, committed: CommittedUpdate, events: list[Effect]) -> list[Effect]:
         effects = self._logs.workloads_deleted(committed.deleted)
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
-        effects += updates_for_agents(committed, self.state.agents.form)
-        return [*effects, success]
+        effects += updates_for_agents(self._devices.sent_part(committed), self.state.agents.form)
+        self.state.withheld.difference_update(committed.unstarted)
+        return effects
+
+    # --- devices ------------------------------------------------------------------------------------------------------
+
+    def _device_news(self, happened: Callable[[], DeviceNews]) -> list[Effect]:
+        self._watch()
+        news = happened()
+        return [*self._seen_changes(), *news.messages, *self._commit_own(news.changes)]
+
+    def _commit_own(self, changes: WorkloadChanges) -> list[Effect]:
+        """Brokers, and workloads that move: nobody asked for these changes, so nobody is answered."""
+        if not changes:
+            return []
+        nothing = DesiredChange(self.state.desired["apiVersion"])
+        self._watch()
+        committed, _ = self._take_over(PreparedUpdate(nothing, {}, changes), changes)
+        return self._consequences(committed, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------
 

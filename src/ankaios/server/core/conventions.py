@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ankaios.common.complete_state import API_VERSION, DEPRECATED_API_VERSION
 from ankaios.common.errors import Rejected
 from ankaios.common.names import (
     check_agent_name,
@@ -15,11 +16,10 @@ from ankaios.common.names import (
     check_log_rule_name,
     check_workload_name,
 )
+from ankaios.common.state_form import device_configuration_from_form
 from ankaios.common.state_manipulation import Form
+from ankaios.devices.core.configuration import check_configurations
 from ankaios.server.core.config_renderer import RenderedWorkload
-
-API_VERSION = "v1"
-DEPRECATED_API_VERSION = "v0.1"
 
 
 def check_api_version(version: str) -> None:
@@ -55,6 +55,15 @@ def check_device_configuration_name(name: str) -> None:
         check_workload_name(name)
     except Rejected as fault:
         raise Rejected(str(fault).replace("workload name", "device configuration name", 1)) from fault
+
+
+def check_device_configurations(desired: Form, changes: Mapping[str, Form | None]) -> None:
+    """Names must stay unambiguous among all configurations, so those that do not change are looked at too."""
+    if changes:
+        after = {**desired.get("deviceConfigurations", {}), **changes}
+        check_configurations(
+            {name: device_configuration_from_form(form) for name, form in after.items() if form is not None}
+        )
 
 
 def check_rendered_workload(workload: RenderedWorkload) -> None:

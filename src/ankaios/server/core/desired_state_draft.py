@@ -6,11 +6,13 @@ really differs, already read strictly; or `UpdateRejected`. Costs follow the mas
 [impl->swdd~server-provides-update-desired-state-interface~1]
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ankaios.common.complete_state import (
+    DEPRECATED_API_VERSION,
     EMPTY_STATE,
     Malformed,
     parse_config_item,
@@ -33,6 +35,8 @@ from ankaios.common.state_manipulation import (
 )
 from ankaios.server.core.update_rejected import UnreadableState, UpdateRejected
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class DesiredChange:
@@ -51,9 +55,10 @@ def change_by_request(desired: Form, request: base.UpdateStateRequest) -> Desire
         raise UnreadableState("Missing field 'new_state'")
     try:
         if request.updateMask:
-            return _change_by_masks(desired, complete_state_to_form(request.newState), request.updateMask)
-        _check_presence(request.newState)
-        return change_by_replacement(desired, complete_state_to_form(request.newState))
+            change = _change_by_masks(desired, complete_state_to_form(request.newState), request.updateMask)
+        else:
+            _check_presence(request.newState)
+            change = change_by_replacement(desired, complete_state_to_form(request.newState))
     except Malformed as fault:
         raise UnreadableState(fault.reason) from fault
     except FieldNotFound as fault:
@@ -62,6 +67,9 @@ def change_by_request(desired: Form, request: base.UpdateStateRequest) -> Desire
         raise
     except Rejected as fault:
         raise UnreadableState(str(fault)) from fault
+    if change.api_version == DEPRECATED_API_VERSION != desired["apiVersion"]:
+        _log.warning("The state is updated to the deprecated API version '%s'.", DEPRECATED_API_VERSION)
+    return change
 
 
 def change_by_replacement(desired: Form, new_state: Form) -> DesiredChange:

@@ -101,17 +101,14 @@ class DeviceDesk:
         for name, configuration in changes.items():
             if configuration is None:
                 self.configurations.pop(name, None)
-                for instance in self._instances_of(name):
+                for instance in list(self.instances_of(name)):
                     effects += self._drop(instance)
             else:
                 self.configurations[name] = configuration
-                effects += self._publish(self._instances_of(name))
+                effects += self._publish(self.instances_of(name))
         for agent in self._agents:
             effects += self._tell_configurations(agent)
         return effects
-
-    def _instances_of(self, configuration: str) -> list[str]:
-        return [name for name, device in self._devices.items() if device.configuration == configuration]
 
     def _tell_configurations(self, agent: str) -> list[DeskEffect]:
         """An agent is told what it is to discover whenever that changes."""
@@ -139,6 +136,7 @@ class DeviceDesk:
         record.tags, record.knows_devices = dict(tags), knows_devices
         record.connected = record.said_hello = True
         record.reported, record.configurations = False, None
+        record.resources = {}
         effects = self._tell_configurations(agent)
         if not knows_devices:
             # It was replaced by one that uses no devices.
@@ -342,7 +340,8 @@ class DeviceDesk:
             raise Rejected(f"cannot change slot '{change.slot}': '{agent}' cannot speak for '{change.claim.node}'")
         if not change.takes:
             return change
-        if name not in self._devices or not self._devices[name].shared or name not in self._agents[agent].sees:
+        record = self._agents.get(agent)
+        if record is None or name not in record.sees or not self._devices[name].shared:
             raise Rejected(f"cannot claim slot '{change.slot}': '{agent}' sees no such shared device")
         if not self._settled:
             raise SlotConflict(f"cannot claim slot '{change.slot}': {NOT_SETTLED}")
@@ -399,6 +398,10 @@ class DeviceDesk:
     def knows_devices(self, agent: str) -> bool:
         record = self._agents.get(agent)
         return record is not None and record.knows_devices
+
+    def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
+        known = (name for name in self.ledger.instances(configuration) if name in self._devices)
+        return {name: public for name in known if (public := self._devices[name].public) is not None}
 
     def instances(self) -> dict[str, base.DeviceInstance]:
         return {name: device.public for name, device in self._devices.items() if device.public is not None}

@@ -37,6 +37,11 @@ class HooksFinished:
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
+@dataclass(frozen=True, slots=True)
+class SecondPassed:
+    """For all that is decided by how long something lasts."""
+
+
 Effect = FromServerMessage | RunHooks
 
 

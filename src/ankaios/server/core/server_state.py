@@ -55,6 +55,8 @@ class ServerState:
         }
         self.recorder = ChangeRecorder(self.tree)
         self.delete_graph = DeleteGraph()
+        # Not sent to their connected agent, because it could not give them their devices.
+        self.withheld: set[InstanceName] = set()
         # As rendered, before mutating hooks: what the next update is compared with.
         self.rendered: dict[str, RenderedWorkload] = {}
         # As sent to agents.

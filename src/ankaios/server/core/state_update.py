@@ -22,6 +22,7 @@ from ankaios.server.core.conventions import (
     check_config_item,
     check_config_references,
     check_device_configuration_name,
+    check_device_configurations,
     check_rendered_workload,
 )
 from ankaios.server.core.cycle_check import find_cycle
@@ -65,7 +66,7 @@ class CommittedUpdate:
 
 def prepare_update(state: ServerState, change: DesiredChange) -> PreparedUpdate:
     """Decide what the change means, or why it cannot be."""
-    _check_before_rendering(change)
+    _check_before_rendering(state, change)
     try:
         rendered = _render_affected(state, change)
     except Rejected as fault:
@@ -75,7 +76,7 @@ def prepare_update(state: ServerState, change: DesiredChange) -> PreparedUpdate:
     return prepared
 
 
-def _check_before_rendering(change: DesiredChange) -> None:
+def _check_before_rendering(state: ServerState, change: DesiredChange) -> None:
     try:
         check_api_version(change.api_version)
         for key, item in change.configs.items():
@@ -87,6 +88,7 @@ def _check_before_rendering(change: DesiredChange) -> None:
         for name, configuration in change.device_configurations.items():
             if configuration is not None:
                 check_device_configuration_name(name)
+        check_device_configurations(state.desired, change.device_configurations)
     except Rejected as fault:
         raise BrokenConvention(str(fault)) from fault
 
@@ -212,14 +214,14 @@ def commit_update(state: ServerState, prepared: PreparedUpdate, changes: Workloa
     for name in unstarted:
         state.workload_states.remove(name)
     state.workload_states.add_initial(workload.instance_name for workload in changes.added.values())
-    return CommittedUpdate(
-        added=list(changes.added.values()),
-        deleted=[
-            DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload)))
-            for name in changes.deleted.values()
-        ],
-        unstarted=unstarted,
-    )
+    deleted = [
+        DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload))) for name in changes.deleted.values()
+    ]
+    for name in unstarted:
+        # No agent will report that it is gone.
+        if name.workload not in state.effective:
+            state.forget_removed(name)
+    return CommittedUpdate(list(changes.added.values()), deleted, unstarted)
 
 
 def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
@@ -234,6 +236,7 @@ def _never_started(state: ServerState, name: InstanceName) -> bool:
 
     [impl->swdd~server-handles-not-started-deleted-workloads~1]
     """
-    if not name.agent:
+    if not name.agent or name in state.withheld:
         return True
-    return name.agent not in state.agents and state.workload_states.get(name) == PENDING_INITIAL
+    known = state.workload_states.get(name)
+    return name.agent not in state.agents and known is not None and known.is_same(PENDING_INITIAL)

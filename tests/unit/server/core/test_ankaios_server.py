@@ -9,7 +9,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import execution_state_to_pb, instance_name_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks
+from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, RunHooks
 from ankaios.server.core.update_rejected import HookVeto
 from tests.unit.server.story import (
     H,
@@ -181,16 +181,6 @@ def test_messages_that_mean_nothing_here_are_ignored(odd: dict[str, object]) -> 
     before = story.get()
     assert story.from_agent("n1", **odd) == []
     assert story.get() == before
-
-
-def test_news_of_devices_go_to_the_desk_for_devices() -> None:
-    class Desk:
-        def handle(self, agent: str, message: grpc.ToServer) -> list[Effect]:
-            return [ToAgent(agent, grpc.FromServer(slotResponse=grpc.SlotResponse(granted=True)))]
-
-    story = Story(devices=Desk())
-    assert effects_as_lines(story.from_agent("n1", slotRequest=grpc.SlotRequest())) == ["n1: slotResponse"]
-    assert Story().from_agent("n1", deviceReport=grpc.DeviceReport()) == []
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -326,7 +326,7 @@ def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
             assert get_value(state, path) == get_value(new, path)
 
 
-@settings(max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps, min_size=1, max_size=12))
 def test_any_story_ends_and_is_told_as_if_everything_was_computed_anew(story_steps: list[tuple[Any, ...]]) -> None:
     story, model = Story(), Model()

@@ -7,6 +7,7 @@ import pytest
 from ankaios.common.execution_state import PENDING_INITIAL, RUNNING_OK
 from ankaios.common.names import CONSTRAINT_TEXT
 from ankaios.common.workload import InstanceName
+from ankaios.server.core.delete_graph import DeleteGraph
 from tests.unit.server.story import (
     H,
     Story,
@@ -335,3 +336,12 @@ def test_a_deleted_workload_carries_who_must_end_first() -> None:
     needs = {"db": "ADD_COND_RUNNING", "init": "ADD_COND_SUCCEEDED"}
     story.update(a_state({"web": a_form(dependencies=needs), "db": a_form(), "init": a_form()}))
     assert effects_as_lines(story.update(a_state()))[0] == "n1: update +[] -[db['web'], init, web]"
+
+
+def test_a_workload_that_nobody_started_makes_nobody_wait() -> None:
+    story = Story()
+    story.hello("n1")
+    story.update(a_state({"web": a_form("away", dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))
+    story.update({}, "desiredState.workloads.web")
+    assert effects_as_lines(story.update(a_state()))[0] == "n1: update +[] -[db]"
+    assert vars(story.server.state.delete_graph) == vars(DeleteGraph())

@@ -156,9 +156,7 @@ def test_devices_are_shown_if_there_are_any() -> None:
     )
     assert story.get()["deviceInstances"] == {"cam-1": instance}
     assert story.get()["desiredState"]["deviceConfigurations"] == {"cam": device}
-    assert story.get("deviceInstances.*.capacity") == {
-        "deviceInstances": {"cam-1": {"configurationName": "", "cdiName": "", "capacity": 1, "shared": False}}
-    }
+    assert story.get("deviceInstances.*.capacity") == {"deviceInstances": {"cam-1": {"capacity": 1}}}
     story.server.state.replace_device_instance("cam-1", None)
     assert "deviceInstances" not in story.get()
 

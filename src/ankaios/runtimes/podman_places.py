@@ -1,0 +1,69 @@
+"""Where podman keeps what is told without asking it: process ids and exit codes of containers.
+
+In come the command lines of container monitors (conmon); out come paths, and what the files there say.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """What the command line of a container monitor tells."""
+
+    pid_file: Path | None
+    exit_folder: Path | None
+    auto_remove: bool
+
+
+def read_monitor(arguments: list[str], container: str) -> Monitor | None:
+    """None: these are not the arguments of the monitor of that container."""
+    if container not in arguments:
+        return None
+    pairs = list(pairwise(arguments))
+    values = dict(pairs)
+    pid_file, exit_folder = values.get("-p"), values.get("--exit-dir")
+    return Monitor(
+        Path(pid_file) if pid_file and container in pid_file else None,
+        Path(exit_folder) if exit_folder else None,
+        ("--exit-command-arg", "--rm") in pairs,
+    )
+
+
+@dataclass(slots=True)
+class Places:
+    """Where podman keeps what is told without asking it, known after the first running container was seen."""
+
+    pid_file_pattern: tuple[str, str] | None = None
+    exit_folder: Path | None = None
+
+    def learn(self, monitor: Monitor, container: str) -> None:
+        if monitor.pid_file is not None:
+            before, _, after = str(monitor.pid_file).partition(container)
+            self.pid_file_pattern = (before, after)
+        if monitor.exit_folder is not None:
+            self.exit_folder = monitor.exit_folder
+
+    def pid_file(self, container: str) -> Path | None:
+        return Path(container.join(self.pid_file_pattern)) if self.pid_file_pattern else None
+
+    @property
+    def containers_folder(self) -> Path | None:
+        return Path(self.pid_file_pattern[0]) if self.pid_file_pattern else None
+
+
+def stamp_of(path: Path | None) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_mtime_ns if path else None
+    return None
+
+
+def exit_code(path: Path, old: int | None) -> int | None:
+    """None: there is no exit file, or it is the one of an earlier run."""
+    if (stamp := stamp_of(path)) is None or stamp == old:
+        return None
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None

@@ -1,0 +1,123 @@
+"""The podman connector when podman is slow, silent, confused or dies, with a stand-in that does so on request."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.execution_state import RUNNING_OK
+from ankaios.common.workload import WorkloadSpec
+from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman_states import PODMAN_UNREADABLE
+from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
+from tests.builders import a_workload
+from tests.integration.runtimes.state_log import LIMIT, StateLog
+from tests.system.stand_in import StandIn
+
+SHORT = 3.0  # enough for a stand-in on a busy machine
+LONG = 60.0
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[StandIn]:
+    made = StandIn(tmp_path)
+    yield made
+    made.close()
+
+
+@asynccontextmanager
+async def a_runtime(stand_in: StandIn, limit: float) -> AsyncIterator[PodmanRuntime]:
+    settings = PodmanSettings(program=stand_in.program, query_limit=limit, run_limit=limit, stop_limit=limit)
+    made = PodmanRuntime(Podman(PodmanCli(settings)))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def impatient(stand_in: StandIn) -> AsyncIterator[PodmanRuntime]:
+    async with a_runtime(stand_in, SHORT) as made:
+        yield made
+
+
+@pytest.fixture
+async def runtime(stand_in: StandIn) -> AsyncIterator[PodmanRuntime]:
+    async with a_runtime(stand_in, LONG) as made:
+        yield made
+
+
+def a_spec(name: str = "web") -> WorkloadSpec:
+    return a_workload(name, config="image: image\ncommandArgs: [sleep, '100']")
+
+
+async def test_a_silent_podman_is_given_up_and_the_agent_can_ask_again(
+    stand_in: StandIn, impatient: PodmanRuntime
+) -> None:
+    await impatient.create_workload(a_spec(), Extras())
+    stand_in.script("ps", do="hang")
+    with pytest.raises(RuntimeFailed, match="No answer within 3 s"):
+        await impatient.existing_workloads("agent_A")
+    stand_in.heal()
+    async with asyncio.timeout(LIMIT):
+        while True:
+            try:
+                found = await impatient.existing_workloads("agent_A")
+                break
+            except RuntimeFailed:
+                await asyncio.sleep(0.1)  # the error is kept for a second
+    assert [existing.state for existing in found] == [RUNNING_OK]
+
+
+@pytest.mark.parametrize("what", ["work-then-die", "work-then-hang"])
+async def test_a_podman_that_breaks_off_a_start_leaves_no_container(
+    stand_in: StandIn, impatient: PodmanRuntime, what: str
+) -> None:
+    """Without the clean-up, the name of the container would block every retry."""
+    stand_in.script("run", do=what, times=1)
+    with pytest.raises(RuntimeFailed):
+        await impatient.create_workload(a_spec(), Extras())
+    assert stand_in.containers() == []
+    workload = await impatient.create_workload(a_spec(), Extras())
+    assert stand_in.containers() == [workload]
+
+
+async def test_a_confused_podman_makes_the_state_unknown_until_it_is_itself_again(
+    stand_in: StandIn, runtime: PodmanRuntime
+) -> None:
+    spec = a_spec()
+    workload = await runtime.create_workload(spec, Extras())
+    log = StateLog()
+    checker = runtime.start_checker(spec.instance_name, workload, log)
+    await log.until(RUNNING_OK)
+    stand_in.script("ps", do="print", stdout="no list")
+    await log.until(PODMAN_UNREADABLE)
+    stand_in.heal()
+    async with asyncio.timeout(LIMIT):
+        while log.states[-1] != RUNNING_OK:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    checker.stop()
+
+
+async def test_workloads_that_cannot_start_do_not_keep_the_others_waiting(
+    stand_in: StandIn, runtime: PodmanRuntime
+) -> None:
+    stand_in.script("run", do="hang", times=2)
+    stuck = [asyncio.create_task(runtime.create_workload(a_spec(f"stuck{number}"), Extras())) for number in range(2)]
+    async with asyncio.timeout(LIMIT):
+        while len(stand_in.calls("run")) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await runtime.create_workload(a_spec("fine"), Extras())
+    assert not any(task.done() for task in stuck)
+    for task in stuck:
+        task.cancel()
+    await asyncio.wait(stuck)
+
+
+async def test_a_slow_stop_is_waited_for(stand_in: StandIn, runtime: PodmanRuntime) -> None:
+    workload = await runtime.create_workload(a_spec(), Extras())
+    stand_in.script("stop", do="slow", seconds=1.0)
+    await runtime.delete_workload(workload)
+    assert stand_in.containers() == []
+    assert stand_in.calls("rm") == [["rm", "--ignore", workload]]

@@ -1,0 +1,129 @@
+"""A workload with the unmodified `ankaios-sdk` in a real container talks to a real server."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.cluster import Cluster
+from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+
+SDK = Path(__file__).resolve().parents[2] / ".venv/sdk"
+pytestmark = [needs_podman, pytest.mark.skipif(not SDK.exists(), reason="needs the SDK in .venv/sdk")]
+
+STORY = """
+import json, time
+from ankaios_sdk import Ankaios, AnkaiosException, Workload, WorkloadInstanceName, WorkloadStateEnum
+
+def tell(**what):
+    with open("/out/told", "a") as out:
+        out.write(json.dumps(what) + "\\n")
+
+ankaios = Ankaios()
+tell(agents=sorted(ankaios.get_agents()))
+try:
+    ankaios.get_configs()
+except AnkaiosException as error:
+    tell(denied=str(error))
+
+events = ankaios.register_event(["workloadStates"])
+child = (
+    Workload.builder().workload_name("child").agent_name("agent_A").runtime("podman")
+    .runtime_config("image: IMAGE\\ncommandArgs: [sh, -c, 'echo one; echo two; sleep 1000']").build()
+)
+added = ankaios.apply_workload(child).added_workloads[0]
+ankaios.wait_for_workload_to_reach_state(added, WorkloadStateEnum.RUNNING, timeout=20)
+tell(child="running")
+events.get(timeout=5)  # the state when it was registered
+event = events.get(timeout=5)
+tell(event=bool(event.added_fields or event.updated_fields))
+ankaios.unregister_event(events)
+
+logs = ankaios.request_logs([added], follow=True)
+tell(logs=[logs.queue.get(timeout=5).message for _ in range(2)])
+ankaios.stop_receiving_logs(logs)
+ankaios.delete_workload("child")
+
+number = 0
+while True:
+    try:
+        ankaios.get_workload_states()
+        number += 1
+        tell(alive=number)
+    except Exception as error:
+        tell(trouble=type(error).__name__)
+    time.sleep(0.2)
+""".replace("IMAGE", IMAGE)
+
+
+def a_manifest(out: Path) -> str:
+    base = subprocess.run(
+        [SDK / "bin/python", "-c", "import sys; print(sys.base_prefix)"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    folders = [base, str(SDK), *(folder for folder in ("/usr", "/lib", "/lib64") if Path(folder).exists())]
+    mounts = [f"--volume={folder}:{folder}:ro" for folder in folders] + [f"--volume={out}:/out"]
+    options = "\n".join(f"        - {mount}" for mount in mounts)
+    return f"""
+apiVersion: v1
+workloads:
+  commander:
+    agent: agent_A
+    runtime: podman
+    controlInterfaceAccess:
+      allowRules:
+      - {{type: StateRule, operation: ReadWrite, filterMask: [desiredState.workloads.child]}}
+      - {{type: StateRule, operation: Read, filterMask: [agents, workloadStates]}}
+      - {{type: LogRule, workloadNames: [child]}}
+    runtimeConfig: |
+      image: {IMAGE}
+      commandOptions:
+{options}
+      commandArgs: [{SDK}/bin/python, /out/story.py]
+"""
+
+
+@pytest.fixture
+def cluster(podman_env: PodmanEnv) -> Iterator[Cluster]:  # noqa: F811
+    with Cluster(podman_env.environ) as made:
+        yield made
+    podman_env.clear()
+
+
+def test_a_workload_commands_the_cluster_and_outlives_its_agent(cluster: Cluster) -> None:
+    """[stest->swdd~agent-forward-responses-to-control-interface-pipe~1]"""
+    out = cluster.folder / "out"
+    out.mkdir()
+    (out / "story.py").write_text(STORY)
+
+    def told(key: str) -> list[object]:
+        path = out / "told"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line[key] for line in map(json.loads, lines) if key in line]
+
+    def alive_again(what: str) -> None:
+        before = len(told("alive"))
+        cluster.wait_until(
+            what, lambda: len(told("alive")) > before + 2, more=lambda: (out / "told").read_text()[-500:]
+        )
+
+    cluster.start_server(a_manifest(out))
+    cluster.start_agent("agent_A", runtimes=["podman"])
+    cluster.wait_until("the story is told", lambda: told("alive"), more=lambda: (out / "told").read_text()[-500:])
+    assert told("agents") == [["agent_A"]]
+    assert "Access denied" in str(told("denied"))
+    assert told("child") == ["running"]
+    assert told("event") == [True]
+    assert told("logs") == [["one", "two"]]
+    alive_again("it goes on")
+
+    cluster.kill_agent("agent_A")
+    cluster.start_agent("agent_A", runtimes=["podman"])
+    alive_again("it goes on with the next agent")
+    assert told("child") == ["running"]  # it is still the same process
+
+    cluster.kill_server()
+    cluster.start_server(a_manifest(out))
+    alive_again("it goes on with the next server")
+    assert told("child") == ["running"]

@@ -1,0 +1,303 @@
+"""Devices in the state, brokers, and workloads that leave their place to the server, as an `AnkaiosServer` does it."""
+
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import PENDING_STARTING, PENDING_WAITING_TO_START, RUNNING_OK
+from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import InstanceName
+from ankaios.devices.core.device_messages import slot_request
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.server.core.device_desk import NODE_LOST_TICKS, SETTLE_TICKS
+from ankaios.server.core.replies import Effect, SecondPassed
+from tests.unit.server.desks import an_instance_message
+from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of
+
+CAM = "cam-8120fe"
+HANDLER = {"discoveryHandler": {"name": "debugEcho"}}
+
+
+class DeviceStory(Story):
+    def __init__(self, *agents: str, **configuration: Any) -> None:
+        super().__init__()
+        for _ in range(SETTLE_TICKS):
+            self.second()
+        self.configure(**configuration)
+        for agent in agents:
+            self.join(agent)
+
+    def configure(self, **configuration: Any) -> list[Effect]:
+        return self.update(
+            {"desiredState": {"apiVersion": "v1", "deviceConfigurations": {"cam": HANDLER | configuration}}},
+            "desiredState.deviceConfigurations.cam",
+        )
+
+    def join(self, agent: str, devices: bool = True) -> list[Effect]:
+        return self.from_agent(
+            agent, agentHello=grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", devices=devices)
+        )
+
+    def second(self, number: int = 1) -> list[Effect]:
+        return [effect for _ in range(number) for effect in self.server.handle(SecondPassed())]
+
+    def sees(self, agent: str, *names: str, complete: bool = True, **fields: Any) -> list[Effect]:
+        seen = {name: an_instance_message(agent, **fields) for name in names}
+        return self.from_agent(agent, deviceReport=grpc.DeviceReport(complete=complete, seen=seen))
+
+    def loses(self, agent: str, name: str) -> list[Effect]:
+        return self.from_agent(agent, deviceReport=grpc.DeviceReport(gone=[name]))
+
+    def add(self, name: str, **form: Any) -> list[Effect]:
+        return self.update(a_state({name: a_form(**form)}), f"desiredState.workloads.{name}")
+
+    def brokers(self) -> dict[str, str]:
+        """Workloads of the effective state, with their agents."""
+        workloads = self.get("effectiveState.workloads").get("effectiveState", {}).get("workloads", {})
+        return {name: form["agent"] for name, form in workloads.items()}
+
+    def why(self, agent: str, workload: str) -> str:
+        states = self.get("workloadStates")["workloadStates"][agent][workload]
+        (state,) = states.values()
+        return f"{state['state']}: {state['additionalInfo']}"
+
+
+def a_broker(strategy: str, **more: Any) -> dict[str, Any]:
+    workload = {"runtime": "podman", "runtimeConfig": "image: x"}
+    return {"broker": {"strategy": strategy, "workload": workload, **more}}
+
+
+def wants_cameras(quantity: int = 1) -> dict[str, Any]:
+    return {"resources": [{"name": "cam", "quantity": quantity}]}
+
+
+# --- devices in the state ---
+
+
+def test_a_seen_device_stands_in_the_state_and_is_an_event() -> None:
+    """[utest->akri~instance-level-resource~1]"""
+    story = DeviceStory("n1")
+    story.subscribe("deviceInstances")
+    assert altered(story.sees("n1", CAM)) == (["deviceInstances"], [], [])
+    instance = story.get("deviceInstances")["deviceInstances"][CAM]
+    assert (instance["configurationName"], instance["nodes"]) == ("cam", ["n1"])
+    assert instance["deviceUsage"] == {f"{CAM}-0": ""}
+
+
+def test_a_claim_is_an_event_of_its_slot() -> None:
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.subscribe("deviceInstances")
+    change = SlotChange(Slot(CAM, 0), Claim("n1", "0", "web"))
+    effects = story.from_agent("n1", slotRequest=slot_request("1", [change]))
+    added, updated, _ = altered(effects) or ([], [], [])
+    assert f"deviceInstances.{CAM}.deviceUsage.{CAM}-0" in updated
+    assert any("slotOwners" in path for path in added)
+
+
+def test_resources_of_a_node_stand_in_the_state() -> None:
+    story = DeviceStory("n1")
+    resource = base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=1, allocated=1)
+    story.from_agent("n1", deviceReport=grpc.DeviceReport(complete=True, resources=[resource]))
+    assert story.get("agents.n1.resources")["agents"]["n1"]["resources"] == [
+        {"name": "akri.sh/cam", "capacity": 2, "allocatable": 1, "allocated": 1}
+    ]
+
+
+def test_an_agent_is_told_what_to_discover_after_its_hello() -> None:
+    story = DeviceStory()
+    assert effects_as_lines(story.join("n1")) == ["n1: hello +[]", "n1: deviceUpdate"]
+    assert effects_as_lines(story.join("old", devices=False)) == ["old: hello +[]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("cam-8120fe", "device of 'cam'"), ("c" * 60, "at most 56"), ("-cam", "starts and ends")]
+)
+def test_a_configuration_whose_resources_would_be_ambiguous_is_refused(name: str, why: str) -> None:
+    story = DeviceStory()
+    state = {"desiredState": {"apiVersion": "v1", "deviceConfigurations": {name: HANDLER}}}
+    assert why in error_of(story.update(state, f"desiredState.deviceConfigurations.{name}"))
+    assert list(story.get("desiredState")["desiredState"]["deviceConfigurations"]) == ["cam"]
+
+
+# --- agents that do not know devices ---
+
+
+def test_a_workload_with_devices_is_never_sent_to_an_agent_that_does_not_know_them() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    effects = story.add("web", agent="old", **wants_cameras())
+    assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert story.why("old", "web") == ("Pending: agent 'old' does not know devices, so the workload is not sent to it")
+
+
+def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
+    story = DeviceStory()
+    story.add("web", agent="old", **wants_cameras())
+    story.add("plain", agent="old")
+    assert "old: hello +[plain]" in effects_as_lines(story.join("old", devices=False))
+    assert "does not know devices" in story.why("old", "web")
+    assert "old: hello +[plain, web]" in effects_as_lines(story.join("old"))
+
+
+def test_what_was_never_sent_can_be_deleted_without_the_agent() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old", **wants_cameras())
+    effects = story.update(a_state(), "desiredState.workloads.web")
+    assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert story.get("workloadStates") == {"workloadStates": {}}
+
+
+# --- places ---
+
+
+def test_the_server_finds_a_place_and_says_why() -> None:
+    """[utest->akri~workload-requests-resources~1]"""
+    story = DeviceStory("n1", "n2")
+    story.sees("n2", CAM)
+    effects = story.add("web", agent="", placement={}, **wants_cameras())
+    assert [name.split(".")[0::2] for name in success_of(effects)[0]] == [["web", "n2"]]
+    assert "n2: update +[web] -[]" in effects_as_lines(effects)
+    assert story.why("n2", "web") == "Pending: agent 'n2' has the most room for 1 x akri.sh/cam"
+    assert story.get("desiredState.workloads.web.agent")["desiredState"]["workloads"]["web"]["agent"] == ""
+
+
+def test_a_workload_without_place_waits_and_gets_one_when_a_device_appears() -> None:
+    """[utest->akri~denied-workload-waits-and-recovers~1]"""
+    story = DeviceStory("n1")
+    story.add("web", agent="", placement={}, **wants_cameras())
+    assert story.why("", "web") == "NotScheduled: no agent has room for 1 x akri.sh/cam"
+    effects = story.sees("n1", CAM)
+    assert story.brokers() == {"web": "n1"}
+    assert any(line.startswith("n1: update") for line in effects_as_lines(effects))
+    assert list(story.get("workloadStates")["workloadStates"]) == ["n1"]
+
+
+def test_two_workloads_are_not_sent_after_one_device() -> None:
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.add("first", agent="", placement={}, **wants_cameras())
+    story.add("second", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"first": "n1", "second": ""}
+    story.update(a_state(), "desiredState.workloads.first")
+    story.sees("n1", CAM, complete=False, online=True)
+    assert "second" in story.brokers()
+
+
+def test_a_place_is_kept_until_the_agent_is_lost() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.report("n1", {InstanceName.of("web", "n1", "image: alpine:3"): RUNNING_OK})
+    story.gone("n1")
+    assert story.brokers() == {"web": "n1"}
+    story.sees("n2", CAM)
+    story.second(NODE_LOST_TICKS - 1)
+    assert story.brokers() == {"web": "n1"}
+    story.second()
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_reservation_ends_when_the_workload_started() -> None:
+    story = DeviceStory("n1", capacity=2)
+    story.sees("n1", CAM)
+    for name, state in (("a", PENDING_WAITING_TO_START), ("b", PENDING_STARTING)):
+        story.add(name, agent="", placement={}, **wants_cameras())
+        story.report("n1", {InstanceName.of(name, "n1", "image: alpine:3"): state})
+    assert story.brokers() == {"a": "n1", "b": "n1"}
+    story.add("c", agent="", placement={}, **wants_cameras())
+    assert story.brokers()["c"] == "n1"  # the claim of b is not reported yet; the agent will let it wait
+
+
+def test_a_workload_may_be_bound_to_tags() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM)
+    story.sees("n2", CAM)
+    story.add("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    assert "has the tags zone=rear" in story.why("", "web")
+    story.update({"desiredState": {"apiVersion": "v1"}, "agents": {"n2": {"tags": {"zone": "rear"}}}}, "agents.n2.tags")
+    assert story.brokers() == {"web": "n2"}
+
+
+# --- brokers ---
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("perNode", {f"{CAM}-broker-n1": "n1"}),
+        ("perDevice", {f"{CAM}-job": "n1"}),
+        ("perConfiguration", {"cam-broker-0": "n1"}),
+    ],
+)
+def test_a_broker_comes_and_goes_with_its_device(strategy: str, expected: dict[str, str]) -> None:
+    """[utest->akri~broker-per-node~1] [utest->akri~broker-job-per-device~1]
+    [utest->akri~broker-on-configuration-level~1] [utest->akri~broker-removed-with-device~1]
+    """
+    story = DeviceStory("n1", **a_broker(strategy))
+    assert story.brokers() == {}
+    effects = story.sees("n1", CAM)
+    assert story.brokers() == expected
+    assert any(line.startswith("n1: update +") for line in effects_as_lines(effects))
+    assert story.get("desiredState.workloads")["desiredState"]["workloads"] == {}
+    before = story.get("effectiveState")
+    story.sees("n1", CAM, complete=False, online=False)
+    assert story.get("effectiveState") == before
+    effects = story.loses("n1", CAM)
+    assert story.brokers() == {}
+    assert any(line.startswith("n1: update") for line in effects_as_lines(effects))
+
+
+def test_a_changed_broker_replaces_the_running_one() -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    changed = a_broker("perNode")
+    changed["broker"]["workload"]["runtimeConfig"] = "image: y"
+    effects = story.configure(**changed)
+    (line,) = [line for line in effects_as_lines(effects) if line.startswith("n1: update")]
+    assert line.count(f"{CAM}-broker") == 2
+    story.configure()
+    assert story.brokers() == {}
+
+
+def test_a_broker_is_rendered_with_configs() -> None:
+    broker = a_broker("perNode")
+    broker["broker"]["workload"] |= {"runtimeConfig": "image: {{image}}", "configs": {"image": "image"}}
+    story = DeviceStory("n1")
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"image": "x"}}}, "desiredState.configs.image")
+    story.configure(**broker)
+    story.sees("n1", CAM)
+
+    def image() -> str:
+        workloads = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+        return str(workloads[f"{CAM}-broker-n1"]["runtimeConfig"])
+
+    assert image() == "image: x"
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"image": "y"}}}, "desiredState.configs.image")
+    assert image() == "image: y"
+    story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.configs.image")
+    assert story.brokers() == {}
+
+
+def test_a_workload_of_the_user_goes_before_a_broker_of_the_same_name() -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    name = f"{CAM}-broker-n1"
+    story.add(name, agent="n1", config="image: mine")
+    effective = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+    assert effective[name]["runtimeConfig"] == "image: mine"
+    story.loses("n1", CAM)
+    assert story.brokers() == {name: "n1"}
+    story.update(a_state(), f"desiredState.workloads.{name}")
+    story.sees("n1", CAM)
+    assert story.brokers() == {name: "n1"}
+
+
+def test_replicas_spread_over_the_agents_that_have_room() -> None:
+    story = DeviceStory("n1", "n2", **a_broker("perConfiguration", replicas=3))
+    story.sees("n1", CAM, shared=False)
+    story.sees("n2", "cam-a19705", shared=False)
+    assert story.brokers() == {"cam-broker-0": "n1", "cam-broker-1": "n2"}
