@@ -12,7 +12,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.real_cluster import AGENT, RUNNING, Listener, RealCluster, real_cluster, seconds_of, spread, verdict
+from benchmarks.real_cluster import (
+    AGENT,
+    PODMAN_PS,
+    RUNNING,
+    Listener,
+    RealCluster,
+    real_cluster,
+    seconds_of,
+    spread,
+    verdict,
+)
 
 MAX_LISTINGS, COUNT, ROUNDS = 2, 50, 9
 DISCONNECTED = "AgentDisconnected(AgentDisconnected)"
@@ -25,7 +35,7 @@ def measure(cluster: RealCluster) -> tuple[list[float], list[float]]:
     restarts, listings = [], []
     with Listener(cluster) as listener:
         for _ in range(ROUNDS):
-            listings.append(seconds_of(["podman", "ps", "--all", "--format=json"], cluster.environ))
+            listings.append(seconds_of(PODMAN_PS, cluster.environ))
             listener.skip()
             cluster.kill_agent(AGENT, signal.SIGTERM)
             listener.wait_for_all(names, DISCONNECTED)

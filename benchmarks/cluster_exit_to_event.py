@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.real_cluster import Listener, RealCluster, real_cluster, seconds_of, spread, verdict
+from benchmarks.real_cluster import PODMAN_PS, Listener, RealCluster, real_cluster, seconds_of, spread, verdict
 
 MAX_MEDIAN, MAX_PERCENTILE, STAYING, ENDING, PAUSE = 0.020, 0.100, 50, 100, 0.15
 KILLED = "Failed(ExecFailed)"
@@ -43,7 +43,7 @@ def measure(cluster: RealCluster) -> list[float]:
 def main() -> int:
     with real_cluster() as cluster:
         delays = sorted(measure(cluster))
-        listing = [seconds_of(["podman", "ps", "--all", "--format=json"], cluster.environ) for _ in range(5)]
+        listing = [seconds_of(PODMAN_PS, cluster.environ) for _ in range(5)]
     median, percentile = statistics.median(delays), delays[len(delays) * 99 // 100 - 1]
     print(spread(f"exit to event, {len(delays)} times", delays))
     print(spread("podman ps --all", listing))

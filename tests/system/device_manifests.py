@@ -43,12 +43,16 @@ def a_user(
     return {"workloads": {name: workload}}
 
 
-def apply(cluster: Cluster, *parts: Mapping[str, Any]) -> None:
+def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
     manifest: dict[str, Any] = {"apiVersion": "v1"}
     for part in parts:
         for key, entries in part.items():
             manifest.setdefault(key, {}).update(entries)
-    path = cluster.write("devices.yaml", json.dumps(manifest))
+    return manifest
+
+
+def apply(cluster: Cluster, *parts: Mapping[str, Any]) -> None:
+    path = cluster.write("devices.yaml", json.dumps(joined(*parts)))
     cluster.ank("--no-wait", "apply", str(path))
 
 

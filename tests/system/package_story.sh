@@ -1,6 +1,6 @@
 #!/bin/sh
 # The life of a Debian package, told in sections ("== name"), on a copy of this machine that nobody else sees: an overlay
-# over / in a mount namespace of its own, gone with this process. Started with a network of its own, too.
+# over / in a mount namespace of its own, gone with this process. Started with processes and a network of its own, too.
 # Argument: a folder with dist/*.deb, manifest.yaml and the scripts installed.sh, started.sh and removed.sh.
 set -eu
 story=$1
@@ -10,7 +10,7 @@ mkdir "$work"
 mount -t tmpfs tmpfs "$work"
 mkdir "$work/upper" "$work/work" "$work/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
-mount --rbind /proc "$work/root/proc"
+mount -t proc proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount -t tmpfs tmpfs "$work/root/tmp"
 mount -t tmpfs tmpfs "$work/root/run"
@@ -44,22 +44,23 @@ echo "== units"
 if command -v systemd-analyze >/dev/null; then
   units=/usr/lib/systemd
   there systemd-analyze verify "$units/system/ank-server.service" "$units/system/ank-agent.service" || echo "ended with $?"
-  there systemd-analyze --user verify "$units/user/ank-agent.service" || echo "ended with $?"
+  there env XDG_RUNTIME_DIR=/run systemd-analyze --user verify "$units/user/ank-agent.service" || echo "ended with $?"
 else
   echo "no systemd-analyze"
 fi
 echo "== started"
 # No systemd runs here: this is what its units would start, as the users they name.
 mkdir "$work/root/run/ankaios"
-there setpriv --reuid ank-server --regid ank-server --clear-groups ank-server &
-server=$!
-there ank-agent &
-agent=$!
-there sh -eu /tmp/started.sh
-kill "$agent" "$server"
-wait
+there setpriv --reuid ank-server --regid ank-server --clear-groups ank-server >"$work/server.log" &
+there ank-agent >"$work/agent.log" &
+tries=0
+until grep -q "Agent 'node1' has connected" "$work/server.log" || [ $tries -gt 200 ]; do
+  tries=$((tries + 1))
+  sleep 0.1
+done
+there sh -eu /tmp/started.sh || cat "$work/server.log" "$work/agent.log"
 echo "== updated"
-there dpkg --install /tmp/dist/*.deb
+there sh -c 'dpkg --install /tmp/dist/*.deb'
 echo "== removed"
 there apt-get remove --yes ankaios
 echo "== left after remove"

@@ -27,7 +27,7 @@ HELLO = ROOT / "examples/hello/manifest.yaml"
 CONFFILES = {f"/etc/ankaios/{name}.conf" for name in ("ank", "ank-server", "ank-agent")}
 VERSIONS = [f"{program} {__version__}" for program in ("ank", "ank-server", "ank-agent")]
 RUNNING = r"hello +node +native +Running\(Ok\)"
-UNSHARE = ("unshare", "--mount", "--net", "--propagation", "private")
+UNSHARE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private")
 AS_ROOT_WITHOUT_SYSTEMD = """\
 sudo() { "$@"; }
 systemctl() { set -- $(printf '%s\\n' "$@" | grep -vxe --now); command systemctl "$@"; }

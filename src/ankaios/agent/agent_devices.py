@@ -37,6 +37,8 @@ class AgentDevices:
         self._folder = folder
         self._kubelet_dir = kubelet_dir
         self._needed = asyncio.Event()
+        if kubelet_dir is not None or any((folder / CLAIMS).glob("*.json")):
+            self._needed.set()
         self._loaded = asyncio.Event()
         self._service: DeviceService | None = None
         self._host: DeviceHost | None = None
@@ -53,8 +55,6 @@ class AgentDevices:
         except Unavailable as fault:
             log.error("devices are not available: %s", fault)
             return
-        if self._kubelet_dir is not None or any((self._folder / CLAIMS).glob("*.json")):
-            self._needed.set()
         await self._until_needed(listener)
         service = await asyncio.to_thread(self._load, plugins, listener)
         await self._run_service(service, host)
@@ -100,10 +100,11 @@ class AgentDevices:
     # --- the server ---
 
     def connected(self) -> None:
+        """What is not loaded holds nothing; what is being loaded speaks for itself when it knows what it holds."""
         self._session = True
         if self._service is not None:
             self._service.connected()
-        elif self._host is not None:
+        elif self._host is not None and not self._needed.is_set():
             self._host.send(ToServer(deviceReport=DeviceReport(complete=True)))
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:

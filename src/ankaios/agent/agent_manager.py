@@ -153,7 +153,7 @@ class AgentManager:
                     self._work.report(spec.instance_name, PENDING_STARTING.because(f"Retry {attempt}: {error}"))
             await asyncio.sleep(pause)
             pause, attempt = min(2 * pause, LONGEST_LISTING_PAUSE), attempt + 1
-        self._work.apply(self._planner.listed(runtime, found, self._work.workloads))
+        self._work.apply(self._planner.listed(runtime, found, self._work.workloads, self._work.waiting))
 
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]

@@ -10,7 +10,6 @@ Owned here: the one stream and the queue of what waits for it. Workloads do not 
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -59,7 +58,7 @@ class Outbox:
     def __init__(self) -> None:
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
-        self._last_words: deque[tuple[float, InstanceName, ToServer]] = deque(maxlen=MAX_LAST_WORDS)
+        self._last_words: dict[InstanceName, tuple[float, ToServer]] = {}
 
     def put_state(self, name: InstanceName, message: ToServer, *, is_last: bool = False) -> None:
         """The last word on an instance is repeated if the connection breaks before it was surely heard.
@@ -68,8 +67,11 @@ class Outbox:
         """
         self._queue.put_state(name, message)
         self._filled.set()
+        self._last_words.pop(name, None)
         if is_last:
-            self._last_words.append((asyncio.get_running_loop().time(), name, message))
+            self._last_words[name] = (asyncio.get_running_loop().time(), message)
+            if len(self._last_words) > MAX_LAST_WORDS:
+                del self._last_words[next(iter(self._last_words))]
 
     def put_load(self, message: ToServer) -> None:
         self._queue.put_load(message)
@@ -89,7 +91,7 @@ class Outbox:
     def go_offline(self) -> None:
         self._queue.go_offline()
         now = asyncio.get_running_loop().time()
-        for when, name, message in self._last_words:
+        for name, (when, message) in self._last_words.items():
             if now - when < HEARD_AFTER:
                 self._queue.put_back(name, message)
 

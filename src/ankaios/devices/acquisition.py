@@ -135,9 +135,6 @@ class Acquisition:
         own = [(need, wish) for need in needs if (wish := self._wish(need)) is not None]
         if not own:
             return
-        for need, _ in own:
-            if not self._manager.is_ready(need.resource):
-                raise _NotYet(f"waits for the device plugin of {need.resource}")
         plan = await self._claimed_plan(owner, [wish for _, wish in own])
         for (need, _), assignment in zip(own, plan.assignments, strict=True):
             self._manager.mark(need.resource, list(assignment), owner)
@@ -150,6 +147,9 @@ class Acquisition:
             plan = self._node.plan(wishes, owner)
             if isinstance(plan, Denied):
                 raise _NotYet(plan.reason)
+            for wish in wishes:
+                if not self._manager.is_ready(wish.resource):
+                    raise _NotYet(f"waits for the device plugin of {wish.resource}")
             refusal = await self._office.claim(plan.changes)
             if refusal is None:
                 return plan

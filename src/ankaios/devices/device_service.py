@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.errors import AnkaiosError, Rejected, Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Acquisition, Waiting
@@ -84,6 +84,7 @@ class DeviceService:
         self._deadline_moved = asyncio.Event()
         self._has_configurations = asyncio.Event()
         self._connected = False
+        self._restored = False  # before that a report would deny what workloads hold
 
     # --- life ---
 
@@ -98,6 +99,7 @@ class DeviceService:
                 tasks.create_task(self.manager.run(ready), name="device manager")
                 await ready.wait()
                 self._news.begin()
+                self._restored = True
                 if self._connected:
                     self._news.report_all()
                 tasks.create_task(self.plugins.run(), name="device plugins")
@@ -153,7 +155,8 @@ class DeviceService:
         """A new session begins: the server knows nothing of this node's devices."""
         self._connected = True
         self._server.session_began()
-        self._news.report_all()
+        if self._restored:
+            self._news.report_all()
 
     def handle(self, message: grpc.DeviceUpdate | grpc.SlotResponse) -> None:
         if isinstance(message, grpc.SlotResponse):
@@ -164,7 +167,7 @@ class DeviceService:
         if message.instances:
             try:
                 self._note(self.node.learn(message.instances))
-            except Rejected as fault:
+            except AnkaiosError as fault:
                 log.warning("ignored what the server said of devices: %s", fault)
         self._news.wake_soon()
 

@@ -179,6 +179,7 @@ class PodmanKubeSubject:
         """It ends by itself."""
 
     async def remove_by_hand(self, workload: str) -> None:
+        await asyncio.to_thread(self.env.podman, "pod", "stop", "--time", "0", "--all")
         await asyncio.to_thread(self.env.podman, "pod", "rm", "--force", "--time", "0", "--all")
 
 

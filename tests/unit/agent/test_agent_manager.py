@@ -151,6 +151,23 @@ async def test_a_waiting_create_that_is_no_longer_wanted_never_starts() -> None:
         assert a.podman.workloads == {}
 
 
+async def test_a_finished_container_waits_with_its_workload_and_goes_with_it() -> None:
+    waits = web(dependencies={"db": RUNNING})
+
+    def left_over(runtime: FakeRuntime) -> None:
+        runtime.add_existing(waits.instance_name, SUCCEEDED_OK)
+
+    async with an_agent(prepare=left_over) as a:
+        assert await a.server_says(server_hello(waits)) == ["web Pending(WaitingToStart)"]
+        assert await a.server_says(server_hello(waits)) == ["web Pending(WaitingToStart)"]
+        assert len(a.podman.workloads) == 1
+        assert await a.server_says(update_workload(deleted={waits.instance_name: {}})) == [
+            f"web {REQ}",
+            f"web {REMOVED}",
+        ]
+        assert a.podman.workloads == {}
+
+
 async def test_a_runtime_that_cannot_list_is_asked_again_and_holds_up_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -356,6 +373,21 @@ async def test_what_an_old_checker_saw_of_the_removal_does_not_count() -> None:
             a.podman.lie(old, state)
         a.podman.release("delete")
         assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
+
+
+async def test_what_makes_room_for_its_successor_can_be_deleted_and_updated() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        second, third = (web(f"image: {number}", dependencies={"db": RUNNING}) for number in (2, 3))
+        await a.server_says(update_workload((second,), {WEB.instance_name: {}}))
+        assert await a.server_says(update_workload((third,), {second.instance_name: {}})) == [
+            f"web#2 {REMOVED}",
+            "web#3 Pending(WaitingToStart)",
+        ]
+        assert await a.server_says(update_workload(deleted={third.instance_name: {}})) == [f"web#3 {REMOVED}"]
+        db = InstanceName("db", "1", "B")
+        assert await a.server_says(states_of_others((db, RUNNING_OK))) == []
+        assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
 
 
 async def test_many_workloads_may_wait_at_once() -> None:

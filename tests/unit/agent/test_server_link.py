@@ -7,7 +7,7 @@ import pytest
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import Load, ResourceMonitor
 from ankaios.agent.server_link import Outbox, agent_hello
-from ankaios.common.execution_state import REMOVED
+from ankaios.common.execution_state import REMOVED, RUNNING_OK
 from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
@@ -15,7 +15,10 @@ from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
 
 NAME = InstanceName("web", "1", "A")
-GONE = ToServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[workload_state_to_pb(NAME, REMOVED)]))
+GONE, BACK = (
+    ToServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[workload_state_to_pb(NAME, state)]))
+    for state in (REMOVED, RUNNING_OK)
+)
 
 
 def test_the_hello_says_who_the_agent_is() -> None:
@@ -48,6 +51,28 @@ async def test_the_last_word_on_a_workload_is_repeated_if_it_may_be_lost(monkeyp
     outbox.go_offline()
     outbox.put(ToServer())
     assert await outbox.take() == ToServer()
+
+
+async def test_newer_news_make_a_last_word_pointless() -> None:
+    outbox = Outbox()
+    outbox.go_online()
+    outbox.put_state(NAME, GONE, is_last=True)
+    outbox.put_state(NAME, BACK)
+    assert [await outbox.take(), await outbox.take()] == [GONE, BACK]
+    outbox.go_offline()
+    outbox.put(ToServer())
+    assert await outbox.take() == ToServer()
+
+
+async def test_only_so_many_last_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.agent.server_link.MAX_LAST_WORDS", 3)
+    outbox = Outbox()
+    outbox.go_online()
+    for number in range(10):
+        outbox.put_state(InstanceName(f"w{number}", "1", "A"), ToServer(), is_last=True)
+        await outbox.take()
+    outbox.go_offline()
+    assert len(outbox._queue) == 3
 
 
 class StillMachine(ResourceMonitor):

@@ -1,5 +1,6 @@
 """Stories that say exactly which states an agent reports, in order. `«T»` is «Triggered at runtime.»."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -244,6 +245,15 @@ async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_st
         reports = await agent.server_says(states_of_others((x, RUNNING_OK)))
         assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
         assert agent.podman.named("b").starts == 2
+
+
+async def test_a_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time of day is of no interest to an agent."""
+    jumps = itertools.cycle([0.0, 4e9, -1.0])
+    monkeypatch.setattr("time.time", lambda: next(jumps))
+    monkeypatch.setattr("time.time_ns", lambda: int(next(jumps)) * 10**9)
+    await test_retry_then_success()
+    await test_after_an_agent_restart_everything_is_found_again()
 
 
 async def test_plain_create_and_delete() -> None:

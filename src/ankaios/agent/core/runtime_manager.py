@@ -126,14 +126,20 @@ class RuntimeManager:
         else:
             plan.operations.append(Create(spec))
 
-    def listed(self, runtime: str, found: Iterable[Found], managed: Mapping[str, Managed]) -> Plan:
+    def listed(
+        self,
+        runtime: str,
+        found: Iterable[Found],
+        managed: Mapping[str, Managed],
+        waiting: Mapping[str, Operation],
+    ) -> Plan:
         """A runtime said what exists: match by full instance name first, then by workload name.
 
         [impl->swdd~agent-existing-workloads-starts-new-if-not-found~1]
         """
         plan = Plan()
         held = self._held.pop(runtime, {})
-        strays = [item for item in found if not _in_hand(item, managed)]
+        strays = [item for item in found if not (_in_hand(item, managed) or _is_awaited(item, waiting))]
         strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
         for item in strays:
             spec = held.pop(item.instance_name.workload, None)
@@ -194,6 +200,12 @@ class RuntimeManager:
 def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
     work = managed.get(item.instance_name.workload)
     return work is not None and work.owns(item.instance_name, item.runtime)
+
+
+def _is_awaited(item: Found, waiting: Mapping[str, Operation]) -> bool:
+    """It ended, and is to be started again as soon as its dependencies allow."""
+    entry = waiting.get(item.instance_name.workload)
+    return isinstance(entry, Create) and entry.reuse is not None and entry.reuse == item.id
 
 
 def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:

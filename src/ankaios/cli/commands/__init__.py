@@ -24,6 +24,7 @@ COMMAND_MODULES = {
     "set": "ankaios.cli.commands.set",
     "delete": "ankaios.cli.commands.delete",
     "up": "ankaios.cli.commands.up",
+    "validate": "ankaios.cli.commands.validate",
     "doctor": "ankaios.cli.commands.doctor",
     "certs": "ankaios.cli.commands.certs",
     "schema": "ankaios.cli.commands.schema",

@@ -26,11 +26,11 @@ def _schema() -> Schema:
     return schema
 
 
-def unknown_key(path: Path, key: Any, known: Collection[str], present: Collection[Any]) -> Iterator[Complaint]:
-    """Nothing if the key is known. One that is there already cannot have been meant."""
+def unknown_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Complaint]:
+    """Nothing if the key is known."""
     if key in known or not isinstance(key, str) or key.startswith("x-"):
         return
-    guess = nearest(key, [name for name in known if name not in present])
+    guess = nearest(key, known)
     hint = f", did you mean '{guess}'?" if guess else ", it has no effect"
     yield Complaint((*path, key), f"unknown key '{key}'{hint}", WARNING)
 
@@ -46,7 +46,7 @@ def _walk(value: Any, schema: Schema, path: Path) -> Iterator[Complaint]:
             if others is not None and key not in properties:
                 yield from _walk(inner, others, (*path, key))
             elif properties:
-                yield from unknown_key(path, key, properties, value)
+                yield from unknown_key(path, key, properties)
                 yield from _walk(inner, properties.get(key, {}), (*path, key))
 
 

@@ -94,12 +94,18 @@ class NodeDevices:
                 touched.configurations.add(instance.configuration)
         for instance in changes.vanished:
             self._told.discard(instance.name)
+            self._forget_others(instance.name)
             self.ledger.close(instance.name)
             touched.instances.add(instance.name)
             touched.configurations.add(instance.configuration)
         touched.vanished += changes.vanished
         touched.refused += changes.refused
         return touched
+
+    def _forget_others(self, name: str) -> None:
+        """What other nodes do with a device that is not seen here is not told any more."""
+        claims = self.ledger.claims(name).items()
+        self.ledger.apply([SlotChange(slot, it, takes=False) for slot, it in claims if it.node != self.node])
 
     def _open(self, instance: Instance) -> None:
         """A shared device cannot be given out before the server said who uses it."""
@@ -130,11 +136,22 @@ class NodeDevices:
     def _overwrite(self, name: str, truth: Mapping[Slot, Claim], touched: Touched) -> None:
         held = self.ledger.claims(name)
         ended = {slot: claim for slot, claim in held.items() if truth.get(slot) != claim}
+        ended |= self._moved(name, truth)
         self.ledger.apply([SlotChange(slot, claim, takes=False) for slot, claim in ended.items()])
         self.ledger.apply([SlotChange(slot, claim) for slot, claim in truth.items()], restore=True)
         touched.taken_away |= {
             slot: claim for slot, claim in ended.items() if claim.node == self.node and self._pending.get(slot) != claim
         }
+
+    def _moved(self, name: str, truth: Mapping[Slot, Claim]) -> dict[Slot, Claim]:
+        """A virtual id has one slot; if it turns up here, what was told of it elsewhere is history."""
+        configuration = self.ledger.configuration(name)
+        moved: dict[Slot, Claim] = {}
+        for slot, claim in truth.items():
+            other = self.ledger.virtual_slot(configuration, claim.node, claim.virtual_id or "")
+            if other is not None and other != slot and (known := self.ledger.claim(other)) is not None:
+                moved[other] = known
+        return moved
 
     # --- claims ---
 

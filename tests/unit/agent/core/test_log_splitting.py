@@ -75,3 +75,4 @@ def test_a_huge_line_is_cut_at_a_character_and_says_so(character: str) -> None:
     assert notice == ENTRY_TRUNCATED
     assert MAX_RESPONSE - 200 < second.ByteSize() <= MAX_RESPONSE
     assert [entry.message for entry in third.logEntries] == ["after"]
+    assert len(list(as_responses(NAME, [huge, huge]))) == 2

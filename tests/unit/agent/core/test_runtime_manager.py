@@ -62,9 +62,9 @@ def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:
     assert manager.server_hello([WEB, POD], {}, {}) == Plan()
     assert manager.unlisted() == ["podman", "podman-kube"]
     assert list(manager.held("podman")) == [WEB]
-    assert manager.listed("podman", [], {}) == Plan(operations=[Create(WEB)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(WEB)])
     assert manager.unlisted() == ["podman-kube"]
-    assert manager.listed("podman-kube", [], {}) == Plan(operations=[Create(POD)])
+    assert manager.listed("podman-kube", [], {}, {}) == Plan(operations=[Create(POD)])
 
 
 def test_a_workload_of_an_unknown_runtime_waits_for_nobody() -> None:
@@ -74,53 +74,55 @@ def test_a_workload_of_an_unknown_runtime_waits_for_nobody() -> None:
 
 def test_only_what_is_not_found_is_created() -> None:
     """[utest->swdd~agent-existing-workloads-starts-new-if-not-found~1]"""
-    plan = after_hello(WEB, DB).listed("podman", [found(WEB)], {})
+    plan = after_hello(WEB, DB).listed("podman", [found(WEB)], {}, {})
     assert plan == Plan(resume=[Resume(WEB, "c1")], operations=[Create(DB)])
 
 
 def test_what_runs_unchanged_is_resumed() -> None:
     """[utest->swdd~agent-existing-workloads-resume-existing~1]"""
-    plan = after_hello(WEB).listed("podman", [found(WEB, runtime_id=None)], {})
+    plan = after_hello(WEB).listed("podman", [found(WEB, runtime_id=None)], {}, {})
     assert plan == Plan(resume=[Resume(WEB, None)])
 
 
 def test_what_finished_is_started_again_if_it_can_be() -> None:
-    assert after_hello(WEB).listed("podman", [found(WEB, SUCCEEDED_OK)], {}) == Plan(operations=[Create(WEB, "c1")])
-    plan = after_hello(WEB).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {})
+    assert after_hello(WEB).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {}) == Plan(operations=[Create(WEB, "c1")])
+    plan = after_hello(WEB).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
     assert plan == Plan(replace=[Replace(item, WEB)], operations=[Update(WEB, gone(WEB))])
 
 
 def test_what_changed_or_failed_is_replaced() -> None:
     """[utest->swdd~agent-existing-workloads-replace-updated~1]"""
     for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), WEB), (found(WEB, PENDING_STARTING), WEB)):
-        plan = after_hello(wanted).listed("podman", [item], {})
+        plan = after_hello(wanted).listed("podman", [item], {}, {})
         assert plan == Plan(replace=[Replace(item, wanted)], operations=[Update(wanted, gone(WEB))])
 
 
 def test_what_nobody_wants_is_deleted() -> None:
     """[utest->swdd~agent-existing-workloads-delete-unneeded~1]"""
-    assert after_hello(DB).listed("podman", [found(WEB)], {}) == Plan(unneeded=[found(WEB)], operations=[Create(DB)])
+    assert after_hello(DB).listed("podman", [found(WEB)], {}, {}) == Plan(
+        unneeded=[found(WEB)], operations=[Create(DB)]
+    )
 
 
 def test_the_same_name_in_another_runtime_is_not_the_same_workload() -> None:
     moved = a_workload("web", "A", runtime="podman-kube")
     manager = after_hello(moved)
-    assert manager.listed("podman", [found(WEB)], {}).unneeded == [found(WEB)]
-    assert manager.listed("podman-kube", [], {}).operations == [Create(moved)]
-    assert manager.listed("podman", [found(WEB)], {"web": works_on(moved)}).unneeded == [found(WEB)]
+    assert manager.listed("podman", [found(WEB)], {}, {}).unneeded == [found(WEB)]
+    assert manager.listed("podman-kube", [], {}, {}).operations == [Create(moved)]
+    assert manager.listed("podman", [found(WEB)], {"web": works_on(moved)}, {}).unneeded == [found(WEB)]
 
 
 def test_the_full_instance_name_decides_which_of_two_containers_is_meant() -> None:
     old, new = found(WEB, runtime_id="old"), found(WEB2, runtime_id="new")
     for order in ([old, new], [new, old]):
-        plan = after_hello(WEB2).listed("podman", order, {})
+        plan = after_hello(WEB2).listed("podman", order, {}, {})
         assert plan == Plan(resume=[Resume(WEB2, "new")], unneeded=[old])
 
 
 def test_of_two_outdated_containers_one_is_replaced_and_the_other_deleted() -> None:
     third = a_workload("web", "A", config="image: three")
     one, two = found(WEB, runtime_id="1"), found(WEB2, runtime_id="2")
-    plan = after_hello(third).listed("podman", [one, two], {})
+    plan = after_hello(third).listed("podman", [one, two], {}, {})
     assert plan == Plan(replace=[Replace(one, third)], unneeded=[two], operations=[Update(third, gone(WEB))])
 
 
@@ -128,7 +130,15 @@ def test_containers_that_have_a_task_are_left_to_it() -> None:
     manager = after_hello()
     work = works_on(WEB2)
     work.owned.add(WEB.instance_name)
-    assert manager.listed("podman", [found(WEB), found(WEB2)], {"web": work}) == Plan()
+    assert manager.listed("podman", [found(WEB), found(WEB2)], {"web": work}, {}) == Plan()
+
+
+def test_a_finished_container_that_waits_to_be_started_again_is_left_alone() -> None:
+    waiting = {"web": Create(WEB, "c1")}
+    manager = a_manager()
+    manager.server_hello([WEB], {}, waiting)
+    other = found(WEB, SUCCEEDED_OK, "c2")
+    assert manager.listed("podman", [found(WEB, SUCCEEDED_OK), other], {}, waiting) == Plan(unneeded=[other])
 
 
 def test_an_unchanged_workload_of_a_live_agent_is_kept() -> None:
@@ -167,8 +177,8 @@ def test_a_workload_that_is_being_deleted_and_wanted_again_is_updated() -> None:
 
 def a_listed_manager() -> RuntimeManager:
     manager = after_hello()
-    manager.listed("podman", [], {})
-    manager.listed("podman-kube", [], {})
+    manager.listed("podman", [], {}, {})
+    manager.listed("podman-kube", [], {}, {})
     return manager
 
 
@@ -208,30 +218,30 @@ def test_what_is_added_while_its_runtime_is_asked_is_held_back() -> None:
     manager = after_hello()
     assert manager.update_workload([WEB], [], {}, []) == Plan()
     assert manager.update_workload([DB], [], {}, ["db"]) == Plan(operations=[Create(DB)])
-    assert manager.listed("podman", [found(WEB)], {}) == Plan(resume=[Resume(WEB, "c1")])
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[Resume(WEB, "c1")])
 
 
 def test_what_is_deleted_while_held_back_is_removed_and_its_container_unneeded() -> None:
     manager = after_hello(WEB)
     assert manager.update_workload([], [gone(WEB)], {}, []) == Plan(removed=[WEB.instance_name])
-    assert manager.listed("podman", [found(WEB)], {}) == Plan(unneeded=[found(WEB)])
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(unneeded=[found(WEB)])
 
 
 def test_what_is_updated_while_held_back_stays_held_back() -> None:
     manager = after_hello(WEB)
     assert manager.update_workload([WEB2], [gone(WEB)], {}, []) == Plan(removed=[WEB.instance_name])
     item = found(WEB)
-    assert manager.listed("podman", [item], {}).replace == [Replace(item, WEB2)]
+    assert manager.listed("podman", [item], {}, {}).replace == [Replace(item, WEB2)]
     tagged = replace(WEB, tags={"a": "b"})
     manager = after_hello(WEB)
     assert manager.update_workload([tagged], [gone(WEB)], {}, []) == Plan()
-    assert manager.listed("podman", [], {}) == Plan(operations=[Create(tagged)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(tagged)])
 
 
 def test_a_new_hello_replaces_what_was_held_back() -> None:
     manager = after_hello(WEB)
     manager.server_hello([DB], {}, {})
-    assert manager.listed("podman", [], {}) == Plan(operations=[Create(DB)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(DB)])
 
 
 def test_what_is_known_of_a_found_workload_never_restarts_it() -> None:

@@ -97,6 +97,23 @@ def test_a_claim_that_the_server_does_not_know_was_taken_away() -> None:
     assert node.ledger.usage(SHARED)[f"{SHARED}-0"] == "node-b"
 
 
+def test_a_virtual_id_of_another_node_that_moved_is_learned_in_any_order() -> None:
+    """The server tells devices one by one, so for a moment an id seems to be in two places."""
+    node = NodeDevices("node-a")
+    node.configure({"cam": Configuration("cam", "fake", capacity=1, offline_grace=0)})
+    node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], True, 0)
+
+    def truth(name: str, usage: str) -> dict[str, base.DeviceInstance]:
+        return {name: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{name}-0": usage}))}
+
+    node.learn(truth(SHARED, "C:0:node-b"))
+    node.learn(truth("cam-a19705", "C:0:node-b"))
+    assert node.ledger.virtual_slot("cam", "node-b", "0") == Slot("cam-a19705", 0)
+    node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 1)
+    node.learn(truth(SHARED, "C:0:node-b"))
+    assert node.ledger.claims_on("node-b") == {Slot(SHARED, 0): Claim("node-b", "0")}
+
+
 def test_truths_about_what_is_not_seen_or_not_shared_are_ignored() -> None:
     node = a_node()
     assert not node.learn({"cam-000000": base.DeviceInstance(), LOCAL: base.DeviceInstance()})

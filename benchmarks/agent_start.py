@@ -1,0 +1,65 @@
+"""Promise: an agent has said hello to the server within 600 ms of being started, on a machine like a small gateway.
+
+The process is started as it is installed; the time ends when its hello and its first load report have arrived.
+"""
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ankaios.common.channels import ToServerChannel
+from ankaios.common.messages import AgentGone, FromAgent, ToServerMessage
+from ankaios.middleware.server import MiddlewareServer
+
+LIMIT, ROUNDS = 0.6, 7
+
+
+async def heard(inbox: ToServerChannel, wanted: Callable[[ToServerMessage], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not wanted(await inbox.receive()):
+            pass
+
+
+async def one_start(server: MiddlewareServer, inbox: ToServerChannel, folder: str) -> float:
+    environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    flags = ["-k", "-n", "A", "-s", f"http://127.0.0.1:{server.port}", "-r", folder]
+    program = str(Path(sys.executable).with_name("ank-agent"))
+    began = time.perf_counter()
+    agent = await asyncio.create_subprocess_exec(program, *flags, env=environ, stderr=asyncio.subprocess.DEVNULL)
+    await heard(inbox, lambda item: isinstance(item, FromAgent) and item.message.HasField("AgentLoadStatus"))
+    took = time.perf_counter() - began
+    agent.terminate()
+    await agent.wait()
+    await heard(inbox, lambda item: isinstance(item, AgentGone))
+    return took
+
+
+async def measure() -> list[float]:
+    inbox = ToServerChannel(100)
+    server = MiddlewareServer(inbox, None)
+    await server.start("127.0.0.1", 0)
+    with tempfile.TemporaryDirectory() as folder:
+        times = [await one_start(server, inbox, folder) for _ in range(ROUNDS)]
+    await server.close()
+    return times
+
+
+def main() -> int:
+    times = asyncio.run(measure())
+    median = statistics.median(times)
+    best = min(times)
+    print(f"from start to hello: median {median * 1000:.0f} ms, best {best * 1000:.0f} ms")
+    print(f"promised less than {LIMIT * 1000:.0f} ms")
+    print("kept" if median < LIMIT else "BROKEN")
+    return 0 if median < LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""`ank up` with a podman that has the image of the example and nothing else."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
+
+IMAGE_OF_MANIFEST = "localhost/ankaios-demo"
+
+
+def main() -> int:
+    if reason := why_no_podman():
+        print(f"this example runs containers, and {reason}", file=sys.stderr)
+        return 1
+    (ROOT / ".demo").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="pod-", dir=ROOT / ".demo"))
+    try:
+        with IsolatedPodman(folder=folder) as podman:
+            podman.podman("tag", IMAGE, IMAGE_OF_MANIFEST)
+            settle = [] if sys.stdout.isatty() else ["--settle"]
+            command = [sys.executable, "-m", "ankaios", "up", *settle, *sys.argv[1:], str(HERE / "manifest.yaml")]
+            # Ctrl+C and an end from outside are for the cluster, which then cleans up.
+            cluster = subprocess.Popen(command, env=podman.environ)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: cluster.terminate())
+            return cluster.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not any((ROOT / ".demo").iterdir()):
+            (ROOT / ".demo").rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Whatever happens on the way: in the end exactly that runs which the server wants, and the server knows it."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState, exited
+from ankaios.common.proto_conversion import workload_state_from_pb
+from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
+from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from tests.builders import a_workload
+from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
+
+NAMES = ("a", "b", "c")
+RUNNING = AddCondition.ADD_COND_RUNNING
+
+
+@dataclass
+class Server:
+    """Wants something and remembers what it was told, as the real one does."""
+
+    wanted: dict[str, WorkloadSpec] = field(default_factory=dict)
+    told: dict[InstanceName, ExecutionState] = field(default_factory=dict)
+    number: int = 0
+
+    def new_spec(self, name: str, *, same_id: bool) -> WorkloadSpec:
+        """`c` needs a running `b`; `a` and `b` are free."""
+        self.number += 1
+        old = self.wanted.get(name)
+        if same_id and old:
+            return replace(old, tags={"n": str(self.number)})
+        dependencies = {"b": RUNNING} if name == "c" else {}
+        policy = RestartPolicy.ON_FAILURE
+        return a_workload(name, "A", config=f"image: {self.number}", dependencies=dependencies, restart_policy=policy)
+
+    def hear(self, story: AgentStory) -> None:
+        while (message := story.outbox._queue.take()) is not None:
+            for state in message.updateWorkloadState.workloadStates:
+                name, execution = workload_state_from_pb(state)
+                if execution.state == "Removed":
+                    self.told.pop(name, None)
+                else:
+                    self.told[name] = execution
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["add", "change", "tag", "delete", "hello", "reconnect", "exit", "end", "fail", "stuck", "rest"]
+        ),
+        st.sampled_from(NAMES),
+    ),
+    max_size=25,
+)
+
+
+def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
+    podman, old = story.podman, server.wanted.get(name)
+    conditions = {"c": NOT_PENDING_NOR_RUNNING} if name == "b" and "c" in server.wanted else {}
+    match kind:
+        case "add" | "change" | "tag":
+            spec = server.wanted[name] = server.new_spec(name, same_id=kind == "tag")
+            story.manager.handle(update_workload((spec,), {old.instance_name: conditions} if old else {}))
+        case "delete" if old:
+            del server.wanted[name]
+            story.manager.handle(update_workload(deleted={old.instance_name: conditions}))
+        case "hello":
+            story.manager.handle(server_hello(*server.wanted.values()))
+        case "reconnect":
+            story.disconnect()
+            story.connect()
+            story.manager.handle(server_hello(*server.wanted.values()))
+        case "exit" | "end":
+            for each in list(podman.workloads.values()):
+                if each.instance_name.workload == name:
+                    podman.set_state(each.id, exited(1) if kind == "exit" else SUCCEEDED_OK)
+        case "fail":
+            podman.fail_next("create", RuntimeFailed("no"))
+        case "stuck":
+            podman.fail_next("delete", RuntimeFailed("busy"))
+        case _:
+            pass
+
+
+async def settle(server: Server, story: AgentStory) -> None:
+    for _ in range(60):
+        await asyncio.sleep(0)
+        server.hear(story)
+
+
+async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    async with an_agent(base=folder) as story:
+        story.runtimes["podman"].__dict__.update(runtime.__dict__)
+        story.manager.handle(server_hello(*server.wanted.values()))
+        for kind, name in steps:
+            step(kind, name, server, story)
+            if kind == "rest":
+                await settle(server, story)
+            else:
+                await asyncio.sleep(0)
+        await settle(server, story)
+        await make_up(server, story)
+        runtime.__dict__.update(story.podman.__dict__)
+        runtime.checkers.clear()
+
+
+async def make_up(server: Server, story: AgentStory) -> None:
+    """A good day and a new session are enough for a live agent to catch up; what ended stays as it is."""
+    story.podman._fail_next.clear()
+    step("reconnect", "", server, story)
+    await settle(server, story)
+    for name in ("a", "b"):
+        wanted = [server.wanted[name].instance_name] if name in server.wanted else []
+        found = [each.instance_name for each in story.podman.workloads.values()]
+        assert [instance for instance in found if instance.workload == name] == wanted
+        assert [instance for instance in server.told if instance.workload == name] == wanted
+
+
+async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    """A last agent on a good day."""
+    runtime._fail_next.clear()
+    server.told.clear()
+    async with an_agent(base=folder) as story:
+        story.podman.__dict__.update(runtime.__dict__)
+        story.manager.handle(server_hello(*server.wanted.values()))
+        await settle(server, story)
+        runtime.__dict__.update(story.podman.__dict__)
+
+
+def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    wanted = {spec.instance_name for spec in server.wanted.values()}
+    found = [each.instance_name for each in runtime.workloads.values()]
+    free_to_wait = {name for name in wanted if name.workload == "c" and "b" not in server.wanted}
+    assert wanted - free_to_wait <= set(found) <= wanted
+    assert len(set(found)) == len(found)
+    assert set(server.told) == wanted
+    assert all(server.told[name].state == "Running" for name in found)
+    assert list((folder / "A_io").iterdir()) == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=3))
+def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
+    """Each list of steps is the life of one agent process; containers outlive it."""
+
+    async def story(folder: Path) -> None:
+        runtime, server = FakeRuntime("podman"), Server()
+        for steps in lives:
+            await life(steps, runtime, server, folder)
+        await heal(runtime, server, folder)
+        check(runtime, server, folder)
+
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(story(Path(directory)))
