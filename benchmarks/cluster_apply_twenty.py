@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.real_cluster import PODMAN_RUN, RealCluster, real_cluster, seconds_of, spread, verdict
 
-MAX_RATIO, ROUNDS, COUNT = 1.2, 4, 20
+MAX_RATIO, ROUNDS, COUNT = 1.2, 3, 20
 WIDTHS = (1, 2, 4, 20)
 
 

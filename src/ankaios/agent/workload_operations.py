@@ -7,6 +7,7 @@ states of all workloads and the operations that wait for them. Nothing here wait
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ankaios.agent.control_interface import Outside
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
@@ -95,7 +96,23 @@ class WorkloadOperations:
             self._facade.resume(resume.spec, resume.id)
         for replacement in plan.replace:
             self._facade.replace(replacement.found)
-        self._decide(self._scheduler.schedule(plan.operations, self._states))
+        operations = [self._about_what_is(operation) for operation in plan.operations]
+        self._decide(self._scheduler.schedule(operations, self._states))
+
+    def _about_what_is(self, operation: Operation) -> Operation:
+        """After a failed update the server speaks of an instance that never came about; what is there is meant."""
+        workload = self._facade.workloads.get(operation.name)
+        if workload is None or operation.name in self.waiting:
+            return operation
+        match operation:
+            case Delete(deleted) if not workload.owns(deleted.instance_name):
+                self.report(deleted.instance_name, REMOVED)
+                return Delete(replace(deleted, instance_name=workload.current))
+            case Update(spec, deleted) if not workload.owns(deleted.instance_name):
+                self._gone_already(deleted.instance_name, unless=spec.instance_name)
+                return Update(spec, replace(deleted, instance_name=workload.current))
+            case _:
+                return operation
 
     def _keep(self, name: str) -> None:
         """It goes on as it is; a stop that waited is off. The server has lost its state, so that is told again."""

@@ -32,6 +32,8 @@ from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.base import DeviceMount
 from ankaios.devices.slot_office import ATTEMPTS, SlotOffice
 
+AWAITS_SERVER = "the server has not yet said who uses its shared devices"
+
 log = logging.getLogger(__name__)
 
 
@@ -146,7 +148,8 @@ class Acquisition:
         for _ in range(ATTEMPTS):
             plan = self._node.plan(wishes, owner)
             if isinstance(plan, Denied):
-                raise _NotYet(plan.reason)
+                awaits = any(self._node.awaits_server(configuration_of(wish)) for wish in wishes)
+                raise _NotYet(f"{plan.reason}; {AWAITS_SERVER}" if awaits else plan.reason)
             for wish in wishes:
                 if not self._manager.is_ready(wish.resource):
                     raise _NotYet(f"waits for the device plugin of {wish.resource}")
@@ -241,6 +244,10 @@ class Acquisition:
         for allocation in allocations:
             self._manager.unmark(allocation.resource, allocation.ids, owner)
         self._office.give_back(self._node.ledger.claims_of(owner), quiet)
+
+
+def configuration_of(wish: Wish) -> str:
+    return wish.target if wish.by_configuration else wish.target.rpartition("-")[0]
 
 
 def _covers(record: Record, needs: Sequence[_Need]) -> bool:

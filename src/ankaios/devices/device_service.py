@@ -156,6 +156,7 @@ class DeviceService:
         self._connected = True
         self._server.session_began()
         if self._restored:
+            self._note(self.node.session_began())
             self._news.report_all()
 
     def handle(self, message: grpc.DeviceUpdate | grpc.SlotResponse) -> None:

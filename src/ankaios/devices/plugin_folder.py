@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
@@ -20,10 +21,11 @@ log = logging.getLogger(__name__)
 
 
 def short_folder(folder: Path) -> Path:
-    """Paths of sockets are limited; a run folder deep in the tree has no room for them."""
+    """Paths of sockets are limited; a run folder deep in the tree has no room for them. The same one for each start."""
     if len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH:
         return folder
-    short = Path(tempfile.mkdtemp(prefix="ankaios-"))
+    digest = blake2b(os.fsencode(folder), digest_size=8).hexdigest()
+    short = Path(tempfile.gettempdir()) / f"ankaios-{digest}"
     log.warning("'%s' is too long for sockets, '%s' is used instead", folder, short)
     return short
 
@@ -32,6 +34,8 @@ def open_plugin_folder(folder: Path) -> socket.socket:
     """Listen for registrations. Sockets of an earlier time are removed; their plugins notice and register again."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            raise Unavailable(f"cannot use the plugin folder '{folder}': it belongs to somebody else")
         for path in folder.iterdir():
             if stat.S_ISSOCK(path.lstat().st_mode):
                 path.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ def watch_exit(pid: int, is_right: Callable[[int], bool], on_exit: Callable[[], 
     """None: the process has ended, is another one, or cannot be watched on this system."""
     try:
         descriptor = os.pidfd_open(pid)
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):  # the last one: built for an old system
         return None
     if not is_right(pid) or _has_ended(descriptor):
         os.close(descriptor)

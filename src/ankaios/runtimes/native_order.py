@@ -12,6 +12,7 @@ from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET, config_m
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
 LOG_SIZE = 8 * 1024 * 1024
+ORPHAN_CHECK = 10_000  # milliseconds
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 CONTROL_INTERFACE_VARIABLE = "ANKAIOS_CONTROL_INTERFACE"
@@ -125,6 +126,7 @@ def make_order(
         "limits": list(config.limits),
         "mounts": _mounts(extras),
         "log_size": LOG_SIZE,
+        "orphan_check": ORPHAN_CHECK,
     }
 
 

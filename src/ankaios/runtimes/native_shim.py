@@ -20,7 +20,9 @@ if TYPE_CHECKING:  # the module typing alone would take more memory than all the
 
 READ_SIZE = 64 * 1024
 LONGEST_LINE = 16 * 1024
-SIGKILL = 9
+SIGKILL, SIGTERM = 9, 15
+POLL_PAUSE = 100  # milliseconds
+MOST_LEFT = 64  # pieces that are read after the end
 FAILED = b"\0"  # what follows is why the workload did not start
 STREAMS = (b"stdout", b"stderr")
 
@@ -66,7 +68,7 @@ def keep(order: dict[str, Any], tell: int) -> None:
     write_file("note", note)
     os.write(tell, b"ok")
     os.close(tell)
-    serve(child, [read for read, _ in outputs], Log(order["log_size"]))
+    serve(child, [read for read, _ in outputs], Log(order["log_size"]), order["orphan_check"])
 
 
 def detach() -> None:
@@ -252,24 +254,57 @@ def time_stamp() -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
 
 
-def serve(child: int, streams: list[int], log: Log) -> None:
+def serve(child: int, streams: list[int], log: Log, orphan_check: int) -> None:
+    """Until the process ends. `orphan_check`: the milliseconds between two looks whether its folder is there."""
     poll = select.poll()
     for stream in streams:
         os.set_blocking(stream, False)
         poll.register(stream, select.POLLIN)
-    process = os.pidfd_open(child)
-    poll.register(process, select.POLLIN)
-    ready: list[int] = []
-    while process not in ready:
-        ready = [descriptor for descriptor, _ in poll.poll()]
-        for descriptor in ready:
-            if descriptor != process and forward(streams.index(descriptor), descriptor, log) == b"":
+    pause = orphan_check if watch_end(child, poll) else POLL_PAUSE
+    orphan = Orphan(child, orphan_check)
+    while not has_ended(child):
+        for descriptor, _ in poll.poll(pause):
+            if descriptor in streams and forward(streams.index(descriptor), descriptor, log) == b"":
                 poll.unregister(descriptor)
-    write_file("exit", b"%d" % end_group(child))
+        orphan.check()
+    code = end_group(child)
     for number, stream in enumerate(streams):
-        while forward(number, stream, log):
-            pass
-        log.add(number, b"", end=True)
+        for _ in range(MOST_LEFT):  # whoever left the group may go on printing
+            if not forward(number, stream, log):
+                break
+        keep_output(log, number, b"", end=True)
+    if os.path.exists("process"):  # noqa: PTH110
+        write_file("exit", b"%d" % code)  # last, so that whoever knows of the end finds all that was printed
+
+
+def watch_end(child: int, poll: select.poll) -> bool:
+    """Whether the end of the process wakes the poll; old systems cannot do that."""
+    try:
+        poll.register(os.pidfd_open(child), select.POLLIN)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def has_ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+class Orphan:
+    """Ends a workload whose folder is gone: nobody can find it again, and it would be started a second time."""
+
+    def __init__(self, child: int, pause: int) -> None:
+        self._child = child
+        self._pause = pause / 1000
+        self._next = time.monotonic() + self._pause
+        self._signal = SIGTERM
+
+    def check(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._pause
+            if not os.path.exists("process"):  # noqa: PTH110
+                os.killpg(self._child, self._signal)
+                self._signal = SIGKILL
 
 
 def forward(number: int, stream: int, log: Log) -> bytes | None:
@@ -278,16 +313,20 @@ def forward(number: int, stream: int, log: Log) -> bytes | None:
         data = os.read(stream, READ_SIZE)
     except BlockingIOError:
         return None
-    try:  # noqa: SIM105 - contextlib costs memory here
-        log.add(number, data)
-    except OSError:
-        pass  # a full disk costs log lines, not the workload
+    keep_output(log, number, data)
     return data
+
+
+def keep_output(log: Log, number: int, data: bytes, end: bool = False) -> None:
+    """A full disk costs log lines, not the workload."""
+    try:  # noqa: SIM105 - contextlib costs memory here
+        log.add(number, data, end)
+    except OSError:
+        pass
 
 
 def end_group(child: int) -> int:
     """End what the process left in its group while its id cannot be anybody else's; returns the exit code."""
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     try:  # noqa: SIM105
         os.killpg(child, SIGKILL)
     except OSError:

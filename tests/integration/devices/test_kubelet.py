@@ -18,6 +18,7 @@ from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.discovery.registry import HandlerRegistry
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
+from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 CAM = "akri.sh/cam"
 FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
@@ -49,13 +50,13 @@ class Node:
 
 
 @pytest.fixture
-async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+async def node(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:  # noqa: F811
     monkeypatch.setattr(reconciler.every_round, "__defaults__", (0.05,))
     monkeypatch.setattr(reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
-    kubelet = KubeletStub(tmp_path / "k")
+    kubelet = KubeletStub(short_path / "k")
     handler = FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"]))
     service = DeviceService(
-        "node-a", tmp_path / "a", HandlerRegistry({"fake": lambda: handler}), tmp_path / "k", tmp_path / "h"
+        "node-a", short_path / "a", HandlerRegistry({"fake": lambda: handler}), short_path / "k", short_path / "h"
     )
     await asyncio.to_thread(kubelet.start)
     host = Host(lambda message: None, lambda: None, lambda owner: None, lambda: None)

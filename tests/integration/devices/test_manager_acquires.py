@@ -12,13 +12,14 @@ from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.discovery.base import DeviceNode, DiscoveredDevice
 from tests.integration.devices.cluster import Cluster
+from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 FOO0, FOO1 = "cam-8120fe", "cam-a19705"
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(tmp_path)
+async def cluster(short_path: Path) -> AsyncIterator[Cluster]:  # noqa: F811
+    cluster = Cluster(short_path)
     async with asyncio.timeout(60):
         yield cluster
     await cluster.stop()

@@ -13,14 +13,15 @@ from ankaios.devices.acquisition import Waiting
 from ankaios.devices.device_manager import DeviceManager
 from tests.integration.devices.cluster import Agent, Cluster
 from tests.integration.devices.foreign_plugin import ForeignPlugin
+from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 GPU = "example.com/gpu"
 HEALTHY = {"g0": "Healthy", "g1": "Healthy", "g2": "Unhealthy"}
 
 
 @pytest.fixture
-async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
-    cluster = Cluster(tmp_path)
+async def agent(short_path: Path) -> AsyncIterator[Agent]:  # noqa: F811
+    cluster = Cluster(short_path)
     async with asyncio.timeout(60):
         agent = await cluster.agent("node-a", False, "foo0")
         await agent.woken.wait()
@@ -99,13 +100,13 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     await stopped(plugin)
 
 
-async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(tmp_path: Path) -> None:
+async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(short_path: Path) -> None:  # noqa: F811
     changed = asyncio.Event()
-    manager = DeviceManager(tmp_path, lambda resource: changed.set(), grace=0.3)
+    manager = DeviceManager(short_path, lambda resource: changed.set(), grace=0.3)
     ready = asyncio.Event()
     running = asyncio.create_task(manager.run(ready))
     await ready.wait()
-    plugin = ForeignPlugin(tmp_path, GPU, HEALTHY)
+    plugin = ForeignPlugin(short_path, GPU, HEALTHY)
     await asyncio.to_thread(plugin.start)
 
     async def until_allocatable_is(number: int, capacity: int) -> None:
@@ -117,7 +118,7 @@ async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(t
     await until_allocatable_is(2, 3)
     await stopped(plugin)
     await until_allocatable_is(0, 3)
-    again = ForeignPlugin(tmp_path, GPU, {"g7": "Healthy"})
+    again = ForeignPlugin(short_path, GPU, {"g7": "Healthy"})
     await asyncio.to_thread(again.start)
     await until_allocatable_is(1, 1)
     await stopped(again)
@@ -155,14 +156,14 @@ async def test_the_same_plugin_cannot_register_twice_while_it_is_connected(agent
     await stopped(plugin)
 
 
-async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(tmp_path: Path) -> None:
-    stale = tmp_path / "old.sock"
+async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(short_path: Path) -> None:  # noqa: F811
+    stale = short_path / "old.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(stale))
-    (tmp_path / "notes").write_text("x")
+    (short_path / "notes").write_text("x")
     ready = asyncio.Event()
-    running = asyncio.create_task(DeviceManager(tmp_path, lambda resource: None).run(ready))
+    running = asyncio.create_task(DeviceManager(short_path, lambda resource: None).run(ready))
     await ready.wait()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kubelet.sock", "notes"]
+    assert sorted(path.name for path in short_path.iterdir()) == ["kubelet.sock", "notes"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -119,8 +119,9 @@ async def an_agent(
     devices: DeviceService | None = None,
     chance: Callable[[], float] = lambda: 0.0,
     base: Path | None = None,
+    made_by: Callable[[str], FakeRuntime] = FakeRuntime,
 ) -> AsyncIterator[AgentStory]:
-    connectors = [FakeRuntime(runtime) for runtime in runtimes]
+    connectors = [made_by(runtime) for runtime in runtimes]
     if prepare:
         prepare(connectors[0])
     with tempfile.TemporaryDirectory() as directory:

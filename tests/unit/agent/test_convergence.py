@@ -12,12 +12,23 @@ from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
-from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.builders import a_workload
 from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")
 RUNNING = AddCondition.ADD_COND_RUNNING
+
+
+class TidyRuntime(FakeRuntime):
+    """As real ones do, it leaves nothing behind of a container that could not be started again."""
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> str:
+        try:
+            return await super().create_workload(spec, extras)
+        except RuntimeFailed:
+            self.workloads.pop(extras.reuse or "", None)
+            raise
 
 
 @dataclass
@@ -94,7 +105,7 @@ async def settle(server: Server, story: AgentStory) -> None:
 
 
 async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    async with an_agent(base=folder) as story:
+    async with an_agent(base=folder, made_by=TidyRuntime) as story:
         story.runtimes["podman"].__dict__.update(runtime.__dict__)
         story.manager.handle(server_hello(*server.wanted.values()))
         for kind, name in steps:
@@ -125,7 +136,7 @@ async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     """A last agent on a good day."""
     runtime._fail_next.clear()
     server.told.clear()
-    async with an_agent(base=folder) as story:
+    async with an_agent(base=folder, made_by=TidyRuntime) as story:
         story.podman.__dict__.update(runtime.__dict__)
         story.manager.handle(server_hello(*server.wanted.values()))
         await settle(server, story)
@@ -139,7 +150,7 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     assert wanted - free_to_wait <= set(found) <= wanted
     assert len(set(found)) == len(found)
     assert set(server.told) == wanted
-    assert all(server.told[name].state == "Running" for name in found)
+    assert all(server.told[name].state == "Running" for name in wanted - free_to_wait)
     assert list((folder / "A_io").iterdir()) == []
 
 

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ankaios.cli.validation.checks import validate
+from ankaios.cli.validation.cluster import Cluster
+from ankaios.cli.validation.device_checks import request_faults
 from ankaios.cli.validation.findings import ERROR, WARNING, Finding, path_of, path_text
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, load_manifest
@@ -17,6 +19,7 @@ from ankaios.common.yaml_text import dump_yaml
 from ankaios.server.core.desired_state_draft import change_by_request
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import prepare_update
+from ankaios.server.core.update_rejected import UpdateRejected
 
 NAME_RULE = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. Maximum length is 63 characters."
 
@@ -99,6 +102,10 @@ def test_the_deprecated_version_is_a_warning_and_its_workloads_are_checked() -> 
     assert found[1:] == ["3: error: workloads.a: missing field `runtimeConfig`"]
     found = told("apiVersion: v0.1\nworkloads:\n  a:\n    tags: {a: b}\n")
     assert "tags must be a list" in found[1]
+    found = told("apiVersion: v0.1\ndeviceConfigurations:\n  a: {}\n")
+    assert found[1:] == ['3: error: deviceConfigurations.a: "discoveryHandler" is a required property']
+    found = told("apiVersion: v0.1\nworkloads:\n  a: {agent: ~, runtime: native, runtimeConfig: 'command: [a]'}\n")
+    assert found[1].startswith("3: error: workloads.a: ")
 
 
 def test_a_number_as_name_must_be_quoted() -> None:
@@ -455,6 +462,11 @@ def test_what_is_asked_for_in_pieces_counts_together() -> None:
     )
 
 
+def test_nothing_is_concluded_from_a_configuration_that_cannot_work() -> None:
+    (found,) = asking("{name: camera, quantity: 9}", CAMERA.replace("[a, b]", "a"))
+    assert "'descriptions' must be a list of texts" in found
+
+
 def configured(name: str, handler: str, more: str = "") -> list[str]:
     text = f"deviceConfigurations:\n  {name}:\n    discoveryHandler: {handler}\n{more}"
     return [line.partition(f"deviceConfigurations.{name}")[2] for line in told(manifest(text))]
@@ -507,6 +519,10 @@ def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
         "        res"
     )[0]
     assert findings(manifest(CAMERA + templated)) == []
+
+
+def test_the_placeholder_of_a_broker_stands_for_the_device_it_gets() -> None:
+    assert list(request_faults({"resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}]}, Cluster())) == []
 
 
 # --- and the server ---------------------------------------------------------------------------------------------------
@@ -570,6 +586,14 @@ def test_whatever_the_server_refuses_is_an_error_here_and_nothing_else_is_but_ru
     others = [one for one in errors if not one.path.endswith(("runtimeConfig", "files", "mountPoint"))]
     assert bool(errors) >= bool(refused), refused
     assert bool(refused) >= bool(others), others
+
+
+def test_the_server_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise UpdateRejected("not today")
+
+    monkeypatch.setattr("ankaios.cli.validation.checks.prepare_update", refuse)
+    assert findings(GOOD) == [Finding("1.yaml", 1, ERROR, "", "Update rejected: 'not today'")]
 
 
 def test_paths_can_be_written_and_read() -> None:

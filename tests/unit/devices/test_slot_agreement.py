@@ -63,6 +63,7 @@ class SimulatedAgent:
         for _, changes in self.asked.values():
             self.node.settle(changes, granted=False)  # no answer will come
         self.asked = {}
+        self.node.session_began()
         self.send(grpc.ToServer(agentHello=grpc.AgentHello(devices=True)))
         self.send(grpc.ToServer(deviceReport=self.node.complete_report()))
 

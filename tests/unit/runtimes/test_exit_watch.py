@@ -4,6 +4,8 @@ import asyncio
 import os
 import subprocess
 
+import pytest
+
 from ankaios.runtimes.exit_watch import boot_id, command_line, parent_of, process_start, watch_exit
 
 
@@ -52,6 +54,11 @@ async def test_a_closed_watch_tells_nothing() -> None:
     process.wait()
     await asyncio.sleep(0)
     assert told == []
+
+
+async def test_without_process_descriptors_nothing_can_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    assert watch_exit(os.getpid(), lambda _: True, lambda: None) is None
 
 
 def test_the_start_of_a_process_tells_it_from_others() -> None:

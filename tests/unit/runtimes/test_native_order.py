@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.native_order import DEFAULT_PATH, LOG_SIZE, NativeConfig, User, make_order
+from ankaios.runtimes.native_order import DEFAULT_PATH, LOG_SIZE, ORPHAN_CHECK, NativeConfig, User, make_order
 from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode, Extras, Unsupported
 
 FULL = """
@@ -75,6 +75,7 @@ def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
         "limits": [],
         "mounts": [],
         "log_size": LOG_SIZE,
+        "orphan_check": ORPHAN_CHECK,
     }
 
 

@@ -35,10 +35,13 @@ class Shim:
         self.folder = NativeFolder(folder)
 
     def start(self, script: str, extras: Extras = Extras(), **changes: Any) -> subprocess.CompletedProcess[str]:  # noqa: B008
+        return self.run(SHIM, script, extras, **changes)
+
+    def run(self, shim: str, script: str, extras: Extras, **changes: Any) -> subprocess.CompletedProcess[str]:
         config = NativeConfig.parse("command: [sh]")
         order = make_order(config, extras, str(self.folder.path), None, os.environ)
         order |= {"command": ["sh", "-c", script]} | changes
-        command = [sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+        command = [sys.executable, "-I", "-S", "-c", shim, str(SOURCE)]
         done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -65,6 +68,13 @@ def shim(tmp_path: Path) -> Iterator[Shim]:
 def test_the_exit_code_is_kept_for_whoever_comes_later(shim: Shim) -> None:
     assert shim.start("exit 3").returncode == 0
     assert wait_for(shim.folder.path / "exit") == "3"
+
+
+def test_without_process_descriptors_the_end_is_noticed_too(shim: Shim) -> None:
+    done = shim.run(f"import os; del os.pidfd_open; {SHIM}", "echo one; sleep 0.2; echo two; exit 3", Extras())
+    assert done.returncode == 0, done.stderr
+    assert wait_for(shim.folder.path / "exit") == "3"
+    assert (shim.folder.path / "log").read_text().count(" F ") == 2
 
 
 def test_an_end_by_a_signal_has_the_usual_exit_code(shim: Shim) -> None:
@@ -98,6 +108,23 @@ def test_output_is_kept_with_time_and_stream(shim: Shim) -> None:
     lines = [line.split(" ", 1) for line in (shim.folder.path / "log").read_text().splitlines()]
     assert [rest for _, rest in lines] == ["stdout F one", "stderr F two", "stdout P rest"]
     assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize("doing", ["sleep 0.05", "echo busy; sleep 0.001"])
+def test_a_workload_whose_folder_is_gone_is_ended(tmp_path: Path, doing: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shim = Shim(folder)
+    assert shim.start(f"trap '' TERM; while :; do {doing}; done", orphan_check=50).returncode == 0
+    found = shim.folder.processes()
+    assert found is not None
+    folder.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "process").unlink()
+    until = time.monotonic() + 60
+    while any(process.alive for process in found):
+        assert time.monotonic() < until, "the orphan lives on"
+        time.sleep(0.01)
+    assert not (tmp_path / "elsewhere" / "exit").exists()
 
 
 @pytest.mark.parametrize(

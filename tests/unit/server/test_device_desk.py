@@ -360,9 +360,10 @@ def test_a_server_that_has_just_started_gives_nothing_but_takes_back() -> None:
     desk = a_desk("a", settled=False)
     effects = desk.slot_request("a", slot_request("1", [take("a")]))
     assert "just started" in answers(effects, "a")[0].reason
+    assert updates(effects, "a") == []
     assert ask(desk, "a", take("a").reversed())
-    told = ticks(desk, SETTLE_TICKS)
-    assert updates(told, "a") == [grpc.DeviceUpdate()]  # type: ignore[arg-type]
+    told = desk.tick() + desk.tick() + desk.tick()
+    assert [list(update.instances) for update in updates(told, "a")] == [[CAM]]
     assert ask(desk, "a", take("a"))
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ankaios.cli.output import Output
     from ankaios.cli.validation.findings import Finding
 
-STDIN = "-"
 STDIN_NAME = "<stdin>"
 
 COMMAND = Command(
@@ -51,22 +50,16 @@ def run(call: Call) -> int:
 
 
 def _read(files: Sequence[str]) -> tuple[list[tuple[str, bytes]], list[Finding]]:
-    import sys
-    from pathlib import Path
-
+    from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
     from ankaios.cli.validation.findings import ERROR, Finding
-    from ankaios.common.yaml_text import MAX_YAML_BYTES
 
     texts, unreadable = [], []
     for file in dict.fromkeys(files):
+        name = STDIN_NAME if file == STANDARD_INPUT else file
         try:
-            if file == STDIN:
-                texts.append((STDIN_NAME, sys.stdin.buffer.read(MAX_YAML_BYTES + 1)))
-                continue
-            with Path(file).open("rb") as opened:
-                texts.append((file, opened.read(MAX_YAML_BYTES + 1)))
+            texts.append((name, read_standard_input() if file == STANDARD_INPUT else read_file(file)))
         except OSError as fault:
-            unreadable.append(Finding(file, None, ERROR, "", f"the file cannot be read: {fault.strerror}"))
+            unreadable.append(Finding(name, None, ERROR, "", f"the file cannot be read: {fault.strerror}"))
     return texts, unreadable
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.cluster import Cluster
-from ankaios.cli.validation.findings import WARNING, Complaint, Form
+from ankaios.cli.validation.findings import ERROR, WARNING, Complaint, Form
 from ankaios.common.errors import Rejected
 from ankaios.common.state_form import device_configuration_from_form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
@@ -111,7 +111,7 @@ def _faults(resource: str, quantity: int, cluster: Cluster) -> Iterator[tuple[st
         try:
             check_resource_name(resource)
         except Rejected as fault:
-            yield str(fault), "error"
+            yield str(fault), ERROR
         return
     name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
     device = _INSTANCE.fullmatch(name)
@@ -120,7 +120,7 @@ def _faults(resource: str, quantity: int, cluster: Cluster) -> Iterator[tuple[st
     elif device and device[1] in cluster.device_configurations:
         capacity = _capacity(cluster.device_configurations[device[1]].form)
         if quantity > capacity:
-            yield f"asks for {quantity} slots of one device, which has {capacity} as '{device[1]}' says", "error"
+            yield f"asks for {quantity} slots of one device, which has {capacity} as '{device[1]}' says", ERROR
     elif cluster.lacks("deviceConfigurations", name):
         why = f"no device configuration '{name}' is in these files"
         yield why + cluster.guess("deviceConfigurations", name), WARNING
@@ -129,7 +129,7 @@ def _faults(resource: str, quantity: int, cluster: Cluster) -> Iterator[tuple[st
 def _configuration_level(name: str, quantity: int, form: Form) -> Iterator[tuple[str, str]]:
     capacity, handler = _capacity(form), form["discoveryHandler"]
     if capacity == 0:
-        yield f"nobody can use a device of '{name}': its capacity is 0", "error"
+        yield f"nobody can use a device of '{name}': its capacity is 0", ERROR
         return
     if handler["name"] != "debugEcho":
         return

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ankaios.cli.validation.findings import WARNING, Complaint, Path, Report, Source, path_of
+from ankaios.cli.validation.findings import WARNING, Complaint, Path, Report, Source
 from ankaios.cli.validation.spelling import unknown_keys
-from ankaios.common.complete_state import Malformed
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import DEPRECATED_WARNING, is_deprecated, load_manifest, violations
+from ankaios.common.manifest import API_VERSION, DEPRECATED_WARNING, is_deprecated, load_manifest, violations
 from ankaios.common.names import CHARACTERS_TEXT, CONSTRAINT_TEXT, has_allowed_characters
 from ankaios.common.yaml_text import load_yaml
 from ankaios.server.core.conventions import check_api_version
@@ -36,7 +35,7 @@ def read(name: str, text: bytes, report: Report) -> Source:
     if is_deprecated(source.manifest):
         _read_deprecated(source, text, report)
     else:
-        _check_schema(source, report)
+        _check_schema(source, source.manifest, report)
     for found in (*unknown_keys(source.manifest), *_bad_keys(source.manifest, ())):
         if found.severity == WARNING or found.path not in source.faulty:
             report.add(source, found)
@@ -59,11 +58,13 @@ def _report_yaml(source: Source, fault: str, report: Report) -> None:
 
 def _read_deprecated(source: Source, text: bytes, report: Report) -> None:
     report.add(source, Complaint(("apiVersion",), DEPRECATED_WARNING, WARNING))
+    # Devices are younger than this version, so their schema holds.
+    devices = source.manifest.get("deviceConfigurations")
+    _check_schema(source, {"apiVersion": API_VERSION, "deviceConfigurations": devices}, report)
+    if source.faulty:
+        return
     try:
         source.manifest = load_manifest(text, "the file")
-    except Malformed as fault:
-        report.add(source, Complaint(path_of(fault.path), fault.reason))
-        source.faulty.add(())
     except Rejected as fault:
         report.add(source, Complaint((), str(fault)))
         source.faulty.add(())
@@ -72,13 +73,13 @@ def _read_deprecated(source: Source, text: bytes, report: Report) -> None:
 # --- schema -----------------------------------------------------------------------------------------------------------
 
 
-def _check_schema(source: Source, report: Report) -> None:
-    for pointer, reason in violations(source.manifest):
-        path, value = _followed(source.manifest, pointer)
+def _check_schema(source: Source, checked: Any, report: Report) -> None:
+    for pointer, reason in violations(checked):
+        path, value = _followed(checked, pointer)
         if isinstance(value, dict) and any(fault in reason for fault in _KEY_FAULTS):
             # The schema blames the mapping for the names in it; people look for the name.
             path = (*path, next((key for key in value if reason.startswith(_shown(key))), ""))
-        if path or not isinstance(source.manifest, dict):
+        if path or not isinstance(checked, dict):
             source.faulty.add(path)
         report.add(source, Complaint(path, _in_words(path, value, reason)))
 

@@ -35,14 +35,11 @@ def template_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Complai
     if len(known) < len(form["configs"]):
         return
     blank = {"configs": form["configs"], "agent": "", "runtimeConfig": ""}
-    fields: list[tuple[Path, str, Form]] = [
-        (("runtimeConfig",), form["runtimeConfig"], {"runtimeConfig": form["runtimeConfig"]}),
-        (("agent",), form["agent"], {"agent": form["agent"]}),
-    ]
+    fields: list[tuple[Path, Form]] = [((key,), {key: form[key]}) for key in ("runtimeConfig", "agent")]
     for index, file in enumerate(form.get("files", ())):
         content = "data" if "data" in file else "binaryData"
-        fields.append((("files", index, content), file[content], {"files": [file]}))
-    for path, _, part in fields:
+        fields.append((("files", index, content), {"files": [file]}))
+    for path, part in fields:
         try:
             render_workload(name, blank | part, lambda key: _config(cluster, key))
         except Rejected as fault:

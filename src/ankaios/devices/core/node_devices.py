@@ -118,6 +118,22 @@ class NodeDevices:
 
     # --- the server's truth about shared devices ---
 
+    def session_began(self) -> Touched:
+        """What is known of shared devices may be old: nothing of them is given out before the server told it anew."""
+        touched = Touched()
+        self._told.clear()
+        for instance in self._inventory.instances():
+            if instance.shared and self.ledger.is_online(instance.name):
+                self.ledger.set_online(instance.name, False)
+                touched.instances.add(instance.name)
+                touched.configurations.add(instance.configuration)
+        return touched
+
+    def awaits_server(self, configuration: str) -> bool:
+        """Whether devices are there of which the server has not yet said who uses them."""
+        names = (name for name in self.ledger.instances(configuration) if self._inventory.is_online(name))
+        return any(name in self._shared and name not in self._told for name in names)
+
     def learn(self, instances: Mapping[str, base.DeviceInstance]) -> Touched:
         """The server tells who uses a shared device."""
         touched = Touched()

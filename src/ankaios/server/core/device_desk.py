@@ -5,7 +5,7 @@ go messages to agents and what changed in the state. Owned: which node sees whic
 devices; for local devices the seeing agent is the owner, and what it reports is mirrored here.
 
 A server that has just started knows of no claims. Until agents had the time to reconnect, and to tell what they and
-others hold, it grants nothing; otherwise a slot could get a second owner.
+others hold, it tells nobody which slots are free and grants none; otherwise a slot could get a second owner.
 """
 
 from collections.abc import Iterable, Mapping
@@ -164,8 +164,8 @@ class DeviceDesk:
         effects: list[DeskEffect] = []
         if not self._settled and self._now >= SETTLE_TICKS:
             self._settled = True
-            # Those that were put off may ask again now.
-            effects += [_to(name, grpc.DeviceUpdate()) for name, it in self._agents.items() if it.reported]
+            for name, record in self._agents.items():
+                effects += self._truth([name], (it for it in record.sees if self._devices[it].shared))
         for name, record in list(self._agents.items()):
             if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
                 effects += self._unsee(name, set(record.sees))
@@ -384,6 +384,8 @@ class DeviceDesk:
 
     def _truth(self, agents: Iterable[str], names: Iterable[str], always: bool = False) -> list[DeskEffect]:
         """`always`: also to one whose first report is being answered just now."""
+        if not self._settled:
+            return []
         instances = {name: public for name in sorted(names) if (public := self._devices[name].public) is not None}
         if not instances:
             return []

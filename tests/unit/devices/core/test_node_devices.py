@@ -58,6 +58,16 @@ def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> N
     assert ids(node, SHARED, False) == [f"{SHARED}-1"]
 
 
+def test_in_a_new_session_the_server_has_to_tell_again() -> None:
+    node = a_node(shared=True)
+    before = node.ledger.snapshot()
+    assert node.session_began().instances == {SHARED}
+    assert (ids(node), node.awaits_server("cam")) == ([], True)
+    node.learn({SHARED: base.DeviceInstance()})
+    assert (node.ledger.snapshot(), node.awaits_server("cam")) == (before, False)
+    assert not a_node().session_began()
+
+
 def test_the_server_is_not_asked_for_local_slots() -> None:
     settled, asked = claim(a_node(), "w")
     assert ([str(change.slot) for change in settled], asked) == ([f"{LOCAL}-0"], [])

@@ -1,0 +1,88 @@
+"""Promise: a claim among 1,000 shared devices with 10 slots on 100 agents costs at most twice that among 10 devices.
+
+Agents and server are simulated without network, so what is measured is what they decide: the plan of the agent, the
+change in the server's ledger, the news to the agents that see the device, and the release. Each device is seen by ten
+agents, each agent sees a tenth of them.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.device_messages import slot_request
+from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.workload_plan import Plan
+from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
+
+AGENTS, CAPACITY, SEEN_BY, CLAIMS, ROUNDS = 100, 10, 10, 500, 3
+SETTINGS = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="fake"), capacity=CAPACITY)
+FACTOR = 2.0
+
+
+class SimulatedCluster:
+    def __init__(self, devices: int) -> None:
+        self.desk = DeviceDesk(settled=True)
+        self.desk.configure({"cam": SETTINGS})
+        self.nodes = {f"node-{number}": NodeDevices(f"node-{number}") for number in range(AGENTS)}
+        seen: dict[str, list[DiscoveredDevice]] = {name: [] for name in self.nodes}
+        names = list(self.nodes)
+        for number in range(devices):
+            for step in range(SEEN_BY):
+                seen[names[(number + step * (AGENTS // SEEN_BY)) % AGENTS]].append(DiscoveredDevice(f"d{number}"))
+        for name, node in self.nodes.items():
+            node.configure({"cam": Configuration("cam", "fake", capacity=CAPACITY)})
+            node.observe("cam", "s", seen[name], True, 0)
+            self.desk.hello(name, {}, True)
+            self.deliver(self.desk.report(name, node.complete_report()))
+        self.useful = [name for name, found in seen.items() if found]
+
+    def deliver(self, effects: list[DeskEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, ToAgent) and effect.message.deviceUpdate.instances:
+                self.nodes[effect.agent].learn(effect.message.deviceUpdate.instances)
+
+    def claim_and_release(self, name: str, owner: str) -> None:
+        node = self.nodes[name]
+        wish = node.wish("akri.sh/cam", 1)
+        assert wish is not None
+        plan = node.plan([wish], owner)
+        assert isinstance(plan, Plan), plan
+        _, asked = node.begin(plan.changes)
+        self.deliver(self.desk.slot_request(name, slot_request("1", asked)))
+        node.settle(asked, granted=True)
+        ended = node.end(node.ledger.claims_of(owner))
+        self.deliver(self.desk.slot_request(name, slot_request("2", ended)))
+
+
+def rounds(cluster: SimulatedCluster) -> Iterator[float]:
+    for number in range(CLAIMS):
+        name = cluster.useful[number % len(cluster.useful)]
+        began = time.perf_counter()
+        cluster.claim_and_release(name, f"w{number}")
+        yield time.perf_counter() - began
+
+
+def cost(devices: int) -> float:
+    cluster = SimulatedCluster(devices)
+    return min(statistics.median(rounds(cluster)) for _ in range(ROUNDS))
+
+
+def main() -> int:
+    few, many = cost(10), cost(1000)
+    print(f"  10 devices: {few * 1e6:7.0f} us for a claim and its release")
+    print(f"1000 devices: {many * 1e6:7.0f} us, {many / few:.2f} times as much, promised at most {FACTOR}")
+    ok = many <= FACTOR * few
+    print("kept" if ok else "BROKEN")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""A temporary folder whose path is short enough for sockets; that of pytest is not."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="dev-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -1,0 +1,121 @@
+"""The devices of an agent are loaded when they are needed, and not before."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent.agent_devices import AgentDevices
+from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import InstanceName, ResourceRequest
+from ankaios.runtimes.runtime_connector import DeviceGrant
+from tests.builders import a_workload
+from tests.integration.devices.short_paths import short_path  # noqa: F401
+
+CAMERA = a_workload(resources=(ResourceRequest("cam", 1),))
+
+
+class Agent:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.devices = AgentDevices("agent_A", folder)
+        self.sent: list[grpc.ToServer] = []
+        self.woken = asyncio.Event()
+        self.restarted: list[InstanceName] = []
+        host = DeviceHost(self.sent.append, self.woken.set, self.restarted.append, lambda: None)
+        self.task = asyncio.create_task(self.devices.run(host))
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.devices._service is not None
+
+    async def until_loaded(self) -> None:
+        async with asyncio.timeout(20):
+            await self.devices._loaded.wait()
+
+    def discover(self) -> None:
+        update = grpc.DeviceUpdate(complete=True)
+        handler = base.DiscoveryHandler(name="debugEcho", discoveryDetails="descriptions: [foo0]")
+        update.configurations.deviceConfigurations["cam"].discoveryHandler.CopyFrom(handler)
+        self.devices.handle(update)
+
+    async def acquire(self) -> tuple[DeviceGrant, ...]:
+        async with asyncio.timeout(20):
+            while True:
+                self.woken.clear()
+                answer = await self.devices.acquire(CAMERA)
+                if not isinstance(answer, Waiting):
+                    return answer
+                await self.woken.wait()
+
+
+@pytest.fixture
+async def agent(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:  # noqa: F811
+    monkeypatch.setenv("DISCOVERY_HANDLERS_DIRECTORY", str(short_path / "handlers"))
+    monkeypatch.setenv("DEBUG_ECHO_AVAILABILITY_FILE", str(short_path / "availability"))
+    agent = Agent(short_path / "devices")
+    await asyncio.sleep(0)
+    yield agent
+    agent.task.cancel()
+    await asyncio.gather(agent.task, return_exceptions=True)
+
+
+async def test_an_agent_without_devices_says_so_and_loads_nothing(agent: Agent) -> None:
+    agent.devices.connected()
+    agent.devices.handle(grpc.DeviceUpdate(complete=True))
+    await agent.devices.release(CAMERA.instance_name)
+    await asyncio.sleep(0)
+    assert agent.sent == [grpc.ToServer(deviceReport=grpc.DeviceReport(complete=True))]
+    assert not agent.is_loaded
+
+
+async def test_a_workload_gets_a_discovered_device(agent: Agent) -> None:
+    """[utest->akri~workload-requests-resources~1] [utest->akri~denied-workload-waits-and-recovers~1]"""
+    agent.devices.connected()
+    assert isinstance(await agent.devices.acquire(CAMERA), Waiting)
+    agent.discover()
+    (grant,) = await agent.acquire()
+    assert grant.envs["DEBUG_ECHO_DESCRIPTION"] == "foo0"
+    assert grant.mounts[0].host_path == grant.envs["ANKAIOS_DEVICES_FILE"]
+    await agent.devices.release(CAMERA.instance_name)
+    assert not Path(grant.envs["ANKAIOS_DEVICES_FILE"]).exists()
+
+
+async def test_a_plugin_that_knocks_is_heard(agent: Agent) -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+    with socket.socket(socket.AF_UNIX) as plugin:
+        plugin.connect(str(agent.folder / "plugins" / "kubelet.sock"))
+        await agent.until_loaded()
+
+
+async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_server(
+    agent: Agent,
+) -> None:
+    agent.discover()
+    before = await agent.acquire()
+    agent.task.cancel()
+    await asyncio.gather(agent.task, return_exceptions=True)
+    later = Agent(agent.folder)
+    later.devices.connected()
+    await later.until_loaded()
+    later.discover()
+    assert await later.acquire() == before
+    reports = [message.deviceReport for message in later.sent if message.deviceReport.complete]
+    assert reports
+    assert all(len(report.seen) == 1 for report in reports)
+    await later.devices.adopt(CAMERA)
+    later.task.cancel()
+    await asyncio.gather(later.task, return_exceptions=True)
+
+
+async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(short_path: Path) -> None:  # noqa: F811
+    (short_path / "file").touch()
+    agent = Agent(short_path / "file")
+    await asyncio.wait_for(agent.task, 10)
+    assert "ankaios.devices.plugin_folder" in sys.modules

@@ -1,0 +1,87 @@
+"""What `ank validate` prints and with which code it ends."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.cli.commands.validate import run
+from ankaios.cli.output import Output
+from ankaios.cli.parser import parse
+from ankaios.cli.root import RootCommand
+
+GOOD = "apiVersion: v1\nworkloads:\n  web: {agent: n, runtime: podman, runtimeConfig: 'image: x'}\n"
+BAD = GOOD.replace("podman", "podmen")
+
+
+def ran(*words: str, **options: Any) -> tuple[int, str]:
+    out = io.StringIO()
+    call = parse(RootCommand(), ["validate", *words])
+    call.output = Output(out, io.StringIO(), environ={}, **options)
+    return run(call), out.getvalue()
+
+
+def test_good_files_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text(GOOD.replace("web", "db"))
+    assert ran(str(tmp_path / "a.yaml")) == (0, "All fine in 1 file.\n")
+    assert ran(str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")) == (0, "All fine in 2 files.\n")
+    assert ran(str(tmp_path / "a.yaml"), quiet=True) == (0, "")
+
+
+def test_errors_end_with_one_and_warnings_do_not(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(BAD)
+    assert ran(str(file)) == (
+        1,
+        f"{file}:3: error: workloads.web.runtime: unknown runtime 'podmen', did you mean 'podman'?\n"
+        "1 error, 0 warnings in 1 file.\n",
+    )
+    file.write_text(GOOD + "workloads-: {}\n")
+    code, text = ran(str(file))
+    assert (code, text.splitlines()[-1]) == (0, "0 errors, 1 warning in 1 file.")
+
+
+def test_json_is_a_list_of_findings(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(BAD)
+    code, text = ran("--json", str(file))
+    message = "unknown runtime 'podmen', did you mean 'podman'?"
+    path = "workloads.web.runtime"
+    assert code == 1
+    assert json.loads(text) == [{"file": str(file), "line": 3, "severity": "error", "path": path, "message": message}]
+    file.write_text(GOOD)
+    assert ran("--json", str(file)) == (0, "[]\n")
+
+
+def test_a_file_that_is_not_there_is_an_error_beside_those_of_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(BAD)
+    code, text = ran(str(tmp_path / "none"), str(file), str(tmp_path))
+    assert code == 1
+    assert text.splitlines()[0] == f"{tmp_path}/none: error: the file cannot be read: No such file or directory"
+    assert text.splitlines()[1] == f"{tmp_path}: error: the file cannot be read: Is a directory"
+    assert text.splitlines()[-1] == "3 errors, 0 warnings in 3 files."
+
+
+def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD)
+    assert ran(str(file), str(file))[0] == 0
+
+
+def test_a_manifest_cannot_play_with_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD.replace("podman", '"\\e[31mred\\nline"'))
+    _, text = ran(str(file))
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 2
+
+
+def test_the_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.cli.input_file.read_standard_input", BAD.encode)
+    code, text = ran("-")
+    assert code == 1
+    assert text.startswith("<stdin>:3: error: workloads.web.runtime: ")

@@ -1,0 +1,61 @@
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.errors import Unavailable
+from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record, record_from_json, record_to_json
+from ankaios.devices.core.grants import Grant
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+
+DEVICE = DiscoveredDevice("foo0", {"URL": "ä"}, (DeviceMount("/c", "/h", True),), (DeviceNode("/d", "/e", "rw"),))
+INSTANCE = Instance.of("cam", DEVICE, True, "a")
+RECORD = Record(
+    "web.1.a",
+    (Allocation("akri.sh/cam", "pod/web", ("0",)), Allocation("x/gpu", None, ("g0", "g1"))),
+    (Grant({"A": "1"}, (DeviceMount("/c", "/h"),), (DeviceNode("/d", "/e"),), {"k": "v"}, ("v/c=d",), "pod/web"),),
+    (HeldSlot(Slot(INSTANCE.name, 1), Claim("a", "0", "web.1.a"), INSTANCE, 2),),
+)
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    assert record_from_json(record_to_json(RECORD)) == RECORD
+
+
+def test_records_are_kept_one_by_one(tmp_path: Path) -> None:
+    store = ClaimStore(tmp_path / "claims")
+    assert list(store.load()) == []
+    other = Record("other.1.a", (), ())
+    for record in (RECORD, other, RECORD):
+        store.save(record)
+    assert sorted(ClaimStore(tmp_path / "claims").load(), key=lambda it: it.owner) == [other, RECORD]
+    store.remove("web.1.a")
+    store.remove("web.1.a")
+    assert list(store.load()) == [other]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"record": {}, "checksum": ""}'])
+def test_what_cannot_be_read_is_dropped_and_said(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    store = ClaimStore(tmp_path)
+    store.save(RECORD)
+    (path,) = tmp_path.iterdir()
+    path.write_text(damage)
+    with caplog.at_level(logging.WARNING):
+        assert list(store.load()) == []
+    assert "cannot be read" in caplog.text
+    assert not path.exists()
+
+
+def test_a_record_that_was_changed_is_not_believed() -> None:
+    document = json.loads(record_to_json(RECORD))
+    document["record"]["owner"] = "somebody else"
+    with pytest.raises(ValueError, match="checksum"):
+        record_from_json(json.dumps(document))
+
+
+def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot keep the claims of 'web"):
+        ClaimStore(tmp_path / "missing").save(RECORD)

@@ -1,0 +1,145 @@
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+
+from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.discovery_runner import DiscoveryRunner
+
+CAM = Configuration("cam", "fake", "details", {"user": b"x"})
+
+
+class FakeHandler:
+    name = "fake"
+    shared = True
+
+    def __init__(self, *answers: Devices | Exception) -> None:
+        self.answers = list(answers)
+        self.questions: list[tuple[str, Properties]] = []
+        self.open = 0
+
+    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+        self.questions.append((details, properties))
+        self.open += 1
+        try:
+            while self.answers:
+                answer = self.answers.pop(0)
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+            await asyncio.Event().wait()
+        finally:
+            self.open -= 1
+
+
+class Runner:
+    def __init__(self, *handlers: FakeHandler) -> None:
+        self.registry = HandlerRegistry({})
+        for handler in handlers:
+            self.registry.add(handler)
+        self.seen: list[tuple[str, str, int]] = []
+        self.runner = DiscoveryRunner(self.registry, self._observed)
+
+    def _observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
+        assert shared
+        self.seen.append((configuration, source, len(devices)))
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+def devices(number: int) -> Devices:
+    return tuple(DiscoveredDevice(f"foo{index}") for index in range(number))
+
+
+@pytest.fixture
+async def made() -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks: list[asyncio.Task[None]] = []
+    yield tasks
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def start(made: list[asyncio.Task[None]], *handlers: FakeHandler) -> Runner:
+    runner = Runner(*handlers)
+    runner.runner.configure({"cam": CAM})
+    made.append(asyncio.create_task(runner.runner.run()))
+    await runner.settle()
+    return runner
+
+
+async def test_every_list_of_every_handler_of_the_name_is_passed_on(made: list[asyncio.Task[None]]) -> None:
+    first, second = FakeHandler(devices(1), devices(2)), FakeHandler(devices(3))
+    runner = await start(made, first, second)
+    assert runner.seen == [("cam", "fake#0", 1), ("cam", "fake#0", 2), ("cam", "fake#1", 3)]
+    assert first.questions == [("details", {"user": b"x"})]
+
+
+async def test_a_handler_that_registers_later_is_asked_too(made: list[asyncio.Task[None]]) -> None:
+    runner = await start(made)
+    runner.registry.add(FakeHandler(devices(1)))
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 1)]
+
+
+async def test_a_broken_handler_keeps_its_devices_and_is_asked_again(
+    made: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0)
+    handler = FakeHandler(devices(1), HandlerLost("away"), HandlerLost("away"), devices(2))
+    runner = await start(made, handler)
+    await asyncio.sleep(0.01)
+    assert [number for _, _, number in runner.seen] == [1, 2]
+    assert len(handler.questions) == 3
+
+
+async def test_a_handler_that_ends_without_a_word_is_not_asked_in_a_loop(made: list[asyncio.Task[None]]) -> None:
+    class Silent(FakeHandler):
+        async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+            self.questions.append((details, properties))
+            yield devices(1)
+
+    handler = Silent()
+    await start(made, handler)
+    assert len(handler.questions) == 1
+
+
+async def test_a_handler_that_is_gone_for_good_takes_its_devices_along(made: list[asyncio.Task[None]]) -> None:
+    handler = FakeHandler(devices(2))
+    runner = await start(made, handler)
+    runner.registry.remove(handler)
+    await runner.settle()
+    assert runner.seen[-1] == ("cam", "fake#0", 0)
+    assert handler.open == 0
+
+
+async def test_details_that_cannot_work_are_said_and_not_repeated(
+    made: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = FakeHandler(InvalidDetails("no such key"), devices(1))
+    with caplog.at_level(logging.ERROR):
+        runner = await start(made, handler)
+    assert "no such key" in caplog.text
+    assert runner.seen == []
+    runner.registry.announce()
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 1)]
+
+
+async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asyncio.Task[None]]) -> None:
+    handler = FakeHandler(devices(1))
+    runner = await start(made, handler)
+    runner.runner.configure({"cam": Configuration("cam", "fake", "details", {"user": b"x"}, capacity=9)})
+    await runner.settle()
+    assert len(handler.questions) == 1
+    runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
+    await runner.settle()
+    assert [details for details, _ in handler.questions] == ["details", "other"]
+    runner.runner.configure({})
+    await runner.settle()
+    assert handler.open == 0

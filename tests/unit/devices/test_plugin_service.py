@@ -1,0 +1,239 @@
+"""The service of one plugin, with streams that keep what is sent to them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from grpclib.exceptions import GRPCError
+
+from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.node_devices import NodeDevices, Touched
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_service import (
+    ALLOCATE,
+    LIST_AND_WATCH,
+    OPTIONS,
+    OWNER_HEADER,
+    PRE_START,
+    PREFERRED,
+    ConfigurationDevicePlugin,
+    DevicePluginService,
+    InstanceDevicePlugin,
+)
+from ankaios.devices.server_slots import ServerSlots
+from ankaios.devices.slot_office import SlotOffice
+
+A, B = "cam-fbcb99", "cam-d2981e"
+
+
+class FakeStream:
+    def __init__(self, request: Any = None, metadata: dict[str, str] | None = None) -> None:
+        self._request = request
+        self.metadata = metadata or {}
+        self.sent: list[Any] = []
+        self.news = asyncio.Event()
+
+    async def recv_message(self) -> Any:
+        return self._request
+
+    async def send_message(self, message: Any) -> None:
+        self.sent.append(message)
+        self.news.set()
+
+    def lists(self) -> list[str]:
+        """`"0 1!"`: id 1 is unhealthy."""
+        return [
+            " ".join(device.ID + ("" if device.health == "Healthy" else "!") for device in message.devices)
+            for message in self.sent
+        ]
+
+
+class Node:
+    """Node-a with two local cameras of capacity 2 and the plugins for them."""
+
+    def __init__(self) -> None:
+        self.devices = NodeDevices("node-a")
+        self.office = SlotOffice(self.devices, ServerSlots(), self.note)
+        self.services = {
+            "cam": DevicePluginService(ConfigurationDevicePlugin(self.office, "cam")),
+            A: DevicePluginService(InstanceDevicePlugin(self.office, A)),
+            B: DevicePluginService(InstanceDevicePlugin(self.office, B)),
+        }
+        self.devices.configure({"cam": Configuration("cam", "fake", capacity=2, offline_grace=0)})
+        self.see("foo0", "foo1")
+        self.streams: dict[str, FakeStream] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def see(self, *ids: str) -> None:
+        self.note(self.devices.observe("cam", "s", map(DiscoveredDevice, ids), False, 0))
+
+    def note(self, touched: Touched) -> None:
+        for name in touched.instances | touched.configurations:
+            self.services[name].refresh()
+
+    async def watch(self) -> None:
+        for name, service in self.services.items():
+            self.streams[name] = FakeStream()
+            work = service.handlers()[LIST_AND_WATCH].func(self.streams[name])
+            self._tasks.append(asyncio.create_task(work))
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def news(self) -> dict[str, list[str]]:
+        """What every listener was told since the last time, without those who heard nothing."""
+        await self.settle()
+        told = {name: stream.lists() for name, stream in self.streams.items()}
+        for stream in self.streams.values():
+            stream.sent.clear()
+        return {name: lists for name, lists in told.items() if lists}
+
+    async def allocate(self, name: str, *requests: Sequence[str], owner: str = "") -> list[dict[str, str]]:
+        containers = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in requests]
+        metadata = {OWNER_HEADER: owner} if owner else {}
+        stream = FakeStream(pb.AllocateRequest(container_requests=containers), metadata)
+        await self.services[name].handlers()[ALLOCATE].func(stream)
+        return [dict(response.annotations) for response in stream.sent[0].container_responses]
+
+    async def ended(self) -> bool:
+        await asyncio.wait(self._tasks, timeout=1)
+        return all(task.done() for task in self._tasks)
+
+
+async def watched() -> Node:
+    node = Node()
+    await node.watch()
+    await node.news()
+    return node
+
+
+async def test_the_first_list_comes_at_once() -> None:
+    """[utest->akri~il-fixed-virtual-ids~1] [utest->akri~cl-availability-rule~1]"""
+    node = Node()
+    await node.watch()
+    assert await node.news() == {"cam": ["0 1"], A: [f"{A}-0 {A}-1"], B: [f"{B}-0 {B}-1"]}
+
+
+async def test_both_kinds_of_plugin_are_one_service_with_two_behaviours() -> None:
+    """[utest->akri~one-service-two-behaviours~1]"""
+    node = Node()
+    methods = {OPTIONS, LIST_AND_WATCH, PREFERRED, ALLOCATE, PRE_START}
+    for service in node.services.values():
+        assert type(service) is DevicePluginService
+        assert service.handlers().keys() == methods
+    assert [type(service.behaviour).__name__ for service in node.services.values()] == [
+        "ConfigurationDevicePlugin",
+        "InstanceDevicePlugin",
+        "InstanceDevicePlugin",
+    ]
+    assert [service.behaviour.resource for service in node.services.values()][:2] == ["akri.sh/cam", f"akri.sh/{A}"]
+
+
+async def test_a_configuration_level_success_refreshes_the_instances_it_touched() -> None:
+    """[utest->akri~il-notification-rules~1]"""
+    node = await watched()
+    assert await node.allocate("cam", ["0"]) == [{f"akri.agent.slot-{B}-0": f"C:0:{B}-0"}]
+    assert await node.news() == {"cam": ["0 1 2"], B: [f"{B}-0! {B}-1"]}
+
+
+async def test_an_instance_level_success_refreshes_the_configuration() -> None:
+    """[utest->akri~cl-notification-rules~1]"""
+    node = await watched()
+    assert await node.allocate(A, [f"{A}-0", f"{A}-1"]) == [
+        {f"akri.agent.slot-{A}-0": f"{A}-0", f"akri.agent.slot-{A}-1": f"{A}-1"}
+    ]
+    assert await node.news() == {"cam": ["0 1!", "0"]}
+
+
+async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothing() -> None:
+    """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
+    node = await watched()
+    before = node.devices.ledger.snapshot()
+    with pytest.raises(GRPCError, match="Insufficient instances"):
+        await node.allocate("cam", ["0", "1", "2"])
+    assert await node.news() == {"cam": ["0 1"]}
+    with pytest.raises(GRPCError, match="has no slot"):
+        await node.allocate(A, [f"{A}-9"])
+    assert await node.news() == {A: [f"{A}-0 {A}-1"]}
+    assert node.devices.ledger.snapshot() == before
+
+
+async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:
+    """[utest->akri~cl-notification-rules~1]"""
+    node = await watched()
+    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.office, "cam-95f05d"))
+    touched = node.devices.observe("cam", "s", map(DiscoveredDevice, ("foo0", "foo1", "foo2")), False, 0)
+    node.services |= {
+        name: DevicePluginService(InstanceDevicePlugin(node.office, name))
+        for name in touched.instances
+        if name not in node.services
+    }
+    node.note(touched)
+    assert (await node.news())["cam"] == ["0 1 2"]
+    node.see("foo0")
+    assert (await node.news())["cam"] == ["0 1! 2!", "0"]
+
+
+async def test_an_ended_plugin_says_that_nothing_is_usable_and_ends_its_streams() -> None:
+    """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
+    node = await watched()
+    for service in node.services.values():
+        service.end()
+        await service.farewell(1)
+    assert await node.news() == {
+        "cam": ["0! 1!", ""],
+        A: [f"{A}-0! {A}-1!", ""],
+        B: [f"{B}-0! {B}-1!", ""],
+    }
+    assert await node.ended()
+
+
+async def test_slots_set_free_shrink_what_is_advertised() -> None:
+    """[utest->akri~reconciler-frees-unused-slots~1]"""
+    node = await watched()
+    await node.allocate("cam", ["0", "1"])
+    await node.allocate("cam", ["2", "3"])
+    assert (await node.news())["cam"][-1] == "0 1 2 3"
+    ledger = node.devices.ledger
+    node.office.give_back(
+        {slot: claim for slot, claim in ledger.claims_on("node-a").items() if claim.virtual_id != "3"}
+    )
+    assert (await node.news())["cam"] == ["0 1 3 2!", "0 1 3"]
+
+
+async def test_who_asks_for_whom_is_recorded_if_it_is_said() -> None:
+    node = Node()
+    await node.allocate("cam", ["0"], owner="web")
+    assert list(node.devices.ledger.claims_of("web").values()) == [Claim("node-a", "0", "web")]
+    with pytest.raises(GRPCError, match="used by 'web'"):
+        await node.allocate("cam", ["0"], owner="other")
+
+
+async def test_several_containers_of_one_call_are_answered_in_their_order() -> None:
+    """[utest->akri~cl-allocate-per-container-request~1]"""
+    node = Node()
+    node.devices.begin([SlotChange(Slot(B, 1), Claim("node-a", "3"))])
+    answers = await node.allocate("cam", ["0", "1"], ["3"])
+    assert [sorted(answer.values()) for answer in answers] == [[f"C:0:{A}-0", f"C:1:{B}-0"], [f"C:3:{B}-1"]]
+
+
+async def test_options_preferences_and_the_start_of_a_container() -> None:
+    node = Node()
+    handlers = node.services["cam"].handlers()
+    stream = FakeStream()
+    await handlers[OPTIONS].func(stream)
+    await handlers[PRE_START].func(stream)
+    assert stream.sent == [
+        pb.DevicePluginOptions(get_preferred_allocation_available=True),
+        pb.PreStartContainerResponse(),
+    ]
+    wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=["0", "1"], allocation_size=1)
+    for name, expected in (("cam", ["0"]), (A, ["0"])):
+        stream = FakeStream(pb.PreferredAllocationRequest(container_requests=[wanted]))
+        await node.services[name].handlers()[PREFERRED].func(stream)
+        assert list(stream.sent[0].container_responses[0].deviceIDs) == expected

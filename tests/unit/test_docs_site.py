@@ -1,0 +1,76 @@
+"""The site builds from docs/ without a warning, and everything on it looks as it was meant.
+
+Needs: mkdocs with its theme, as scripts/install brings them.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+needs_mkdocs = pytest.mark.skipif(
+    importlib.util.find_spec("material") is None, reason="building the site needs the package mkdocs-material"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(target)]
+    environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(build, env=environ, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return target
+
+
+@needs_mkdocs
+def test_every_page_is_on_the_site(site: Path) -> None:
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
+    assert pages <= {path.relative_to(site) for path in site.rglob("*.html")}
+
+
+@needs_mkdocs
+def test_no_block_of_code_is_taken_for_text(site: Path) -> None:
+    broken = [path.name for path in site.rglob("*.html") if "```" in path.read_text()]
+    assert not broken
+
+
+@needs_mkdocs
+def test_the_site_asks_nobody_else_for_fonts_or_scripts(site: Path) -> None:
+    asked = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"')
+    for path in site.rglob("*.html"):
+        assert asked.findall(path.read_text()) == [], path.name
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = [link for link in LINK.findall((ROOT / "README.md").read_text()) if not link.startswith("http")]
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_opens_with_three_sentences_a_picture_and_two_commands() -> None:
+    _, opening, picture, commands, *_ = (ROOT / "README.md").read_text().split("\n\n")
+    assert len(re.findall(r"[.:] ?(?=[A-Z]|$)", re.sub(r"\([^)]*\)", "", opening.replace("\n", " ")))) == 3
+    assert "docs/pictures/demo.svg" in picture
+    assert [line.split()[0] for line in commands.splitlines()[1:-1]] == ["scripts/demo", "scripts/test"]
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda picture: picture.name)
+def test_a_picture_stands_on_its_own_and_is_made_by_a_script(picture: Path) -> None:
+    """No fonts or images from elsewhere, nothing of the machine it was made on."""
+    text = picture.read_text()
+    assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    assert not re.search(r"@font-face|<image|xlink:href|@import", text)
+    assert str(ROOT) not in text
+    scripts = "".join(path.read_text() for path in (ROOT / "tools").glob("*_picture*.py"))
+    assert f'"{picture.stem}"' in scripts or f"/{picture.name}" in scripts

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Draws docs/pictures/*.svg from the real programs: what a terminal shows after the commands of a scene were typed in.
+
+Usage: tools/terminal_pictures.py [SCENE...]      default: all scenes
+
+A scene runs in a terminal of tmux with a shell of its own; what it says must appear, then the screen is kept. The
+pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios. Needs tmux.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.style import Style
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs/pictures"
+SHOWN_ROOT = "~/ankaios"
+WAIT_SECONDS = 60.0
+CHARACTER, LINE, MARGIN, BAR = 8.43, 19, 14, 46  # width and height of one character, frame, title bar
+DOTS = ("#ff5f57", "#febc2e", "#28c840")
+STYLE = """
+text { font: 14px 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #d9d9d9 }
+.title { font: bold 13px sans-serif; text-anchor: middle; fill: #9aa0a6 }
+.bold { font-weight: bold } .under { text-decoration: underline } .dim { opacity: 0.6 }
+"""
+PLAIN = Console(file=StringIO(), force_terminal=True, color_system="truecolor")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`command` is typed in a terminal of this size once `cluster` runs; the picture is taken when `until` is seen."""
+
+    title: str
+    command: str
+    until: str
+    width: int = 92
+    height: int = 24
+    cluster: str | None = None
+    stop: bool = False  # by Ctrl+C, because it would go on for ever
+
+
+def up(example: str) -> str:
+    return f"ank up --runtime native {ROOT}/examples/{example}/manifest.yaml"
+
+
+SCENES = {
+    "demo": Scene(
+        "scripts/demo", "scripts/demo", r"dashboard .*Running\(Ok\)(?s:.)*recorder .*Running\(Ok\)", stop=True
+    ),
+    "help": Scene("ank --help", "ank --help", r"ank logs -f web", width=100, height=66),
+    "doctor": Scene("ank doctor", "ank -k doctor", r"All fine|to fix", width=100, cluster=up("dependencies")),
+    "describe": Scene(
+        "ank describe", "ank -k describe workload api", r"database .*Running", cluster=up("dependencies"), width=100
+    ),
+    "devices": Scene("ank get devices", "ank -k get devices", r"single(?s:.)*^\$$", cluster=up("device-sharing")),
+}
+
+
+class Terminal:
+    """One tmux server with one window; gone with `close`."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="pictures-"))
+        prompt = self._folder / "bashrc"
+        prompt.write_text(f"PS1='$ '\nPATH={ROOT}/.venv/bin:$PATH\ncd {ROOT}\n")
+        environ = {name: value for name, value in os.environ.items() if name not in ("TMUX", "NO_COLOR")}
+        size = ["-x", str(width), "-y", str(height)]
+        self._tmux("new-session", "-d", *size, "bash", "--noprofile", "--rcfile", str(prompt), environ=environ)
+
+    def _tmux(self, *arguments: str, environ: dict[str, str] | None = None) -> str:
+        command = ["tmux", "-S", str(self._folder / "socket"), "-f", "/dev/null", *arguments]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=10).stdout
+
+    def type(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def shown(self, *, colours: bool = False) -> str:
+        return self._tmux("capture-pane", "-p", *(["-e"] if colours else [])).rstrip()
+
+    def wait_for(self, pattern: str) -> None:
+        until = time.monotonic() + WAIT_SECONDS
+        while not re.search(pattern, self.shown(), re.MULTILINE):
+            if time.monotonic() > until:
+                raise SystemExit(f"'{pattern}' was not seen in time, but:\n{self.shown()}")
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def play(scene: Scene) -> str:
+    """The screen with its colours."""
+    cluster = Terminal(100, 30) if scene.cluster else None
+    terminal = Terminal(scene.width, scene.height)
+    try:
+        if cluster and scene.cluster:
+            cluster.type(scene.cluster, "Enter")
+            cluster.wait_for(r"Running\(Ok\)(?s:.)*Running\(Ok\)")
+        terminal.wait_for(r"^\$$")
+        terminal.type(scene.command, "Enter")
+        terminal.wait_for(scene.until)
+        screen = terminal.shown(colours=True)
+        if scene.stop:
+            terminal.type("C-c")
+            terminal.wait_for(r"^\$$")
+        return screen
+    finally:
+        if cluster:
+            cluster.type("C-c")
+            cluster.wait_for(r"^\$$")
+            cluster.close()
+        terminal.close()
+
+
+def draw(scene: Scene, screen: str) -> str:
+    """Each piece of text stands at the place of its first character and is as wide as its characters, in any font."""
+    lines = screen.replace(str(ROOT), SHOWN_ROOT).removesuffix("\n$").splitlines()
+    width, height = round(scene.width * CHARACTER + 2 * MARGIN), len(lines) * LINE + BAR + MARGIN
+    dots = "".join(f'<circle cx="{20 + 18 * n}" cy="18" r="5.5" fill="{c}"/>' for n, c in enumerate(DOTS))
+    body = "\n".join(piece for number, line in enumerate(lines) for piece in pieces(number, line))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escape(scene.title)}">\n<style>{STYLE}</style>\n'
+        f'<rect width="{width}" height="{height}" rx="8" fill="#16181d"/>{dots}\n'
+        f'<text x="{width / 2}" y="22" class="title">{escape(scene.title)}</text>\n{body}\n</svg>\n'
+    )
+
+
+def pieces(number: int, line: str) -> Iterator[str]:
+    column = 0
+    for segment in Text.from_ansi(line).render(PLAIN):
+        for found in re.finditer(r"\S+(?: \S+)*", segment.text):
+            x, y = MARGIN + (column + found.start()) * CHARACTER, BAR + number * LINE + 8
+            text, length = escape(found.group()), len(found.group()) * CHARACTER
+            yield f'<text x="{x:.1f}" y="{y}" textLength="{length:.1f}"{look(segment.style)}>{text}</text>'
+        column += len(segment.text)
+
+
+def look(style: Style | None) -> str:
+    if style is None:
+        return ""
+    colour = f' style="fill: {style.color.get_truecolor(MONOKAI).hex}"' if style.color else ""
+    classes = [name for name, on in (("bold", style.bold), ("under", style.underline), ("dim", style.dim)) if on]
+    return colour + (f' class="{" ".join(classes)}"' if classes else "")
+
+
+def main() -> int:
+    if shutil.which("tmux") is None:
+        print("pictures of terminals need tmux:  apt-get install tmux", file=sys.stderr)
+        return 1
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[1:] or SCENES:
+        (TARGET / f"{name}.svg").write_text(draw(SCENES[name], play(SCENES[name])))
+        print(f"docs/pictures/{name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
