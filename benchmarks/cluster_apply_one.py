@@ -31,7 +31,8 @@ def main() -> int:
     for name, measured in times.items():
         print(spread(name, measured))
     ratio = statistics.median(times["ank apply"]) / statistics.median(times["podman run -d"])
-    print(f"ratio {ratio:.2f}, promised at most {MAX_RATIO}")
+    start = statistics.median(times["ank get agents"]) / statistics.median(times["podman run -d"])
+    print(f"ratio {ratio:.2f}, of which {start:.2f} is any call of ank; promised at most {MAX_RATIO}")
     return verdict(ratio <= MAX_RATIO)
 
 

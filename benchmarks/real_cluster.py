@@ -24,7 +24,9 @@ from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman
 
 AGENT = "agent_A"
 RUNNING = "Running(Ok)"
+CONNECTED = "connected"
 LIMIT = 90.0
+MASKS = ("workloadStates", "agents")
 # Ends at once when it is stopped, as a well-behaved workload does: time spent waiting for it would measure nothing.
 OPTIONS = ("--stop-signal=KILL",)
 COMMAND = ("sleep", "10000")
@@ -111,12 +113,15 @@ def real_cluster() -> Iterator[RealCluster]:
 
 
 class Listener:
-    """A subscriber of `ank get events`. `next` gives moment of arrival, workload and state, for each state told."""
+    """A subscriber of `ank get events`. `next` gives the moment of arrival, a workload and its state, one by one.
+
+    An agent that appears is told like a workload that is `CONNECTED`.
+    """
 
     def __init__(self, cluster: RealCluster) -> None:
         self._states: queue.SimpleQueue[tuple[float, str, str]] = queue.SimpleQueue()
         self._ready = threading.Event()
-        command = cluster.ank_command("get", "events", "-o", "json", "--include-current-state", "workloadStates")
+        command = cluster.ank_command("get", "events", "-o", "json", "--include-current-state", *MASKS)
         self._process = subprocess.Popen(command, env=cluster.environ, stdout=subprocess.PIPE)
         threading.Thread(target=self._read, name="events", daemon=True).start()
         if not self._ready.wait(LIMIT):
@@ -126,8 +131,11 @@ class Listener:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             now = time.monotonic()
-            states = json.loads(line)["completeState"].get("workloadStates", {})
-            for workloads in states.values():
+            event = json.loads(line)
+            for path in event.get("addedFields", ()):
+                if path.startswith("agents."):
+                    self._states.put((now, path.split(".")[1], CONNECTED))
+            for workloads in event["completeState"].get("workloadStates", {}).values():
                 for name, instances in workloads.items():
                     for state in instances.values():
                         self._states.put((now, name, f"{state['state']}({state['subState']})"))

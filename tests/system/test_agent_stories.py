@@ -117,7 +117,7 @@ def test_restart_policies_and_retries(cluster: Cluster, podman_env: PodmanEnv) -
     )
     cluster.wait_for("broken", "Running(Ok)")
     subprocess.run(
-        ["podman", "untag", "localhost/no-such-image"], env=podman_env.environ, check=True, capture_output=True
+        ["podman", "untag", IMAGE, "localhost/no-such-image"], env=podman_env.environ, check=True, capture_output=True
     )
 
 

@@ -87,13 +87,17 @@ def _answer(words: Sequence[str], output: Output) -> int:
 
 
 def _run_command(call: Call, output: Output) -> int:
-    from ankaios.cli.settings import load_settings
+    from ankaios.cli.settings import Settings, load_settings
     from ankaios.common.config import BadEnvironment
 
     try:
         call.settings = load_settings(call.global_values, output)
     except BadEnvironment as fault:
         raise UsageError(str(fault), call.path[:1]) from fault
+    except CliError:
+        if not call.command.offline:
+            raise
+        call.settings = Settings()
     call.output = output
     return _function(call.command.run)(call)
 

@@ -82,7 +82,7 @@ class Command:
     """One word of the command line: either it has `children`, or `run` says what to do.
 
     `run` is "module:function" and is imported only when the command runs; the function takes the `Call` and returns the
-    exit code.
+    exit code. One that is `offline` asks no server, so settings that cannot be used must not stop it.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class Command:
         run: str = "",
         details: str = "",
         bare_help: bool = False,
+        offline: bool = False,
     ) -> None:
         self.name = name
         self.summary = summary
@@ -111,6 +112,7 @@ class Command:
         self.run = run
         self.details = details
         self.bare_help = bare_help
+        self.offline = offline
 
     @property
     def is_group(self) -> bool:

@@ -11,6 +11,7 @@ from ankaios.cli.output import Output
 from ankaios.cli.settings import load_settings
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.runtimes.registry import RUNTIME_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 1000
 
 _FIXED = {
-    "runtimes": ("podman", "podman-kube", "containerd", "native"),
+    "runtimes": RUNTIME_NAMES,
     "states": (
         "Running(Ok)",
         "Pending(Initial)",

@@ -174,7 +174,9 @@ def _texts(value: Any, path: str) -> Form:
 
 def parse_workload(value: Any, path: str) -> Form:
     given = _map(value, path)
-    form: Form = {"agent": _scalar_text(_required(given, "agent", path), f"{path}.agent")}
+    # Who leaves the choice of the agent to the server need not name one.
+    agent = "" if given.get("placement") is not None and given.get("agent") is None else _required(given, "agent", path)
+    form: Form = {"agent": _scalar_text(agent, f"{path}.agent")}
     policy = given.get("restartPolicy")
     form["restartPolicy"] = "NEVER" if policy is None else _policy(policy, f"{path}.restartPolicy")
     _fill(form, given, path, _BEFORE_RUNTIME)

@@ -111,12 +111,16 @@ def _workload_from_deprecated(name: str, workload: Any) -> Form:
     if "tags" not in workload:
         return workload
     tags = workload["tags"]
-    if not isinstance(tags, list) or not all(isinstance(tag, dict) and tag.keys() >= {"key", "value"} for tag in tags):
+    if not isinstance(tags, list) or not all(_is_deprecated_tag(tag) for tag in tags):
         raise Rejected(
             f"Invalid tags of workload '{name}': with apiVersion '{DEPRECATED_API_VERSION}' tags must be a list of "
             "entries with 'key' and 'value'"
         )
     return workload | {"tags": {tag["key"]: tag["value"] for tag in tags}}
+
+
+def _is_deprecated_tag(tag: Any) -> bool:
+    return isinstance(tag, dict) and isinstance(tag.get("key"), str) and isinstance(tag.get("value"), str)
 
 
 def _keys(value: Any) -> Iterator[Any]:

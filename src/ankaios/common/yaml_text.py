@@ -22,7 +22,10 @@ def load_yaml(text: str | bytes, what: str) -> Any:
     except UnicodeDecodeError as fault:
         raise Rejected(f"cannot read {what}: not UTF-8 at byte {fault.start}") from fault
     except ValueError as fault:
-        raise Rejected(f"cannot read {what}: {fault}") from fault
+        reason = (
+            "a map or list cannot be a key, put text with braces in quotes" if "unhashable" in str(fault) else fault
+        )
+        raise Rejected(f"cannot read {what}: {reason}") from fault
 
 
 def dump_yaml(value: Any) -> str:

@@ -198,6 +198,11 @@ class DeviceManager:
         plugin = self._plugins.get(resource)
         return plugin is not None and plugin.connected and plugin.listed
 
+    def has_lost(self, resource: str) -> bool:
+        """Whether a plugin was there and broke off."""
+        plugin = self._plugins.get(resource)
+        return plugin is not None and not plugin.connected
+
     def resources(self) -> list[str]:
         return sorted(self._plugins)
 

@@ -45,6 +45,8 @@ class DeviceNews:
     def plugin_changed(self, resource: str) -> None:
         if resource not in self._plugins:
             self._foreign.add(resource)
+        elif self._manager.has_lost(resource):
+            self._plugins.register_again(resource)
         self.wake_soon()
 
     def resources_used(self, resources: Iterable[str]) -> None:

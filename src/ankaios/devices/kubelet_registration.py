@@ -8,6 +8,7 @@ fresh socket whenever the kubelet restarts, since it then deletes all sockets in
 
 import asyncio
 import logging
+import resource as resource_limits
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -27,6 +28,8 @@ REGISTER = f"/{API_VERSION}.Registration/Register"
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 WATCH_PAUSE = 1.0
+REGISTRATIONS_AT_ONCE = 16
+DESCRIPTORS_PER_PLUGIN = 4
 FAREWELL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class PluginHost:
         self._restarts: dict[str, asyncio.Event] = {}
         self._sockets: dict[str, str] = {}  # file name -> resource
         self._numbers = count()
+        self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -59,6 +63,7 @@ class PluginHost:
     def add(self, behaviour: DevicePluginBehaviour) -> None:
         service = DevicePluginService(behaviour)
         self._services[behaviour.resource] = service
+        ensure_descriptors(len(self._services) * DESCRIPTORS_PER_PLUGIN)
         if self._group is not None:
             self._start(service)
 
@@ -67,6 +72,12 @@ class PluginHost:
         if service is not None:
             service.end()
             self._restarts.pop(resource, asyncio.Event()).set()
+
+    def register_again(self, resource: str) -> None:
+        """The other side lost the plugin, though it is there. Not at once: the reason may last."""
+        if resource in self._restarts:
+            loop = asyncio.get_running_loop()
+            loop.call_later(WATCH_PAUSE, self._restarts[resource].set)
 
     def __contains__(self, resource: str) -> bool:
         return resource in self._services
@@ -121,7 +132,8 @@ class PluginHost:
         while not restart.is_set():
             if (self._folder / KUBELET_SOCKET).exists():
                 try:
-                    await call_register(self._folder / KUBELET_SOCKET, request)
+                    async with self._turn:
+                        await call_register(self._folder / KUBELET_SOCKET, request)
                     return
                 except CALL_FAILED as error:
                     text = "cannot register '%s' at '%s', trying again: %s"
@@ -159,6 +171,16 @@ class PluginHost:
     def _restart_all(self) -> None:
         for event in self._restarts.values():
             event.set()
+
+
+def ensure_descriptors(number: int) -> None:
+    """Each plugin has a socket and connections of its own; the usual limit is enough for some hundred of them."""
+    soft, hard = resource_limits.getrlimit(resource_limits.RLIMIT_NOFILE)
+    wanted = 2 * number + 256
+    if soft < wanted and (soft < hard or hard == resource_limits.RLIM_INFINITY):
+        higher = max(2 * soft, wanted)
+        higher = higher if hard == resource_limits.RLIM_INFINITY else min(higher, hard)
+        resource_limits.setrlimit(resource_limits.RLIMIT_NOFILE, (higher, hard))
 
 
 async def call_register(socket: Path, request: pb.RegisterRequest) -> None:

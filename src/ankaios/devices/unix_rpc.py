@@ -53,6 +53,13 @@ class UnixChannel(Channel):
     def _get_authority(self, host: str, port: int) -> str:
         return "localhost"
 
+    async def __connect__(self) -> Any:
+        """A peer that hangs up at once, as one without free descriptors does, is a failed call and not a bug."""
+        protocol: Any = await super().__connect__()
+        if protocol.handler.connection_lost:
+            raise ConnectionResetError("the other side hung up")
+        return protocol
+
 
 class UnixServer:
     """Serves handlers at a path from `start` to `close`."""

@@ -23,6 +23,7 @@ from ankaios.common.config import PemMaterial
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
+from ankaios.middleware.additions import is_addition, knows_additions
 from ankaios.middleware.grpc_call import CallFailed, Status, frame, read_message, request_headers, status_of
 from ankaios.middleware.http2 import Link
 from ankaios.middleware.keepalive import Keepalive
@@ -118,11 +119,14 @@ class ServerConnection:
 
     def __init__(self, stream: Stream, method: Method, max_message_size: int) -> None:
         self._stream = stream
+        self._knows_additions = knows_additions(stream.headers or {})
         self._method = method
         self._max_message_size = max_message_size
 
     async def send(self, message: ToServer) -> None:
-        """Waits only while more than a megabyte is still on its way."""
+        """Waits only while more than a megabyte is still on its way. What the server does not know is left out."""
+        if not self._knows_additions and is_addition(message):
+            return
         try:
             self._stream.write(frame(message.SerializeToString()))
             await self._stream.drain(_MAX_QUEUED_BYTES)

@@ -110,7 +110,7 @@ class Link(Wire):
             events = self._http2.receive_data(plaintext)
         except ProtocolError as error:
             self.flush()
-            self.linger(f"HTTP/2 protocol error: {error}")
+            self.linger(_protocol_error_text(error))
             return
         if self._chatters(events):
             self.abort("the peer floods the connection with frames that carry nothing")
@@ -239,6 +239,13 @@ def _is_empty(event: Event) -> bool:
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+
+
+def _protocol_error_text(error: ProtocolError) -> str:
+    # After a GOAWAY h2 takes nothing more, not even the PING that a server sends along when it ends gracefully.
+    if "ConnectionState.CLOSED" in str(error):
+        return "the peer ended the connection"
+    return f"HTTP/2 protocol error: {error}"
 
 
 def _goaway_text(event: ConnectionTerminated) -> str:

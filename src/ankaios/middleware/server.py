@@ -31,6 +31,7 @@ from ankaios.common.config import PemMaterial
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
+from ankaios.middleware.additions import ADDITIONS_HEADER
 from ankaios.middleware.grpc_call import (
     RESPONSE_HEADERS,
     CallFailed,
@@ -62,6 +63,7 @@ log = logging.getLogger(__name__)
 
 _MIB = 1024 * 1024
 _MAX_HELLO_SIZE = _MIB
+_ADMISSION_HEADERS = [*RESPONSE_HEADERS, ADDITIONS_HEADER]
 _MAX_COMPLAINTS = 10  # per connection: nobody may fill the log
 
 
@@ -215,7 +217,7 @@ class MiddlewareServer:
     async def _serve_agent(self, stream: Stream, hello: ToServer | None, peer: PeerCertificates | None) -> None:
         agent = check_agent_hello(hello, peer)
         assert hello is not None
-        stream.send_headers(RESPONSE_HEADERS)
+        stream.send_headers(_ADMISSION_HEADERS)
         self._replace_older(agent, stream)
         turn = self._turns.setdefault(agent, asyncio.Lock())
         try:
@@ -248,7 +250,7 @@ class MiddlewareServer:
 
     async def _serve_client(self, stream: Stream, method: Method, hello: ToServer | None) -> None:
         check_commander_hello(hello)
-        stream.send_headers(RESPONSE_HEADERS)
+        stream.send_headers(_ADMISSION_HEADERS)
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
         self._tables.add_client(connection, method, stream)
         try:

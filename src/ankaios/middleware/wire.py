@@ -81,8 +81,9 @@ class Wire(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection after what is in the socket's buffer, which gets a second to leave."""
+        can_write = self.reason is None  # not while lingering
         self._end("the connection was closed")
-        if self.tls is not None and self.tls.established:
+        if can_write and self.tls is not None and self.tls.established:
             self.tls.close()
             self._write_raw(self.tls.take_outgoing())
         self._transport.close()

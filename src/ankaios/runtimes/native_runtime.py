@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.common.execution_state import ExecutionState
+from ankaios.common.execution_state import FAILED_LOST, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
@@ -42,6 +42,7 @@ SHIM = "import sys; sys.path.append(sys.argv[1]); import native_shim; sys.exit(n
 START_LIMIT = 30.0
 STOP_TIME = 10.0
 KILL_TIME = 5.0
+FOLDER_INTERVAL = 2.0
 # The keeper tells the exit code about a millisecond after the process has ended.
 EXIT_CODE_PAUSES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
 
@@ -65,12 +66,14 @@ class NativeStateGetter:
             state = self._folder.state()
             if state != EXIT_UNKNOWN:
                 break
-        self._ended = state.state != "Running"
+        self._state = state
         return state
 
     def pause(self) -> float | None:
-        """Without a descriptor the process has to be looked at."""
-        return None if self._ended or (self._watch is not None and self._watch.open) else POLL_INTERVAL
+        """Without a descriptor the process has to be looked at; of an ended one only its folder can still vanish."""
+        if self._state == FAILED_LOST or (self._watch is not None and self._watch.open):
+            return None
+        return POLL_INTERVAL if self._state.state == "Running" else FOLDER_INTERVAL
 
     def close(self) -> None:
         if self._watch is not None:

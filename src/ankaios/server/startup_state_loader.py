@@ -88,7 +88,7 @@ def _with_tag_maps(manifest: Form) -> Form:
 def _tag_map(tags: list[Any], name: Any) -> Form:
     pairs: Form = {}
     for tag in tags:
-        if not isinstance(tag, dict) or "key" not in tag or "value" not in tag:
+        if not isinstance(tag, dict) or not isinstance(tag.get("key"), str) or "value" not in tag:
             raise _wrong_tags(name, DEPRECATED_API_VERSION, "a sequence of keys and values")
         pairs[tag["key"]] = tag["value"]
     return pairs

@@ -11,6 +11,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.discovery.base import DeviceNode, DiscoveredDevice
+from ankaios.server.core.device_desk import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
@@ -241,6 +242,53 @@ async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster
     await cluster.until(lambda: cluster.tree[FOO0].attributes.online)
     assert cluster.tree[FOO0].SerializeToString(deterministic=True) == before
     assert await agent.acquire_when_possible("w1") == first
+
+
+async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) -> None:
+    """The node was away for so long that the server gave up on it, but nobody took its slot."""
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    agent.disconnect()
+    for _ in range(NODE_LOST_TICKS):
+        cluster.perform(cluster.desk.tick())
+    assert cluster.usage() == {}
+    agent.connect()
+    await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": "C:0:node-a"})
+    assert agent.restarted == []
+
+
+async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    other = await cluster.agent("node-b", True, "foo0")
+    cluster.configure(onDeviceLost=base.ON_DEVICE_LOST_RESTART)
+    await agent.acquire_when_possible("w1")
+    agent.disconnect()
+    for _ in range(NODE_LOST_TICKS):
+        cluster.perform(cluster.desk.tick())
+    await other.acquire_when_possible("w2")
+    agent.connect()
+    async with asyncio.timeout(10):
+        while not agent.restarted:
+            agent.woken.clear()
+            await agent.woken.wait()
+    assert agent.restarted == ["w1"]
+    agent.service.release("w1")
+    assert isinstance(await agent.acquire("w1"), Waiting)
+    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
+
+
+async def test_a_plugin_that_the_device_manager_lost_registers_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.devices.kubelet_registration.WATCH_PAUSE", 0.05)
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    agent.service.manager._plugins["akri.sh/cam"].channel.close()
+    await asyncio.sleep(0)
+    agent.service.release("w1")
+    await agent.acquire_when_possible("w2")
 
 
 async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluster: Cluster) -> None:

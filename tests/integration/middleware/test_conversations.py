@@ -17,7 +17,7 @@ from ankaios.common.messages import (
     ToAgent,
 )
 from ankaios.common.pb.ank_base_pb2 import ExecutionState, Request, WorkloadInstanceName, WorkloadState
-from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, LogsCancelRequest, ToServer
+from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, LogsCancelRequest, ToServer
 from ankaios.middleware.client import (
     BadUrl,
     CannotConnect,
@@ -90,6 +90,14 @@ async def test_a_request_of_a_workload_comes_back_to_its_agent() -> None:
         assert message.message.request.requestId == "agent_A@web@id"
         running.server.dispatch(Respond(an_answer("agent_A@web@id")))
         assert await received(agent) == FromServer(response=an_answer("web@id"))
+
+
+async def test_our_server_is_told_of_devices() -> None:
+    report = ToServer(deviceReport=DeviceReport(complete=True))
+    async with running_server() as running, running.agent("agent_A") as agent:
+        await running.next()
+        await agent.send(report)
+        assert await running.next() == FromAgent("agent_A", report)
 
 
 async def test_messages_of_one_connection_keep_their_order() -> None:

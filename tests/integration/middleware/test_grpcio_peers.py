@@ -10,7 +10,7 @@ import pytest
 
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient, Respond, ToAgent
 from ankaios.common.pb.ank_base_pb2 import Error, Response
-from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
+from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, SlotRequest, ToServer
 from ankaios.middleware.client import (
     AccessRefused,
     CannotConnect,
@@ -196,6 +196,24 @@ async def test_our_client_talks_to_a_grpcio_server() -> None:
         await asyncio.sleep(0.5)  # some pings
         await assert_served(cli, "later")
         await cli.end()
+
+
+async def test_a_server_that_knows_no_devices_is_told_nothing_of_them() -> None:
+    """To a server of Eclipse Ankaios it would be a message without content, at which it ends the stream."""
+    heard = []
+
+    async def listen(requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator[FromServer]:
+        await anext(requests)
+        await context.send_initial_metadata(())
+        async for message in requests:
+            heard.append(message)
+            yield FromServer(response=an_answer(message.request.requestId))
+
+    async with GrpcioServer(listen) as settings, connect(settings, Method.AGENT, an_agent_hello()) as agent:
+        await agent.send(ToServer(deviceReport=DeviceReport(complete=True)))
+        await agent.send(ToServer(slotRequest=SlotRequest(requestId="1")))
+        await assert_served(agent)
+    assert [message.WhichOneof("ToServerEnum") for message in heard] == ["request"]
 
 
 async def test_our_client_reads_the_status_of_a_grpcio_server() -> None:

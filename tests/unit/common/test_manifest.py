@@ -283,3 +283,30 @@ def test_no_text_breaks_the_loader(text: str | bytes) -> None:
         load_manifest(text, "test")
     except Rejected as fault:
         assert str(fault)
+
+
+def test_a_broker_may_name_its_device_by_the_placeholder() -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "deviceConfigurations": {
+            "cam": {
+                "discoveryHandler": {"name": "debugEcho"},
+                "broker": {
+                    "strategy": "perDevice",
+                    "workload": {
+                        "runtime": "native",
+                        "runtimeConfig": "command: [cat]",
+                        "resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}],
+                    },
+                },
+            }
+        },
+    }
+    assert violations(manifest) == []
+
+
+@pytest.mark.parametrize("tag", ["{key: [], value: b}", "{key: a, value: {}}", "{key: a}", "a"])
+def test_a_deprecated_tag_that_is_no_pair_of_texts_is_refused(tag: str) -> None:
+    text = f"apiVersion: v0.1\nworkloads: {{w: {{runtime: r, runtimeConfig: c, tags: [{tag}]}}}}"
+    with pytest.raises(Rejected, match="Invalid tags of workload 'w'"):
+        load_manifest(text, "it")

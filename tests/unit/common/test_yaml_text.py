@@ -21,6 +21,7 @@ def test_merge_keys_are_not_expanded() -> None:
         ("a: 1\n---\nb: 2", "more than one document"),
         ("[" * 1000 + "]" * 1000, "recursion limit exceeded"),
         ("a: [", "did not find"),
+        ("image: {{x}}", "put text with braces in quotes"),
         (b"a: \xff", "not UTF-8 at byte 3"),
         ("x" * (MAX_YAML_BYTES + 1), "more than the limit"),
     ],

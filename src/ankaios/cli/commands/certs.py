@@ -44,6 +44,7 @@ COMMAND = Command(
                 "whoever has it can make certificates that the server trusts."
             ),
             examples=_EXAMPLES,
+            offline=True,
             run="ankaios.cli.commands.certs:run",
         ),
     ),

@@ -10,6 +10,7 @@ COMMAND = Command(
     "Print the JSON schema of manifests",
     group=TOOLS,
     examples=(("ank schema > manifest.schema.json", "let an editor check and complete manifests"),),
+    offline=True,
     run="ankaios.cli.commands.schema:run",
 )
 

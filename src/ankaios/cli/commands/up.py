@@ -40,5 +40,6 @@ COMMAND = Command(
         "and removes everything it started."
     ),
     examples=_EXAMPLES,
+    offline=True,
     run="ankaios.cli.up:run",
 )

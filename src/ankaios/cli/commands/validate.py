@@ -28,6 +28,7 @@ COMMAND = Command(
         "Several files are checked as one, as 'ank apply' sends them. An error is what the server or an agent would\n"
         "refuse; a warning may be meant so, or depends on what is not in the files. Ends with 1 if there are errors."
     ),
+    offline=True,
     run="ankaios.cli.commands.validate:run",
     bare_help=True,
 )

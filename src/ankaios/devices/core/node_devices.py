@@ -15,7 +15,12 @@ from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import change_to_pb, claims_from_pb, instance_to_pb
 from ankaios.devices.core.inventory import Changes, Instance, Inventory
-from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
+from ankaios.devices.core.resource_views import (
+    AdvertisedList,
+    configuration_counts,
+    configuration_devices,
+    instance_devices,
+)
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
 from ankaios.devices.core.workload_plan import Plan, Wish, plan
 from ankaios.devices.discovery.base import DiscoveredDevice
@@ -236,13 +241,15 @@ class NodeDevices:
         """What stands in the state of the node; None if there is no such resource any more."""
         if target not in (self.configurations if by_configuration else self.ledger):
             return None
-        listed = self.advertised(target, by_configuration)
-        claims = self.ledger.virtual_ids(target, self.node).values() if by_configuration else self._own_claims(target)
+        if by_configuration:
+            distinct = self.configurations[target].distinct
+            capacity, healthy, used = configuration_counts(self.ledger, target, self.node, distinct)
+        else:
+            listed = self.advertised(target, by_configuration)
+            capacity, healthy = len(listed), sum(device.healthy for device in listed)
+            used = len(self._own_claims(target))
         return base.NodeResource(
-            name=DEFAULT_RESOURCE_PREFIX + target,
-            capacity=len(listed),
-            allocatable=sum(device.healthy for device in listed),
-            allocated=len(claims),
+            name=DEFAULT_RESOURCE_PREFIX + target, capacity=capacity, allocatable=healthy, allocated=used
         )
 
     def _own_claims(self, instance: str) -> list[Slot]:

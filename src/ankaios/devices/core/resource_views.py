@@ -3,7 +3,7 @@
 In: a ledger and a node. Out: complete lists of virtual device ids with their health. Nothing is kept here.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -44,17 +44,36 @@ def configuration_devices(ledger: SlotLedger, configuration: str, node: str, dis
     [impl->akri~cl-availability-rule~1]
     [impl->akri~cl-dynamic-virtual-ids~1]
     """
-    claimed = ledger.virtual_ids(configuration, node)
-    usable = ledger.most_free_first(configuration)
-    number = ledger.free_instances(configuration) if distinct else sum(free for _, free in usable)
-    listed = [Advertised(id_, ledger.is_online(slot.instance)) for id_, slot in claimed.items()]
-    listed += map(Advertised, islice(fresh_ids(claimed), number))
-    return tuple(sorted(listed, key=lambda device: (len(device.id), device.id)))
+    ids = ledger.virtual_ids(configuration, node).items()
+    claimed = {int(id_): slot for id_, slot in ids if id_.isdecimal()}
+    listed = sorted([*claimed, *islice(_fresh(claimed), _placeholders(ledger, configuration, distinct))])
+    return tuple([Advertised(str(n), n not in claimed or ledger.is_online(claimed[n].instance)) for n in listed])
 
 
-def fresh_ids(taken: Container[str]) -> Iterator[str]:
+def configuration_counts(
+    ledger: SlotLedger, configuration: str, node: str, distinct: bool = True
+) -> tuple[int, int, int]:
+    """How many are advertised, how many of them are healthy, and how many are claimed; without making the list."""
+    claimed = ledger.virtual_ids(configuration, node).values()
+    fresh = _placeholders(ledger, configuration, distinct)
+    online = sum(ledger.is_online(slot.instance) for slot in claimed)
+    return len(claimed) + fresh, online + fresh, len(claimed)
+
+
+def _placeholders(ledger: SlotLedger, configuration: str, distinct: bool) -> int:
+    if distinct:
+        return ledger.free_instances(configuration)
+    return sum(free for _, free in ledger.most_free_first(configuration))
+
+
+def _fresh(taken: Container[int]) -> Iterator[int]:
     """The smallest numbers that are not in use."""
-    return (id_ for id_ in map(str, count()) if id_ not in taken)
+    return (number for number in count() if number not in taken)
+
+
+def fresh_ids(taken: Iterable[str]) -> Iterator[str]:
+    """The smallest numbers that are not in use, as ids."""
+    return map(str, _fresh({int(id_) for id_ in taken if id_.isdecimal()}))
 
 
 def with_departed(before: Sequence[Advertised], now: AdvertisedList) -> AdvertisedList:

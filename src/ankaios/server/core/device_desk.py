@@ -1,15 +1,13 @@
-"""The devices of the cluster, and the one ledger for those that several nodes share.
+"""What agents and server say to each other about devices, and the one ledger for those that several nodes share.
 
 In come hellos and reports of agents, their requests for slots, the device configurations and the passing of time. Out
-go messages to agents and what changed in the state. Owned: which node sees which device, and every slot of shared
-devices; for local devices the seeing agent is the owner, and what it reports is mirrored here.
+go messages to agents and what changed in the state. Owned: what is known of each agent; the devices are in a registry.
 
 A server that has just started knows of no claims. Until agents had the time to reconnect, and to tell what they and
 others hold, it tells nobody which slots are free and grants none; otherwise a slot could get a second owner.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ankaios.common.errors import AnkaiosError, Rejected
@@ -17,8 +15,9 @@ from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
-from ankaios.devices.core.device_messages import change_from_pb, claims_from_pb
+from ankaios.devices.core.device_messages import change_from_pb
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.server.core.device_registry import DeviceRegistry
 from ankaios.server.core.placement import Options
 
 SETTLE_TICKS = 3
@@ -72,24 +71,12 @@ class _Agent:
     configurations: dict[str, base.DeviceConfiguration] | None = None  # as last sent
 
 
-@dataclass(slots=True)
-class _Device:
-    """`views` is what each node says of it; `public` is what the state says."""
-
-    shared: bool
-    configuration: str
-    views: dict[str, base.DeviceInstance] = field(default_factory=dict)
-    public: base.DeviceInstance | None = None
-
-
 class DeviceDesk:
     """Every method returns what is to be done about it."""
 
     def __init__(self, settled: bool = False) -> None:
-        self.ledger = SlotLedger()
-        self.configurations: dict[str, base.DeviceConfiguration] = {}
         self._agents: dict[str, _Agent] = {}
-        self._devices: dict[str, _Device] = {}
+        self._registry = DeviceRegistry(lambda node: self._agents[node].connected)
         self._settled = settled
         self._now = 0
 
@@ -99,16 +86,23 @@ class DeviceDesk:
         """Configurations were added or changed, or dropped if None."""
         effects: list[DeskEffect] = []
         for name, configuration in changes.items():
+            instances = list(self._registry.instances_of(name))
             if configuration is None:
-                self.configurations.pop(name, None)
-                for instance in list(self.instances_of(name)):
+                self._registry.configurations.pop(name, None)
+                for instance in instances:
                     effects += self._drop(instance)
             else:
-                self.configurations[name] = configuration
-                effects += self._publish(self.instances_of(name))
+                self._registry.configurations[name] = configuration
+                effects += self._publish(instances)
         for agent in self._agents:
             effects += self._tell_configurations(agent)
         return effects
+
+    def _drop(self, name: str) -> list[DeskEffect]:
+        for agent in self._registry.viewers(name):
+            self._agents[agent].sees.discard(name)
+        self._registry.drop(name)
+        return [InstanceChanged(name, None)]
 
     def _tell_configurations(self, agent: str) -> list[DeskEffect]:
         """An agent is told what it is to discover whenever that changes."""
@@ -138,11 +132,8 @@ class DeviceDesk:
         record.reported, record.configurations = False, None
         record.resources = {}
         effects = self._tell_configurations(agent)
-        if not knows_devices:
-            # It was replaced by one that uses no devices.
-            effects += self._unsee(agent, set(record.sees))
-            effects += self._forget_claims(agent, {})
-        return effects
+        # One that knows no devices took the place of one that perhaps did.
+        return effects if knows_devices else effects + self._forget(agent)
 
     def tags_changed(self, agent: str, tags: Mapping[str, str]) -> list[DeskEffect]:
         if agent not in self._agents:
@@ -165,13 +156,23 @@ class DeviceDesk:
         if not self._settled and self._now >= SETTLE_TICKS:
             self._settled = True
             for name, record in self._agents.items():
-                effects += self._truth([name], (it for it in record.sees if self._devices[it].shared))
+                effects += self._truth([name], self._shared(record.sees))
         for name, record in list(self._agents.items()):
             if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
-                effects += self._unsee(name, set(record.sees))
-                effects += self._forget_claims(name, {})
+                effects += [*self._forget(name), NodeLost(name)]
                 del self._agents[name]
-                effects.append(NodeLost(name))
+        return effects
+
+    def _forget(self, agent: str) -> list[DeskEffect]:
+        effects = self._unsee(agent, set(self._agents[agent].sees))
+        return effects + self._publish(self._registry.forget_claims(agent, {}))
+
+    def _unsee(self, agent: str, names: Iterable[str]) -> list[DeskEffect]:
+        effects: list[DeskEffect] = []
+        for name in sorted(names):
+            self._agents[agent].sees.discard(name)
+            is_seen = self._registry.unsee(agent, name)
+            effects += self._publish([name]) if is_seen else [InstanceChanged(name, None)]
         return effects
 
     # --- reports ---
@@ -184,130 +185,45 @@ class DeviceDesk:
         record = self._agents.get(agent)
         if record is None or not record.knows_devices:
             return [Complaint(f"agent '{agent}' reports devices, but it said it knows none")]
-        effects: list[DeskEffect] = []
-        held = self._held_unseen(agent, report.held)
-        hearsay: dict[Slot, Claim] = {}
-        for name, message in sorted(report.seen.items()):
-            try:
-                claims = self._see(agent, name, message)
-            except Rejected as fault:
-                effects.append(Complaint(f"agent '{agent}' reports a device that cannot be: {fault}"))
-                continue
-            held |= {slot: claim for slot, claim in claims.items() if claim.node == agent}
-            hearsay |= {slot: claim for slot, claim in claims.items() if claim.node != agent}
+        known, effects = self._see(agent, report.seen)
         missing = record.sees - report.seen.keys() if report.complete else record.sees.intersection(report.gone)
         effects += self._unsee(agent, set(missing))
-        if report.complete:
-            effects += self._forget_claims(agent, held)
-            self._believe(held, hearsay)
         touched = record.sees.intersection(report.seen)
-        effects += self._publish(touched, () if report.complete else (agent,))
         if report.complete:
+            known |= self._registry.hold_unseen(agent, report.held)
+            effects += self._believe(agent, known)
+            effects += self._publish(touched)
             record.reported = True
-            effects += self._truth([agent], (name for name in touched if self._devices[name].shared), always=True)
+            effects += self._truth([agent], self._shared(touched), always=True)
+        else:
+            effects += self._publish(touched, informed=agent)
         return effects + self._take_resources(agent, report)
 
-    def _see(self, agent: str, name: str, message: base.DeviceInstance) -> dict[Slot, Claim]:
-        configuration = message.configurationName
-        if configuration not in self.configurations:
-            raise Rejected(f"there is no device configuration '{configuration}'")
-        if name.rpartition("-")[0] != configuration or list(message.nodes) != [agent]:
-            raise Rejected(f"'{name}' is no device of '{configuration}' on that node")
-        claims = claims_from_pb(name, message)
-        device = self._devices.setdefault(name, _Device(message.shared, configuration))
-        if device.shared != message.shared or (not device.shared and device.views.keys() - {agent}):
-            raise Rejected(f"'{name}' is already a device of another node")
-        device.views[agent] = message
-        self._agents[agent].sees.add(name)
-        self._reopen(name)
-        if not device.shared:
-            self._mirror(name, {slot: claim for slot, claim in claims.items() if claim.node == agent})
-        return claims if device.shared else {}
+    def _see(self, agent: str, seen: Mapping[str, base.DeviceInstance]) -> tuple[dict[Slot, Claim], list[DeskEffect]]:
+        claims: dict[Slot, Claim] = {}
+        complaints: list[DeskEffect] = []
+        for name, message in sorted(seen.items()):
+            try:
+                claims |= self._registry.see(agent, name, message)
+                self._agents[agent].sees.add(name)
+            except Rejected as fault:
+                complaints.append(Complaint(f"agent '{agent}' reports a device that cannot be: {fault}"))
+        return claims, complaints
 
-    def _held_unseen(self, agent: str, changes: Iterable[grpc.SlotChange]) -> dict[Slot, Claim]:
-        """Slots in use of devices the agent does not see now. If nobody sees them, only the claims are on record."""
-        held: dict[Slot, Claim] = {}
-        for message in changes:
-            with suppress(Rejected):
-                change = change_from_pb(message)
-                name = change.slot.instance
-                if change.claim.node == agent and change.takes and self._is_shared(name):
-                    held[change.slot] = change.claim
-                    if name not in self._devices:
-                        self.ledger.open(name, name.rpartition("-")[0], 0, online=False)
-                        self._restore(change.slot, change.claim)
-                        self.ledger.close(name)
-        return held
+    def _believe(self, agent: str, known: Mapping[Slot, Claim]) -> list[DeskEffect]:
+        """What an agent says of itself is so. What it heard of others counts only after a restart of the server.
 
-    def _reopen(self, name: str) -> None:
-        """Capacity of a shared device is what the configuration says, whatever a node still believes."""
-        device = self._devices[name]
-        online = any(self._agents[node].connected and view.attributes.online for node, view in device.views.items())
-        configuration = self.configurations[device.configuration]
-        capacity = configuration.capacity if configuration.HasField("capacity") else 1
-        if not device.shared:
-            capacity = next(iter(device.views.values())).capacity
-        self.ledger.open(name, device.configuration, capacity, online)
-
-    def _mirror(self, name: str, truth: Mapping[Slot, Claim]) -> None:
-        held = self.ledger.claims(name)
-        ended = [SlotChange(slot, claim, takes=False) for slot, claim in held.items() if truth.get(slot) != claim]
-        self.ledger.apply(ended)
-        for slot, claim in truth.items():
-            self._restore(slot, claim)
-
-    def _believe(self, held: Mapping[Slot, Claim], hearsay: Mapping[Slot, Claim]) -> None:
-        """After a restart of the server the agents know best.
-
-        What others hold is believed only of nodes that have not spoken yet; they may correct it when they do, and
-        lose it if they never come back.
+        Then it is believed of nodes that have not spoken yet; they may correct it when they do, and lose it if they
+        never come back.
         """
-        for slot, claim in held.items():
-            self._restore(slot, claim)
-        for slot, claim in hearsay.items():
+        held = {slot: claim for slot, claim in known.items() if claim.node == agent}
+        effects = self._publish(self._registry.forget_claims(agent, held))
+        for slot, claim in known.items():
             record = self._agents.get(claim.node)
-            if record is None or not record.said_hello:
+            if claim.node == agent or record is None or not record.said_hello:
                 self._agents.setdefault(claim.node, _Agent(gone_since=self._now))
-                self._restore(slot, claim)
-
-    def _restore(self, slot: Slot, claim: Claim) -> None:
-        """If somebody else has it by now, the agent learns so with the truth that it is told next."""
-        with suppress(SlotConflict):
-            self.ledger.apply([SlotChange(slot, claim)], restore=True)
-
-    def _forget_claims(self, agent: str, kept: Mapping[Slot, Claim]) -> list[DeskEffect]:
-        ended = [
-            SlotChange(slot, claim, takes=False)
-            for slot, claim in self.ledger.claims_on(agent).items()
-            if kept.get(slot) != claim and self._is_shared(slot.instance)
-        ]
-        self.ledger.apply(ended)
-        return self._publish(change.slot.instance for change in ended)
-
-    def _is_shared(self, name: str) -> bool:
-        return name not in self._devices or self._devices[name].shared
-
-    def _unsee(self, agent: str, names: Iterable[str]) -> list[DeskEffect]:
-        effects: list[DeskEffect] = []
-        for name in sorted(names):
-            self._agents[agent].sees.discard(name)
-            device = self._devices[name]
-            del device.views[agent]
-            if device.views:
-                effects += self._publish([name])
-            else:
-                effects += self._drop(name)
+                self._registry.restore(slot, claim)
         return effects
-
-    def _drop(self, name: str) -> list[DeskEffect]:
-        """Nobody sees it any more. Slots of a shared one that are in use stay on record in the ledger."""
-        device = self._devices.pop(name)
-        for node in device.views:
-            self._agents[node].sees.discard(name)
-        if not device.shared:
-            self._mirror(name, {})
-        self.ledger.close(name)
-        return [InstanceChanged(name, None)] if device.public is not None else []
 
     def _take_resources(self, agent: str, report: grpc.DeviceReport) -> list[DeskEffect]:
         record = self._agents[agent]
@@ -328,8 +244,8 @@ class DeviceDesk:
             changes = [self._checked(agent, change_from_pb(change)) for change in request.changes]
             made = self.ledger.apply(changes)
         except AnkaiosError as fault:
-            names = {change.instance for change in request.changes}
-            truth = self._truth([agent], names.intersection(self._devices), always=True)
+            names = {change.instance for change in request.changes if change.instance in self._registry}
+            truth = self._truth([agent], names, always=True)
             return [*truth, _to(agent, grpc.SlotResponse(requestId=request.requestId, reason=str(fault)))]
         effects = self._publish({change.slot.instance for change in made})
         return [*effects, _to(agent, grpc.SlotResponse(requestId=request.requestId, granted=True))]
@@ -341,7 +257,7 @@ class DeviceDesk:
         if not change.takes:
             return change
         record = self._agents.get(agent)
-        if record is None or name not in record.sees or not self._devices[name].shared:
+        if record is None or name not in record.sees or not self._registry.is_shared(name):
             raise Rejected(f"cannot claim slot '{change.slot}': '{agent}' sees no such shared device")
         if not self._settled:
             raise SlotConflict(f"cannot claim slot '{change.slot}': {NOT_SETTLED}")
@@ -349,44 +265,28 @@ class DeviceDesk:
 
     # --- telling ---
 
-    def _publish(self, names: Iterable[str], informed: Iterable[str] = ()) -> list[DeskEffect]:
-        """Say what changed of these devices: to the state, and if they are shared to the agents that see them."""
-        effects: list[DeskEffect] = []
-        for name in sorted(set(names) & self._devices.keys()):
-            self._reopen(name)
-            device = self._devices[name]
-            public = self._public(name)
-            if public == device.public:
-                continue
-            told = device.public
-            device.public = public
-            effects.append(InstanceChanged(name, public))
-            if device.shared and (told is None or _slots(told) != _slots(public)):
-                effects += self._truth(device.views, [name])
-            elif device.shared:
-                effects += self._truth(set(device.views).intersection(informed), [name])
-        return effects
+    def _publish(self, names: Iterable[str], informed: str | None = None) -> list[DeskEffect]:
+        """Say what changed of these devices: to the state, and if they are shared to the agents that see them.
 
-    def _public(self, name: str) -> base.DeviceInstance:
-        """What the node with the smallest name says of it, and who uses it."""
-        device = self._devices[name]
-        public = base.DeviceInstance()
-        public.CopyFrom(device.views[min(device.views)])
-        del public.nodes[:]
-        public.nodes.extend(sorted(device.views))
-        public.capacity = self.ledger.capacity(name)
-        public.attributes.online = self.ledger.is_online(name)
-        public.deviceUsage.values.clear()
-        public.deviceUsage.values.update(self.ledger.usage(name))
-        public.slotOwners.values.clear()
-        public.slotOwners.values.update(self.ledger.owners(name))
-        return public
+        `informed` sees a device for the first time, perhaps, and so has to be told of its slots in any case.
+        """
+        effects: list[DeskEffect] = []
+        for name in sorted(set(names)):
+            if (change := self._registry.refresh(name)) is None:
+                continue
+            before, now = change
+            effects.append(InstanceChanged(name, now))
+            if now.shared:
+                has_news = before is None or _slots(before) != _slots(now)
+                viewers = self._registry.viewers(name)
+                effects += self._truth(viewers if has_news else {informed or ""}.intersection(viewers), [name])
+        return effects
 
     def _truth(self, agents: Iterable[str], names: Iterable[str], always: bool = False) -> list[DeskEffect]:
         """`always`: also to one whose first report is being answered just now."""
         if not self._settled:
             return []
-        instances = {name: public for name in sorted(names) if (public := self._devices[name].public) is not None}
+        instances = {name: public for name in sorted(names) if (public := self._registry.public(name)) is not None}
         if not instances:
             return []
         return [
@@ -395,18 +295,28 @@ class DeviceDesk:
             if self._agents[agent].reported or (always and self._agents[agent].connected)
         ]
 
+    def _shared(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self._registry.is_shared(name)]
+
     # --- what is so ---
+
+    @property
+    def ledger(self) -> SlotLedger:
+        return self._registry.ledger
+
+    @property
+    def configurations(self) -> Mapping[str, base.DeviceConfiguration]:
+        return self._registry.configurations
 
     def knows_devices(self, agent: str) -> bool:
         record = self._agents.get(agent)
         return record is not None and record.knows_devices
 
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
-        known = (name for name in self.ledger.instances(configuration) if name in self._devices)
-        return {name: public for name in known if (public := self._devices[name].public) is not None}
+        return self._registry.instances_of(configuration)
 
     def instances(self) -> dict[str, base.DeviceInstance]:
-        return {name: device.public for name, device in self._devices.items() if device.public is not None}
+        return self._registry.instances()
 
     def candidates(self) -> dict[str, Mapping[str, str]]:
         """Agents that can be given workloads with devices now, with their tags."""
@@ -419,7 +329,7 @@ class DeviceDesk:
         if target in record.sees:
             return Options({target: len(self.ledger.free_slots(target))})
         if target in self.configurations and resource != target:
-            seen = (name for name in record.sees if self._devices[name].configuration == target)
+            seen = (name for name in record.sees if self._registry.configuration_of(name) == target)
             required = self.configurations[target].distinct == base.DISTINCT_REQUIRED
             return Options({name: len(self.ledger.free_slots(name)) for name in seen}, required)
         known = record.resources.get(resource)

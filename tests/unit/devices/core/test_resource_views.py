@@ -1,6 +1,12 @@
 import pytest
 
-from ankaios.devices.core.resource_views import Advertised, configuration_devices, instance_devices, with_departed
+from ankaios.devices.core.resource_views import (
+    Advertised,
+    configuration_counts,
+    configuration_devices,
+    instance_devices,
+    with_departed,
+)
 from tests.unit.devices.ledgers import a_ledger, ids
 
 VECTORS = [
@@ -47,6 +53,17 @@ def test_an_offline_device_offers_nothing_and_its_claims_are_unhealthy() -> None
     ledger.set_online("A", False)
     assert configuration_devices(ledger, "cam", "node-a") == (Advertised("0", False), Advertised("1", True))
     assert ids(instance_devices(ledger, "A", "node-a")) == ""
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.parametrize(("a", "b", "advertised"), VECTORS)
+def test_the_counts_are_those_of_the_list(a: str, b: str, advertised: str, distinct: bool) -> None:
+    ledger = a_ledger(A=a, B=b)
+    ledger.set_online("A", distinct)
+    listed = configuration_devices(ledger, "cam", "node-a", distinct)
+    claimed = len(ledger.virtual_ids("cam", "node-a"))
+    counts = configuration_counts(ledger, "cam", "node-a", distinct)
+    assert counts == (len(listed), sum(device.healthy for device in listed), claimed)
 
 
 def test_an_instance_reports_its_fixed_slots() -> None:

@@ -1,0 +1,73 @@
+"""A server that announces its end (GOAWAY), as one built with tonic does when it stops gracefully."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hyperframe.frame import Frame, GoAwayFrame, PingFrame
+
+from ankaios.common.config import PemMaterial
+from ankaios.middleware.client import ConnectionLost, ConnectionSettings, Method, connect
+from ankaios.middleware.grpc_call import RESPONSE_HEADERS, frame
+from ankaios.middleware.http2 import Link
+from ankaios.middleware.security import server_context
+from ankaios.middleware.stream import Stream
+from ankaios.middleware.tls import TlsLayer
+from tests.integration.middleware.certificates import Authority
+from tests.integration.middleware.support import CALM, PATIENCE, a_commander_hello, a_greeting, received
+
+EVERY_STREAM = 2**31 - 1
+
+
+class LeavingServer:
+    """Lets everybody in, greets, and says whatever frames it is told to."""
+
+    def __init__(self, pem: PemMaterial | None) -> None:
+        self._context = server_context(pem) if pem is not None else None
+        self._links: list[Link] = []
+
+    def new_link(self) -> Link:
+        tls = TlsLayer(self._context) if self._context is not None else None
+        self._links.append(Link(CALM, PATIENCE, tls=tls, accept=self._accept))
+        return self._links[-1]
+
+    def _accept(self, stream: Stream) -> None:
+        stream.send_headers(RESPONSE_HEADERS)
+        stream.write(frame(a_greeting().SerializeToString()))
+
+    def say(self, *frames: Frame) -> None:
+        for link in self._links:
+            link.write(b"".join(it.serialize() for it in frames))
+
+    def cut(self) -> None:
+        for link in self._links:
+            link.abort("the test is over")
+
+
+@asynccontextmanager
+async def leaving_server(pem: PemMaterial | None) -> AsyncIterator[tuple[LeavingServer, str]]:
+    server = LeavingServer(pem)
+    listener = await asyncio.get_running_loop().create_server(server.new_link, "127.0.0.1", 0)
+    try:
+        yield server, f"{'https' if pem else 'http'}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    finally:
+        server.cut()
+        listener.close()
+
+
+@pytest.mark.parametrize("with_ping", [True, False])
+@pytest.mark.parametrize("secure", [True, False])
+async def test_a_server_that_goes_away_is_a_lost_connection_and_nothing_worse(
+    secure: bool, with_ping: bool, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path) if secure else None
+    farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
+    async with leaving_server(authority.server() if authority else None) as (server, url):
+        settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive_interval=5.0)
+        async with connect(settings, Method.CLI, a_commander_hello()) as cli:
+            assert await received(cli) == a_greeting()
+            server.say(*farewell)
+            with pytest.raises(ConnectionLost, match="the peer ended the connection"):
+                await received(cli)

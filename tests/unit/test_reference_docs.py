@@ -1,0 +1,133 @@
+"""The reference pages are current, and what they are made from is all there is."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.cli.root import RootCommand
+from ankaios.common.manifest import SCHEMA_FILE
+from tools.reference.markdown import plain
+from tools.reference.wire_page import FILES, PROTO, read_proto
+from tools.reference_docs import ROOT, main, pages
+
+TOOL = ROOT / "tools/reference_docs.py"
+
+
+def test_the_committed_pages_are_current() -> None:
+    done = subprocess.run([sys.executable, TOOL, "--check"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_page_that_is_not_current_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("tools.reference_docs.TARGET", tmp_path / "reference")
+    assert main(["--check"]) == 1
+    assert main([]) == 0
+    assert main(["--check"]) == 0
+    (tmp_path / "reference/wire.md").write_text("old")
+    capsys.readouterr()
+    assert main(["--check"]) == 1
+    assert capsys.readouterr().err == "docs/reference/wire.md is not current: run tools/reference_docs.py\n"
+    assert main(["--nonsense"]) == 2
+
+
+def test_pages_do_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pages()
+    for name in ("HOME", "TMPDIR", "ANK_SERVER_URL", "ANKSERVER_CA_PEM"):
+        monkeypatch.setenv(name, "/elsewhere")
+    for name in ("ANK_INSECURE", "ANKAGENT_INSECURE", "ANKSERVER_INSECURE"):
+        monkeypatch.setenv(name, "true")
+    assert pages() == before
+
+
+@pytest.mark.parametrize("text", pages().values(), ids=pages())
+def test_links_within_a_page_lead_somewhere_and_nothing_is_run_as_a_command(text: str) -> None:
+    anchors = set(re.findall(r"\{#([\w-]+)\}", text))
+    assert set(re.findall(r"\]\(#([^)]*)\)", text)) <= anchors
+    assert len(anchors) == len(re.findall(r"\{#([\w-]+)\}", text))
+    assert "```console" not in text
+
+
+def properties(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(schema, dict):
+        for name, inner in schema.get("properties", {}).items():
+            if "const" not in inner:  # a condition, not a property
+                yield f"{path}.{name}", inner
+        for key, inner in schema.items():
+            yield from properties(inner, f"{path}.{key}")
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from properties(inner, path)
+
+
+def test_everything_in_the_schema_is_explained_and_shown() -> None:
+    text = pages()["manifest.md"]
+    for path, schema in properties(json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))):
+        assert schema.get("description"), path
+        assert f"| `{path.rpartition('.')[2]}` |" in text, path
+
+
+def test_every_command_has_its_place() -> None:
+    text = pages()["cli.md"]
+    for command in RootCommand().children():
+        for name in (f"ank-{command.name}", *(f"ank-{command.name}-{child.name}" for child in command.children())):
+            assert f"{{#{name}}}" in text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_tables_have_what_the_compiled_messages_have(name: str) -> None:
+    module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    read = {
+        block.name: {(one.number, one.name) for one in block.fields}
+        for block in read_proto((PROTO / name).read_text()).blocks
+    }
+    compiled: dict[str, set[tuple[int, str]]] = {}
+
+    def note(message: Any) -> None:
+        compiled[message.name] = {(one.number, one.name) for one in message.fields}
+        for inner in message.nested_types:
+            if not inner.GetOptions().map_entry:
+                note(inner)
+        for enum in message.enum_types:
+            compiled[enum.name] = {(one.number, one.name) for one in enum.values}
+
+    for message in module.DESCRIPTOR.message_types_by_name.values():
+        note(message)
+    for enum in module.DESCRIPTOR.enum_types_by_name.values():
+        compiled[enum.name] = {(one.number, one.name) for one in enum.values}
+    assert read == compiled
+
+
+def test_a_line_of_a_proto_file_that_is_not_understood_is_an_error() -> None:
+    with pytest.raises(ValueError, match="cannot read 'reserved 5;'"):
+        read_proto("message A {\n  reserved 5;\n}\n")
+
+
+def test_what_is_ours_is_marked() -> None:
+    text = pages()["wire.md"]
+    assert "| 1000 | `deviceReport` | [DeviceReport](#grpc-DeviceReport) | **ours**" in text
+    assert "### DeviceReport {#grpc-DeviceReport}\n\n**Ours.**" in text
+    assert "### ServerHello {#grpc-ServerHello}\n\n|" in text
+
+
+def test_texts_of_the_code_become_markdown() -> None:
+    assert plain("for 'ank apply', a workload's <name>, {{a.b}} and a.*") == (
+        "for `ank apply`, a workload's &lt;name>, `{{a.b}}` and a.\\*"
+    )
+
+
+def test_the_exit_codes_of_server_and_agent_are_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in ("server", "agent"):
+        monkeypatch.setattr(f"ankaios.{program}.__main__.setup_logging", lambda: None)
+        start = import_module(f"ankaios.{program}.__main__").main
+        for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2)):
+            with pytest.raises(SystemExit) as ended:
+                start(words)
+            assert ended.value.code == code
+        assert start(["-x", str(tmp_path / "missing.conf")]) == 1
