@@ -6,6 +6,7 @@ soon as a device is to be discovered, a workload asks for one, a plugin register
 
 import asyncio
 import logging
+import shutil
 import socket
 from collections.abc import Collection
 from pathlib import Path
@@ -49,15 +50,20 @@ class AgentDevices:
         self._host = host
         if self._session:
             self.connected()
+        wanted = self._folder / "plugins"
+        plugins = short_folder(wanted)
         try:
-            plugins = short_folder(self._folder / "plugins")
             listener = open_plugin_folder(plugins)
         except Unavailable as fault:
             log.error("devices are not available: %s", fault)
             return
-        await self._until_needed(listener)
-        service = await asyncio.to_thread(self._load, plugins, listener)
-        await self._run_service(service, host)
+        try:
+            await self._until_needed(listener)
+            service = await asyncio.to_thread(self._load, plugins, listener)
+            await self._run_service(service, host)
+        finally:
+            if plugins != wanted:
+                shutil.rmtree(plugins, ignore_errors=True)
 
     async def _until_needed(self, listener: socket.socket) -> None:
         """A plugin that knocks is let in by what is loaded then."""

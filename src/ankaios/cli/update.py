@@ -13,7 +13,7 @@ from ankaios.cli.output import Output
 from ankaios.cli.screen import MANY_ROWS, Screen
 from ankaios.cli.table import CUT_LAST, harmless, table_lines
 from ankaios.cli.wait_list import WAIT_HEADER, WaitList, parse_instance
-from ankaios.cli.workload_rows import STATE_COLUMN, Instance, Row, rows_of, style_of
+from ankaios.cli.workload_rows import ROW_FIELDS, STATE_COLUMN, Instance, Row, rows_of, style_of
 from ankaios.common.pb import ank_base_pb2 as base
 
 TYPE_CHECKING = False
@@ -65,14 +65,10 @@ async def update_and_wait(
 def row_masks(names: Collection[str] | None) -> list[str]:
     """What the rows of these workloads are made of."""
     if names is None or len(names) > _MAX_NAMED:
-        return ["workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime"]
+        return ["workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS)]
     masks = []
     for name in sorted(names):
-        masks += [
-            f"workloadStates.*.{name}",
-            f"desiredState.workloads.{name}.agent",
-            f"desiredState.workloads.{name}.runtime",
-        ]
+        masks += [f"workloadStates.*.{name}", *(f"desiredState.workloads.{name}.{field}" for field in ROW_FIELDS)]
     # Without any mask the server would send everything.
     return masks or ["workloadStates"]
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
 STATE_COLUMN = 3
+ROW_FIELDS = ("agent", "runtime", "placement")
+"""What a row needs to know of the desired workload."""
 
 Instance = tuple[str, str, str]
 """Workload, id, agent: the order of the text `<workload>.<id>.<agent>`, which is also the order of watched rows."""
@@ -49,13 +51,13 @@ def rows_of(state: base.CompleteState) -> dict[Instance, Row]:
     """All instances that have a state.
 
     The runtime stands in the desired state, where the agent may still be a template: it is known only if both name and
-    agent are the same.
+    agent are the same, or if the server chose the agent.
     """
     desired = state.desiredState.workloads.workloads
     rows: dict[Instance, Row] = {}
     for instance, execution_state in instances_of(state.workloadStates):
         name, _, agent = instance
-        same = name in desired and desired[name].agent == agent
+        same = name in desired and (desired[name].agent == agent or desired[name].HasField("placement"))
         runtime = desired[name].runtime if same else ""
         rows[instance] = Row(instance, runtime, state_text(execution_state), info_text(execution_state))
     return rows

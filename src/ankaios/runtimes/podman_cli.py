@@ -37,7 +37,7 @@ class PodmanSettings:
     query_limit: float = 30.0
     run_limit: float = 900.0
     stop_limit: float = 180.0
-    calls_at_a_time: int = 2
+    calls_at_a_time: int = 4
     stops_at_a_time: int = 8
     resync: float = 30.0
     socket: str | None = None

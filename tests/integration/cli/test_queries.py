@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from ankaios.cli.workload_rows import ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from tests.integration.cli.ank import ERROR, ID, ank, environment, example_state, start
@@ -108,7 +109,7 @@ def test_queries_ask_for_no_more_than_they_show() -> None:
         masks[what] = list(server.requests[0].completeStateRequest.fieldMask)
         assert not any(message.HasField("goodbye") for message in server.received)
     assert masks == {
-        "workloads": ["workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime"],
+        "workloads": ["workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS)],
         "agents": ["agents", "workloadStates"],
         "configs": ["desiredState.configs"],
     }

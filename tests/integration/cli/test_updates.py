@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.cli.workload_rows import ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 from tests.integration.cli.ank import ERROR, ank, example_state, start
@@ -113,7 +114,7 @@ def test_apply_asks_only_about_the_workloads_concerned(manifest: str) -> None:
     with served(Cluster(added=[f"db.{DB_ID}.n1"], then=[done_already])) as server:
         ank("apply", manifest, url=server.url)
     asked = [list(r.completeStateRequest.fieldMask) for r in server.requests if r.HasField("completeStateRequest")]
-    of_db = ["workloadStates.*.db", "desiredState.workloads.db.agent", "desiredState.workloads.db.runtime"]
+    of_db = ["workloadStates.*.db", *(f"desiredState.workloads.db.{field}" for field in ROW_FIELDS)]
     assert asked == [of_db, [*of_db, "agents.n1"]]
 
 

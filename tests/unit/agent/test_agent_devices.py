@@ -13,6 +13,7 @@ from ankaios.agent.device_joint import DeviceHost, Waiting
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName, ResourceRequest
+from ankaios.devices.plugin_folder import short_folder
 from ankaios.runtimes.runtime_connector import DeviceGrant
 from tests.builders import a_workload
 from tests.integration.devices.short_paths import short_path  # noqa: F401
@@ -92,6 +93,17 @@ async def test_a_plugin_that_knocks_is_heard(agent: Agent) -> None:
     with socket.socket(socket.AF_UNIX) as plugin:
         plugin.connect(str(agent.folder / "plugins" / "kubelet.sock"))
         await agent.until_loaded()
+
+
+async def test_a_folder_made_for_short_paths_is_removed_again(short_path: Path) -> None:  # noqa: F811
+    agent = Agent(short_path / ("d" * 80))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    made = short_folder(agent.folder / "plugins")
+    assert (made / "kubelet.sock").exists()
+    agent.task.cancel()
+    await asyncio.gather(agent.task, return_exceptions=True)
+    assert not made.exists()
 
 
 async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_server(

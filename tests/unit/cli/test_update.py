@@ -30,14 +30,21 @@ def test_few_workloads_are_asked_for_by_name() -> None:
         "workloadStates.*.a",
         "desiredState.workloads.a.agent",
         "desiredState.workloads.a.runtime",
+        "desiredState.workloads.a.placement",
         "workloadStates.*.b",
         "desiredState.workloads.b.agent",
         "desiredState.workloads.b.runtime",
+        "desiredState.workloads.b.placement",
     ]
 
 
 def test_many_or_unforeseeable_workloads_are_asked_for_at_once_but_never_the_whole_state() -> None:
-    everything = ["workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime"]
+    everything = [
+        "workloadStates",
+        "desiredState.workloads.*.agent",
+        "desiredState.workloads.*.runtime",
+        "desiredState.workloads.*.placement",
+    ]
     assert row_masks(None) == everything
     assert row_masks([str(number) for number in range(100)]) == everything
     assert row_masks([]) == ["workloadStates"]

@@ -97,3 +97,12 @@ def test_instances_have_the_order_of_their_text() -> None:
 def test_colours_tell_good_from_bad() -> None:
     states = ("Running(Ok)", "Failed(Lost)", "Pending(Initial)", "Pending(StartingFailed)", "Removed")
     assert [style_of(state) for state in states] == ["good", "bad", "busy", "bad", "dim"]
+
+
+def test_the_runtime_of_a_workload_placed_by_the_server_is_known() -> None:
+    state = base.CompleteState()
+    desired = state.desiredState.workloads.workloads["cam"]
+    desired.agent, desired.runtime = "", "native"
+    desired.placement.SetInParent()
+    state.workloadStates.agentStateMap["n2"].wlNameStateMap["cam"].idStateMap["1"].running = base.RUNNING_OK
+    assert [row.cells()[:3] for row in rows_of(state).values()] == [("cam", "n2", "native")]

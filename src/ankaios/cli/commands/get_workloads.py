@@ -9,6 +9,7 @@ from ankaios.cli.output import Output
 from ankaios.cli.table import WRAP, harmless, table_lines
 from ankaios.cli.workload_rows import (
     HEADER,
+    ROW_FIELDS,
     STATE_COLUMN,
     Filter,
     Instance,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
 
 _COLLECT_SECONDS = 0.1
-MASKS = ("workloadStates", "desiredState.workloads.*.agent", "desiredState.workloads.*.runtime")
+MASKS = ("workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS))
 
 
 def run(call: Call) -> int:
