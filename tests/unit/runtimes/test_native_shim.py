@@ -98,7 +98,10 @@ def test_what_the_process_leaves_in_its_group_ends_with_it(shim: Shim) -> None:
     wait_for(shim.folder.path / "exit")
     shim.wait_for_keeper()
     left = int((shim.folder.path / "log").read_text().split()[-1])
-    assert process_start(left) is None
+    until = time.monotonic() + 60
+    while process_start(left) is not None:  # killed, but the kernel may need a moment
+        assert time.monotonic() < until, "it lives on"
+        time.sleep(0.01)
 
 
 def test_output_is_kept_with_time_and_stream(shim: Shim) -> None:
