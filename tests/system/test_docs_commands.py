@@ -12,6 +12,8 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,17 +70,24 @@ def isolated() -> list[str]:
     return ["unshare", "--net", "--", "/bin/sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """As short as a reader's: sockets below it must not have too long a path."""
+    with tempfile.TemporaryDirectory(prefix="ank-docs-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.mark.timeout(PAGE_LIMIT_SECONDS + 10)
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
-def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
     podman = PodmanEnv(with_image=False) if "<!-- needs: podman -->" in page.read_text() else None
     if podman and (reason := why_no_podman()):
         pytest.skip(reason)
     environ = {
         **os.environ,
         **(podman.variables if podman else {}),
-        "HOME": str(tmp_path),
-        "TMPDIR": str(tmp_path),
+        "HOME": str(home),
+        "TMPDIR": str(home),
         "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}",
         "NO_COLOR": "1",
         "REPO": str(ROOT),
@@ -86,10 +95,10 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     if podman:
         podman.import_image()
         podman.podman("tag", IMAGE, "localhost/ankaios-demo")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (home / "examples").symlink_to(ROOT / "examples")
     session = subprocess.Popen(
         [*isolated(), "bash", "-c", script(page)],
-        cwd=tmp_path,
+        cwd=home,
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -10,7 +11,10 @@ from ankaios.runtimes.exit_watch import boot_id, command_line, parent_of, proces
 
 
 def a_process(seconds: str = "100") -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", seconds])
+    process = subprocess.Popen(["sleep", seconds])
+    while not command_line(process.pid):  # empty for the moment in which the kernel exchanges the program
+        time.sleep(0.001)
+    return process
 
 
 async def test_the_end_of_a_process_is_told_once() -> None:
