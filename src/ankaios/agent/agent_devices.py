@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ankaios.devices.device_service import DeviceService
 
 CLAIMS = "claims"
+NOT_AVAILABLE = "the devices of this agent are not available, see its log"
 
 log = logging.getLogger(__name__)
 
@@ -40,22 +41,33 @@ class AgentDevices:
         self._needed = asyncio.Event()
         if kubelet_dir is not None or any((folder / CLAIMS).glob("*.json")):
             self._needed.set()
-        self._loaded = asyncio.Event()
+        self._loaded = asyncio.Event()  # or never will be
+        self._ended = False
+        self._fault = NOT_AVAILABLE
         self._service: DeviceService | None = None
         self._host: DeviceHost | None = None
         self._session = False
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
+        """If this ends, workloads that ask for devices wait and are told why; nobody waits for an answer."""
         self._host = host
         if self._session:
             self.connected()
+        try:
+            await self._serve(host)
+        finally:
+            self._ended = True
+            self._loaded.set()
+
+    async def _serve(self, host: DeviceHost) -> None:
         wanted = self._folder / "plugins"
         plugins = short_folder(wanted)
         try:
             listener = open_plugin_folder(plugins)
         except Unavailable as fault:
             log.error("devices are not available: %s", fault)
+            self._fault = f"the devices of this agent are not available: {fault}"
             return
         try:
             await self._until_needed(listener)
@@ -125,21 +137,24 @@ class AgentDevices:
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
         service = await self._get()
+        if service is None:
+            return Waiting(self._fault)
         answer = await service.acquire(str(spec.instance_name), spec.resources)
         return tuple(map(_grant, answer)) if isinstance(answer, tuple) else Waiting(answer.reason)
 
     async def adopt(self, spec: WorkloadSpec) -> None:
-        await (await self._get()).adopt(str(spec.instance_name), spec.resources)
+        if (service := await self._get()) is not None:
+            await service.adopt(str(spec.instance_name), spec.resources)
 
     async def release(self, name: InstanceName) -> None:
         if self._service is not None:
             self._service.release(str(name))
 
-    async def _get(self) -> "DeviceService":
+    async def _get(self) -> "DeviceService | None":
+        """None if there is none any more."""
         self._needed.set()
         await self._loaded.wait()
-        assert self._service is not None
-        return self._service
+        return None if self._ended else self._service
 
 
 def _grant(grant: "Grant") -> DeviceGrant:

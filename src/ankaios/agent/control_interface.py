@@ -7,7 +7,6 @@ floods, stalls or lies disturbs only itself.
 
 import asyncio
 import logging
-import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,6 +27,8 @@ from ankaios.agent.core.control_session import (
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
 from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
+from ankaios.agent.tree_removal import remove_tree
+from ankaios.common.messages import REQUEST_ID_SEPARATOR
 from ankaios.common.pb.ank_base_pb2 import Request, Response
 from ankaios.common.workload import WorkloadSpec
 
@@ -47,7 +48,10 @@ class _Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs."""
+    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
+
+    Logs are named as the server names them: with the workload in front.
+    """
 
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
@@ -94,7 +98,7 @@ class ControlInterface:
         self._reader.close()
         self._writer.close()
         if not keep_fifos:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.folder)  # what a workload left in masses goes with the folder of the workload
 
     def deliver(self, response: Response) -> None:
         """Queue a response for the workload; what does not fit any more is dropped.
@@ -122,7 +126,7 @@ class ControlInterface:
         self._complain("messages are dropped, the workload does not read them")
         if item.log_request is not None and item.log_request not in self._unread_logs:
             self._unread_logs.append(item.log_request)  # entries of it may be on their way for a while
-            self._outside.log_unread(item.log_request)
+            self._outside.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
 
     def _complain(self, why: str) -> None:
         """A workload must not be able to fill the log of the agent."""

@@ -6,15 +6,19 @@
 It is never removed as a whole: workloads outlive the agent and keep using it.
 """
 
+import logging
 import os
-import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.common.errors import StartupFailed
+from ankaios.agent.tree_removal import Trash, remove_tree
+from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.workload import InstanceName
 
 _CONTEXT = "Run folder creation failed. Cannot continue without run folder"
+
+log = logging.getLogger(__name__)
 
 
 def default_run_folder() -> Path:
@@ -26,6 +30,7 @@ class RunFolder:
 
     def __init__(self, base: Path, agent: str) -> None:
         self.path = base / f"{agent}_io"
+        self._trash = Trash(self.path / "removed")  # no workload has this folder, theirs have a dot in the name
 
     def prepare(self, base: Path) -> None:
         """Only the default folder is made on demand: a mistyped one must not silently fill the disk elsewhere."""
@@ -34,12 +39,29 @@ class RunFolder:
                 if base != default_run_folder():
                     raise StartupFailed(_CONTEXT, f"the run folder '{base}' does not exist, create it first")
                 base.mkdir(parents=True)
-                base.chmod(0o777)
+                base.chmod(0o1777)  # for every user, and none may touch what belongs to another
             self.path.mkdir(exist_ok=True)
+            self._check_owner()
         except OSError as error:
             raise StartupFailed(_CONTEXT, f"cannot create '{self.path}': {error.strerror}") from error
+        self._trash.empty()
+
+    def _check_owner(self) -> None:
+        """What others can exchange would lead the agent, which may be root, to any file of the host."""
+        found = self.path.lstat()
+        fault = None
+        if stat.S_ISLNK(found.st_mode):
+            fault = "is a symbolic link"
+        elif found.st_uid != os.geteuid():
+            fault = f"belongs to another user (id {found.st_uid})"
+        if fault:
+            advice = "remove it or choose another folder with --run-folder"
+            raise StartupFailed(_CONTEXT, f"'{self.path}' {fault}, {advice}")
 
     def of(self, name: InstanceName) -> Path:
+        """Raises `Rejected` for a name that might lead elsewhere, whoever made it up."""
+        if InstanceName.parse(str(name)) != name:
+            raise Rejected(f"'{name}' is no name of a workload instance")
         return self.path / f"{name.workload}.{name.id}"
 
     def control_interface(self, name: InstanceName) -> Path:
@@ -49,9 +71,20 @@ class RunFolder:
         return self.of(name) / "files"
 
     def remove(self, name: InstanceName) -> None:
-        shutil.rmtree(self.of(name), ignore_errors=True)
+        """It is out of the way afterwards; what takes long to remove is removed by and by."""
+        try:
+            self._discard(self.of(name))
+        except (Rejected, OSError) as error:
+            log.warning("cannot remove the folder of '%s': %s", name, error)
 
     def remove_files(self, name: InstanceName) -> None:
-        shutil.rmtree(self.files(name), ignore_errors=True)
-        with suppress(OSError):
-            self.of(name).rmdir()  # only if nothing else is in it
+        try:
+            self._discard(self.files(name))
+            with suppress(OSError):
+                self.of(name).rmdir()  # only if nothing else is in it
+        except (Rejected, OSError) as error:
+            log.warning("cannot remove the files of '%s': %s", name, error)
+
+    def _discard(self, folder: Path) -> None:
+        if not remove_tree(folder):
+            self._trash.take(folder)

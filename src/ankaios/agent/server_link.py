@@ -129,11 +129,13 @@ class ServerLink:
         self._outbox.go_online()
         try:
             await self._converse(connection)
-        finally:
+        except Unavailable:
             if asyncio.get_running_loop().time() - began > SHORT_SESSION:
                 self._complaint = ""
             self._outbox.go_offline()
+            # Not when the agent ends: nobody takes it then, and a full channel would hold up the end.
             await self._inbox.send(Disconnected())
+            raise
 
     async def _converse(self, connection: ServerConnection) -> None:
         """Until one direction fails. Not a task group: one that fails while it is cancelled forgets the wish to end."""

@@ -1,6 +1,7 @@
 """What the agent is told at its start: flags over environment over config file over defaults."""
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,10 @@ from ankaios.common.names import has_allowed_characters
 DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-agent.conf")
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
+URL_CONTEXT = "Wrong server address format"
+MAX_PORT = 65535
+_URL = re.compile(r"https?://(?:\[[^\]/]+\]|(?P<host>[^:/?#]+))(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?")
+_IPV4 = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,23 @@ def _checked_name(name: str) -> str:
 
 def _checked_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise StartupFailed("Wrong server address format", f"'{url}' starts neither with http:// nor with https://")
+        raise StartupFailed(URL_CONTEXT, f"'{url}' starts neither with http:// nor with https://")
+    match = _URL.fullmatch(url)
+    if match is None or not _is_host(match["host"]):
+        raise StartupFailed(URL_CONTEXT, f"'{url}' is not of the form https://<host>:<port>")
+    if int(match["port"] or 0) > MAX_PORT:
+        raise StartupFailed(URL_CONTEXT, f"the port of '{url}' is greater than {MAX_PORT}")
     return url
+
+
+def _is_host(name: str | None) -> bool:
+    """Whether one can ask for its address; an address in brackets is not asked for."""
+    if name is None or _IPV4.fullmatch(name):
+        return True
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _kubelet_dir(given: str) -> Path | None:

@@ -6,10 +6,10 @@ and why. Everything or nothing: after a failure the folder is gone.
 
 import base64
 import binascii
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import File
 
@@ -26,7 +26,7 @@ def write_files(folder: Path, files: Iterable[File]) -> Mapping[Path, str]:
     try:
         return {_write(folder, file): file.mount_point for file in files}
     except FilesFailed:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         raise
 
 
@@ -48,7 +48,7 @@ def _write(folder: Path, file: File) -> Path:
 def relative_mount_point(mount_point: str) -> PurePosixPath:
     """Where it lies below the folder; nothing may lie outside."""
     fault = None
-    if mount_point.endswith("/"):
+    if mount_point.endswith(("/", "/.")):
         fault = f"'{mount_point}' is a directory, expected a file"
     elif not mount_point.startswith("/"):
         fault = f"path '{mount_point}' is relative, expected absolute path"

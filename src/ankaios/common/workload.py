@@ -9,6 +9,8 @@ from enum import IntEnum
 from hashlib import sha256
 from types import MappingProxyType
 
+from ankaios.common.names import has_allowed_characters
+
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -34,8 +36,11 @@ class InstanceName:
 
     @classmethod
     def parse(cls, text: str) -> "InstanceName | None":
+        """None if it is no name the server could have given: whoever made a container chose its labels."""
         parts = text.split(".")
-        return cls(*parts) if len(parts) == 3 else None
+        if len(parts) != 3 or not parts[0] or not all(map(has_allowed_characters, parts)):
+            return None
+        return cls(*parts)
 
     @classmethod
     def of(cls, workload: str, agent: str, runtime_config: str) -> "InstanceName":

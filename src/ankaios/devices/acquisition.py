@@ -12,24 +12,18 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.grants import (
-    DEVICES_FILE_VARIABLE,
-    Allocated,
-    Grant,
-    devices_file_text,
-    merged,
-)
-from ankaios.devices.core.slot_ledger import Slot
+from ankaios.devices.core.grants import Allocated, Grant, merged
+from ankaios.devices.core.slot_ledger import Slot, SlotConflict
 from ankaios.devices.core.workload_plan import Plan, Wish, waits_for
 from ankaios.devices.device_manager import DeviceManager
-from ankaios.devices.discovery.base import DeviceMount
+from ankaios.devices.devices_files import DevicesFiles
+from ankaios.devices.server_slots import NO_ANSWER
 from ankaios.devices.slot_office import ATTEMPTS, SlotOffice
 
 AWAITS_SERVER = "the server has not yet said who uses its shared devices"
@@ -71,34 +65,62 @@ class Acquisition:
         self._node = office.node
         self._manager = manager
         self._store = store
-        self._folder = folder
+        self._files = DevicesFiles(folder)
         self.records: dict[str, Record] = {}
         self.under_way: set[str] = set()  # owners whose claims have no record yet
         self.failed = False  # some plugin failed: try again though nothing changed
 
     def restore(self) -> None:
-        """What workloads hold from before a restart."""
-        self._folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        """What workloads hold from before a restart. If two had the same slot, it belongs to the later one."""
+        self._files.open()
         for record in self._store.load():
             self.records[record.owner] = record
-            for held in record.slots:
-                self._node.remember(held.instance, held.capacity, {held.slot: held.claim})
             for allocation in record.allocations:
                 self._manager.mark(allocation.resource, allocation.ids, record.owner)
+            for held in record.slots:
+                self._remember(record.owner, held)
+
+    def _remember(self, owner: str, held: HeldSlot) -> None:
+        try:
+            self._node.remember(held.instance, held.capacity, {held.slot: held.claim})
+        except SlotConflict as conflict:
+            log.warning("'%s' has lost a device: %s", owner, conflict)
+            self.lose(owner, held.slot)
+
+    # --- what is held ---
+
+    def holds(self, owner: str, slot: Slot) -> bool:
+        """Whether the workload counts on this slot."""
+        record = self.records.get(owner)
+        return record is not None and any(held.slot == slot for held in record.slots)
+
+    def lose(self, owner: str, slot: Slot) -> None:
+        """The slot is somebody else's now. Kept on record, a restart of the agent would take it from them."""
+        if self.holds(owner, slot):
+            record = self.records[owner]
+            left = tuple(held for held in record.slots if held.slot != slot)
+            self.records[owner] = replace(record, slots=left, lost=True)
+            try:
+                self._store.save(self.records[owner])
+            except Unavailable as fault:
+                log.warning("%s", fault)
+
+    def _is_lost(self, record: Record) -> bool:
+        return record.lost or any(self._node.ledger.claim(held.slot) != held.claim for held in record.slots)
 
     # --- acquire ---
 
     async def acquire(self, owner: str, requests: Sequence[ResourceRequest]) -> tuple[Grant, ...] | Waiting:
         needs = needs_of(requests)
         record = self.records.get(owner)
-        if record is not None and not _covers(record, needs):
+        if record is not None and (self._is_lost(record) or not _covers(record, needs)):
             self.release(owner)
             record = None
         try:
             if record is None:
                 record = await self._obtain(owner, needs)
             else:
-                await self._prepare_start(record)
+                record = await self._prepare_start(record)
         except Unavailable as fault:
             self.failed |= not isinstance(fault, _NotYet)
             return Waiting(str(fault))
@@ -117,6 +139,7 @@ class Acquisition:
             record = await self._recorded(owner, allocations, grants)
         except BaseException:
             self._give_back(owner, allocations, quiet=True)
+            self._files.remove(owner, len(allocations))
             raise
         finally:
             self.under_way.discard(owner)
@@ -143,7 +166,10 @@ class Acquisition:
             allocations.append(Allocation(need.resource, need.container, tuple(assignment)))
 
     async def _claimed_plan(self, owner: str, wishes: Sequence[Wish]) -> Plan:
-        """If another node was faster, the ledger is right by now and a new plan is made."""
+        """If another node was faster, the ledger is right by now and a new plan is made.
+
+        A server that does not answer is not asked again at once: all else that the workload is told waits meanwhile.
+        """
         refusal: str | None = ""
         for _ in range(ATTEMPTS):
             plan = self._node.plan(wishes, owner)
@@ -151,23 +177,38 @@ class Acquisition:
                 awaits = any(self._node.awaits_server(configuration_of(wish)) for wish in wishes)
                 raise _NotYet(f"{plan.reason}; {AWAITS_SERVER}" if awaits else plan.reason)
             for wish in wishes:
-                if not self._manager.is_ready(wish.resource):
-                    raise _NotYet(f"waits for the device plugin of {wish.resource}")
+                self._check_ready(wish.resource)
             refusal = await self._office.claim(plan.changes)
             if refusal is None:
                 return plan
+            if refusal == NO_ANSWER:
+                break
         raise Unavailable(f"waits for {wishes[0].resource}: {refusal}")
+
+    def _check_ready(self, resource: str) -> None:
+        if not self._manager.is_ready(resource):
+            raise _NotYet(f"waits for the device plugin of {resource}")
 
     def _wish(self, need: _Need) -> Wish | None:
         return self._node.wish(need.resource, need.quantity)
 
-    async def _prepare_start(self, record: Record) -> None:
-        """Before every start: the devices must be usable, and plugins may want to do something with them."""
+    async def _prepare_start(self, record: Record) -> Record:
+        """Before every start: the devices must be usable, and plugins may want to do something with them.
+
+        A device of ours may have come back as another one, so it is asked anew what it gives; plugins of others are
+        asked for that once, as a kubelet does, unless they share a workload with ours.
+        """
         for allocation in record.allocations:
             if not self._is_usable(allocation):
                 raise _NotYet(f"waits for its devices of {allocation.resource} to return")
-            if self._slots(allocation) is None:
-                await self._manager.pre_start(allocation.resource, allocation.ids)
+            self._check_ready(allocation.resource)
+        owner, allocations = record.owner, record.allocations
+        if any(self._slots(allocation) is not None for allocation in allocations):
+            grants = [await self._manager.allocate(it.resource, it.ids, owner) for it in allocations]
+            record = self.records[owner] = await self._recorded(owner, allocations, grants)
+        for allocation in allocations:
+            await self._manager.pre_start(allocation.resource, allocation.ids)
+        return record
 
     def _is_usable(self, allocation: Allocation) -> bool:
         slots = self._slots(allocation)
@@ -195,9 +236,10 @@ class Acquisition:
             for conflict in conflicts:
                 log.warning("devices of '%s': %s", owner, conflict)
             described = [self._described(allocation) for allocation, _ in mine]
-            together.append(await asyncio.to_thread(self._with_file, owner, number, grant, described))
+            together.append(await asyncio.to_thread(self._files.write, owner, number, grant, described))
         record = Record(owner, tuple(allocations), tuple(together), tuple(self._held(owner)))
-        await asyncio.to_thread(self._store.save, record)
+        if record != self.records.get(owner):
+            await asyncio.to_thread(self._store.save, record)
         return record
 
     def _described(self, allocation: Allocation) -> Allocated:
@@ -214,22 +256,6 @@ class Acquisition:
             if (instance := self._node.instance(slot.instance)) is not None
         ]
 
-    def _with_file(self, owner: str, number: int, grant: Grant, allocated: Sequence[Allocated]) -> Grant:
-        """The file has the same path inside and outside, so that it is right for plain processes too."""
-        path = self._file(owner, number)
-        envs = {**grant.envs, DEVICES_FILE_VARIABLE: str(path)}
-        mounts = (*grant.mounts, DeviceMount(str(path), str(path), read_only=True))
-        complete = replace(grant, envs=envs, mounts=mounts)
-        try:
-            path.write_text(devices_file_text(owner, complete, allocated))
-            path.chmod(0o444)
-        except OSError as error:
-            raise Unavailable(f"cannot write the devices file '{path}': {error}") from error
-        return complete
-
-    def _file(self, owner: str, number: int) -> Path:
-        return self._folder / f"{blake2b(owner.encode(), digest_size=8).hexdigest()}-{number}.json"
-
     # --- release ---
 
     def release(self, owner: str) -> None:
@@ -237,8 +263,7 @@ class Acquisition:
         record = self.records.pop(owner, None)
         self._give_back(owner, record.allocations if record else ())
         self._store.remove(owner)
-        for number in range(len(record.grants) if record else 0):
-            self._file(owner, number).unlink(missing_ok=True)
+        self._files.remove(owner, len(record.grants) if record else 0)
 
     def _give_back(self, owner: str, allocations: Sequence[Allocation], quiet: bool = False) -> None:
         for allocation in allocations:

@@ -1,7 +1,8 @@
 """Keeps what each workload was given over a restart of the agent: one file for each workload.
 
 In: records of allocations. Out: the same after a restart. A file is written before the workload starts and removed
-after it let go, so its cost follows the change. One that cannot be read is left out and said.
+after it let go, so its cost follows the change. One that cannot be read is left out and said; it is removed only if
+what stands in it is wrong, since a disk may recover.
 """
 
 import json
@@ -43,12 +44,13 @@ class HeldSlot:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All that one workload holds."""
+    """All that one workload holds. `lost`: of what it was given, some slot went to somebody else."""
 
     owner: str
     allocations: tuple[Allocation, ...]
     grants: tuple[Grant, ...]
     slots: tuple[HeldSlot, ...] = ()
+    lost: bool = False
 
 
 class ClaimStore:
@@ -56,13 +58,17 @@ class ClaimStore:
         self._folder = folder
 
     def load(self) -> Iterator[Record]:
+        """The newest first: if two records name the same thing, the newer one is right."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+        for path in sorted(self._folder.glob(f"*{SUFFIX}"), key=_written, reverse=True):
             try:
                 yield record_from_json(path.read_text())
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except OSError as error:
+                log.warning("the claims in '%s' cannot be read now: %s", path, error)
+            except (ValueError, KeyError, TypeError) as error:
                 log.warning("the claims in '%s' cannot be read and are dropped: %r", path, error)
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
 
     def save(self, record: Record) -> None:
         """Atomic: after a crash there is the whole record or none."""
@@ -80,6 +86,13 @@ class ClaimStore:
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{blake2b(owner.encode(), digest_size=16).hexdigest()}{SUFFIX}"
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def record_to_json(record: Record) -> str:
@@ -101,6 +114,7 @@ def record_from_json(text: str) -> Record:
             HeldSlot(Slot(**it["slot"]), Claim(**it["claim"]), _instance(it["instance"]), it["capacity"])
             for it in content["slots"]
         ),
+        content.get("lost", False),
     )
 
 

@@ -1,7 +1,8 @@
 """Runs discovery: for each configuration, every handler of the name it asks for.
 
 In: configurations that come, change and go, and handlers likewise. Out: the lists of the handlers, with who told them.
-A handler that breaks off is asked again; what it said stays until it says something else or is gone for good.
+A handler that breaks off is asked again; what it said stays until it says something else, is gone for good, or is no
+longer the one to ask.
 """
 
 import asyncio
@@ -50,10 +51,18 @@ class DiscoveryRunner:
             if name not in wanted or not wanted[name].discovers_like(before[name]):
                 task.cancel()
                 del self._running[name]
+                if name in wanted and wanted[name].handler != before[name].handler:
+                    self._retract(before[name])
         for name, configuration in wanted.items():
             if name not in self._running:
                 task = self._group.create_task(self._discover(configuration), name=f"discovery for {name}")
                 self._running[name] = task
+
+    def _retract(self, configuration: Configuration) -> None:
+        """Another handler is asked from now on, so nobody else would ever say that these devices are gone."""
+        for handler, source in list(self._sources.values()):
+            if handler.name == configuration.handler:
+                self._observed(configuration.name, source, (), handler.shared)
 
     async def _discover(self, configuration: Configuration) -> None:
         """Follow all handlers of the name, those that register later too."""
@@ -84,7 +93,8 @@ class DiscoveryRunner:
                 async with aclosing(handler.discover(configuration.details, configuration.properties)) as lists:
                     async for devices in lists:
                         pause, complaint = FIRST_PAUSE, ""
-                        self._observed(configuration.name, source, devices, handler.shared)
+                        if self._is_asked(configuration):
+                            self._observed(configuration.name, source, devices, handler.shared)
                 raise HandlerLost(f"handler '{handler.name}' said no more")
             except InvalidDetails as fault:
                 log.error("cannot discover devices for '%s': %s", configuration.name, fault)
@@ -97,6 +107,11 @@ class DiscoveryRunner:
                     async with asyncio.timeout(pause):
                         await self._registry.wait_changed(version)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _is_asked(self, configuration: Configuration) -> bool:
+        """The last words of a discovery that is being ended answer a question of the past."""
+        wanted = self._wanted.get(configuration.name)
+        return wanted is not None and wanted.discovers_like(configuration)
 
     def _source(self, handler: DiscoveryHandler) -> str:
         """The name of a handler object; it is kept alive here, so that its number stays its own."""

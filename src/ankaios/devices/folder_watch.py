@@ -13,7 +13,7 @@ from types import TracebackType
 _CREATED = 0x100 | 0x80  # made or moved in
 _DELETED = 0x200 | 0x40  # deleted or moved out
 _FOLDER_GONE = 0x400 | 0x800
-_IGNORED = 0x8000
+_END = _FOLDER_GONE | 0x8000  # the last is told when the watch itself is ended
 _OVERFLOW = 0x4000
 _HEADER = struct.Struct("iIII")
 _MOST_WAITING = 1024
@@ -26,12 +26,16 @@ class FolderGone(OSError):
 
 
 class FolderWatch:
-    """`async with FolderWatch(path) as watch: name, exists = await watch.next()`. An overflow is told as ("", True)."""
+    """`async with FolderWatch(path) as watch: name, exists = await watch.next()`.
+
+    ("", True) says that more happened than is told one by one: look at the folder yourself.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor = -1
-        self._events: asyncio.Queue[tuple[str, bool] | None] = asyncio.Queue(_MOST_WAITING)
+        self._events: asyncio.Queue[tuple[str, bool] | None] = asyncio.Queue(_MOST_WAITING + 2)
+        self._ended = False
 
     async def __aenter__(self) -> "FolderWatch":
         self._descriptor = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -66,11 +70,13 @@ class FolderWatch:
             self._tell(os.fsdecode(name), mask)
 
     def _tell(self, name: str, mask: int) -> None:
-        if self._events.full():
-            return  # whoever reads this slowly looks at the folder itself
-        if mask & (_FOLDER_GONE | _IGNORED):
+        """Two places are kept: one for the mark that stands for all the rest, one for the end of the folder."""
+        if self._ended or (self._events.qsize() > _MOST_WAITING and not mask & _END):
+            return
+        if mask & _END:
+            self._ended = True
             self._events.put_nowait(None)
-        elif mask & _OVERFLOW:
+        elif mask & _OVERFLOW or self._events.qsize() == _MOST_WAITING:
             self._events.put_nowait(("", True))
         else:
             self._events.put_nowait((name, bool(mask & _CREATED)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ankaios.devices.acquisition import Acquisition
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import NodeDevices, Touched
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.slot_office import SlotOffice
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,25 @@ class LostDevices:
                 if claim.node == self._node.node:
                     self._lose(slot, claim, f"device '{instance.name}' is gone")
         for slot, claim in touched.taken_away.items():
-            if claim.owner in self._acquisition.records:
+            if self._acquisition.holds(claim.owner, slot):
                 self._taken_away.put_nowait((slot, claim))
 
     async def _claim_again(self, slot: Slot, claim: Claim) -> None:
-        """The server forgot us, as after a long absence. Maybe nobody else has the slot yet."""
-        refusal = await self._office.claim([SlotChange(slot, claim)])
-        if refusal is not None:
+        """The server forgot us, as after a long absence. Maybe nobody else has the slot yet.
+
+        The workload may let go at any time; a slot for nobody would stay taken.
+        """
+        if not self._acquisition.holds(claim.owner, slot):
+            return
+        try:
+            refusal = await self._office.claim([SlotChange(slot, claim)])
+        except SlotConflict as conflict:
+            refusal = str(conflict)
+        if not self._acquisition.holds(claim.owner, slot):
+            if refusal is None and claim.owner not in self._acquisition.under_way:
+                self._office.give_back({slot: claim})
+        elif refusal is not None:
+            self._acquisition.lose(claim.owner, slot)
             self._lose(slot, claim, refusal)
 
     def _lose(self, slot: Slot, claim: Claim, why: str) -> None:

@@ -47,17 +47,15 @@ def open_plugin_folder(folder: Path) -> socket.socket:
 
 
 def bind(path: Path) -> socket.socket:
-    """A socket for the owner only."""
+    """A socket for the owner only, which does not listen yet."""
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise Unavailable(f"cannot listen at '{path}': longer than {LONGEST_SOCKET_PATH} bytes")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    mask = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
+        path.chmod(0o600)  # nobody can connect before it listens; a umask would reach files of other threads
     except OSError as error:
         sock.close()
         raise Unavailable(f"cannot listen at '{path}': {error}") from error
-    finally:
-        os.umask(mask)
     return sock

@@ -4,6 +4,7 @@ In: requests with virtual ids, from plugins, and claims that a plan asks for. Ou
 local devices are settled here at once; those of shared devices only with the server's word.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ankaios.devices.core.allocation import (
@@ -23,6 +24,7 @@ from ankaios.devices.plugin_service import AllocationDenied, Requests
 from ankaios.devices.server_slots import ServerSlots
 
 ATTEMPTS = 5
+PAUSE_SECONDS = 1.0  # short, since all else that the workload is told waits meanwhile
 
 
 class SlotOffice:
@@ -32,6 +34,7 @@ class SlotOffice:
         self.node = node
         self._server = server
         self._note = note
+        self._resting: dict[str, float] = {}  # owners whose last attempt was undone, and until when they pause
 
     # --- for plugins ---
 
@@ -92,6 +95,7 @@ class SlotOffice:
 
     async def claim(self, changes: Sequence[SlotChange]) -> str | None:
         """Take all the slots or none. None if they are ours now, else why not."""
+        await self._pause({change.claim.owner for change in changes})
         try:
             settled, asked = self.node.begin(changes)
         except SlotConflict as conflict:
@@ -107,12 +111,28 @@ class SlotOffice:
                     self.node.undo(settled)
             if refusal is not None:
                 return refusal
-        self._note_slots(change.slot for change in (*settled, *asked))
+        # Fewer slots are free now: nobody need try again, least of all one whose next step fails.
+        self._note_slots((change.slot for change in (*settled, *asked)), quiet=True)
         return None
 
     def give_back(self, claims: Mapping[Slot, Claim], quiet: bool = False) -> None:
+        """`quiet`: an attempt is undone, because a step after the claim failed."""
+        if quiet:
+            self._rest({claim.owner for claim in claims.values()})
         self._server.tell(self.node.end(claims))
         self._note_slots(claims, quiet)
+
+    def _rest(self, owners: Iterable[str]) -> None:
+        """An undone attempt changed lists twice, so it comes back as news that makes its own owner try again."""
+        now = asyncio.get_running_loop().time()
+        self._resting = {owner: until for owner, until in self._resting.items() if until > now}
+        self._resting |= dict.fromkeys(owners, now + PAUSE_SECONDS)
+
+    async def _pause(self, owners: Iterable[str]) -> None:
+        until = max((self._resting.pop(owner, 0.0) for owner in owners), default=0.0)
+        # Without a pause nobody else comes between a plan and its claim.
+        if (left := until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(left)
 
     def _note_slots(self, slots: Iterable[Slot], quiet: bool = False) -> None:
         touched = self.node.touched_by(slots)

@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
+from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.discovery.base import DeviceNode, DiscoveredDevice
+from ankaios.devices.server_slots import NO_ANSWER
 from ankaios.server.core.device_desk import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster
 from tests.integration.devices.short_paths import short_path  # noqa: F401
@@ -141,6 +146,26 @@ async def test_claims_outlive_a_restart_of_the_agent(cluster: Cluster) -> None:
     await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
     assert isinstance(await other.acquire("w2"), Waiting)
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
+
+
+async def test_two_records_of_one_slot_do_not_end_the_devices_of_the_agent(cluster: Cluster) -> None:
+    """The slot belongs to who got it last; the other one is told to wait."""
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    await agent.stop()
+    store = ClaimStore(cluster.folder / "node-a" / "claims")
+    (record,) = store.load()
+    older = [replace(held, claim=replace(held.claim, owner="w0")) for held in record.slots]
+    (newer,) = (cluster.folder / "node-a" / "claims").iterdir()
+    store.save(replace(record, owner="w0", slots=tuple(older)))
+    future = newer.stat().st_mtime + 10
+    os.utime(newer, (future, future))
+    agent = await cluster.restarted("node-a", agent.handler)
+    await agent.acquire_when_possible("w1")
+    assert await agent.acquire("w0") == Waiting("waits for 1 x akri.sh/cam, 1 visible, 0 free")
+    assert agent.holds("w1") == {"cam-fbcb99-0"}
+    assert [record.owner for record in store.load()] == ["w1"]
 
 
 async def test_what_a_crash_left_behind_is_given_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,6 +301,60 @@ async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster:
     agent.service.release("w1")
     assert isinstance(await agent.acquire("w1"), Waiting)
     assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
+
+
+@pytest.mark.parametrize("name", ["cam", FOO0])
+async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(cluster: Cluster, name: str) -> None:
+    """The workload keeps running without a claim, as configured; when it starts again it needs a new one."""
+    agent = await cluster.agent("node-a", True, "foo0")
+    other = await cluster.agent("node-b", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1", name)
+    agent.disconnect()
+    for _ in range(NODE_LOST_TICKS):
+        cluster.perform(cluster.desk.tick())
+    await other.acquire_when_possible("w2", name)
+    agent.connect()
+    while not agent.service.acquisition.records["w1"].lost:
+        agent.woken.clear()
+        await agent.woken.wait()
+    (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
+    assert record.slots == ()
+    assert await agent.acquire("w1", name) == Waiting(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
+    waiting = asyncio.create_task(agent.acquire_when_possible("w1", name))
+    other.service.release("w2")
+    await waiting
+    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w1"]
+
+
+async def test_a_device_that_returned_with_another_node_is_given_with_that_one(cluster: Cluster) -> None:
+    """A stick that is plugged in again gets a new number."""
+    agent = await cluster.agent("node-a", False)
+    sticks = [DiscoveredDevice("usb1", {"NODE": path}, (), (DeviceNode(path, path),)) for path in ("/dev/1", "/dev/2")]
+    cluster.configure(offlineGraceSeconds=60)
+    agent.handler.show(sticks[0])
+    await agent.acquire_when_possible("w1")
+    agent.handler.show(sticks[1])
+    await cluster.until(lambda: any("/dev/2" in str(it) for it in cluster.tree.values()))
+    (grant,) = await agent.acquire_when_possible("w1")
+    assert grant.devices == (DeviceNode("/dev/2", "/dev/2"),)
+    assert "/dev/2" in Path(grant.envs["ANKAIOS_DEVICES_FILE"]).read_text()
+    (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
+    assert record.grants == (grant,)
+
+
+async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("probe")
+    agent.service.release("probe")
+    sent: list[grpc.ToServer] = []
+    agent.service._server.send = sent.append
+    agent.service._server._answer_seconds = 0.01
+    assert await agent.acquire("w1") == Waiting(f"waits for akri.sh/cam: {NO_ANSWER}")
+    asked = [change for message in sent for change in message.slotRequest.changes if change.after]
+    assert len(asked) == 1
+    assert agent.service.acquisition.failed
 
 
 async def test_a_plugin_that_the_device_manager_lost_registers_again(

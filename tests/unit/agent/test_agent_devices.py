@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -127,7 +126,23 @@ async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_se
 
 
 async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(short_path: Path) -> None:  # noqa: F811
+    """Whoever asks is told, at any time: a workload that hangs could not even be deleted."""
     (short_path / "file").touch()
     agent = Agent(short_path / "file")
-    await asyncio.wait_for(agent.task, 10)
-    assert "ankaios.devices.plugin_folder" in sys.modules
+    async with asyncio.timeout(10):
+        answers = [await agent.devices.acquire(CAMERA)]
+        await agent.task
+        answers.append(await agent.devices.acquire(CAMERA))
+        await agent.devices.adopt(CAMERA)
+        await agent.devices.release(CAMERA.instance_name)
+    for answer in answers:
+        assert isinstance(answer, Waiting)
+        assert "not available: cannot use the plugin folder" in answer.reason
+
+
+async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:
+    (agent.folder / "files").touch()  # no place for the files of workloads
+    await asyncio.wait_for(agent.devices.acquire(CAMERA), 20)
+    await asyncio.wait_for(agent.task, 20)
+    answer = await asyncio.wait_for(agent.devices.acquire(CAMERA), 20)
+    assert answer == Waiting("the devices of this agent are not available, see its log")

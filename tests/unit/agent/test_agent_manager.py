@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -476,6 +477,23 @@ async def test_files_that_cannot_be_written_stop_the_start() -> None:
             "'invalid mount point 'relative': 'path 'relative' is relative, expected absolute path''»",
         ]
         assert [call for call, _ in a.podman.calls] == ["existing"]
+
+
+async def test_a_workload_whose_name_leads_out_of_the_run_folder_touches_nothing_there(tmp_path: Path) -> None:
+    base = tmp_path / "run"
+    base.mkdir()
+    outside = tmp_path / "victim"
+    bad = replace(
+        web(access=MAY_READ, files=(File("/x", data="x"),)), instance_name=InstanceName(f"{outside}/", "", "A")
+    )
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    async with an_agent(base=base) as a:
+        (failed,) = await a.server_says(server_hello(bad))
+        assert failed.endswith(f"Pending(StartingFailed)«'{bad.instance_name}' is no name of a workload instance»")
+        assert len(await a.server_says(update_workload(deleted={bad.instance_name: {}}))) == 2
+        assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
+    assert [path.name for path in outside.iterdir()] == ["precious"]
 
 
 async def test_after_an_agent_restart_a_restarted_workload_still_gets_its_control_interface() -> None:

@@ -145,7 +145,7 @@ async def test_a_wrong_beginning_ends_the_conversation_for_good(interface: Contr
         interface.deliver(a_log_response("2"))
         assert await pipes.hears_nothing()
     assert agent.requests == []
-    assert agent.unread == ["2"]
+    assert agent.unread == ["nav@2"]
 
 
 async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
@@ -218,7 +218,7 @@ async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
             interface.deliver(a_response(str(number), 10_000))
         assert interface._waiting_bytes <= 8 * 1024 * 1024
         interface.deliver(a_log_response("logs", 10_000))
-        assert agent.unread == ["logs"]
+        assert agent.unread == ["nav@logs"]
         async with asyncio.timeout(10):
             while interface._waiting:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -270,7 +270,7 @@ async def test_a_flood_of_requests_leaves_time_for_others(interface: ControlInte
         while not flood.done():
             await asyncio.sleep(0)
             ticks += 1
-        assert ticks > 100
+        assert ticks > 20  # each of the twenty answers had to come from between the requests
 
 
 async def _flood(pipes: Pipes) -> None:

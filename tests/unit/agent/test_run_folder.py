@@ -1,10 +1,11 @@
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from ankaios.agent.run_folder import RunFolder, default_run_folder
-from ankaios.common.errors import StartupFailed
+from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.workload import InstanceName
 
 NAME = InstanceName("web", "abc", "A")
@@ -22,7 +23,7 @@ def test_the_default_folder_is_made_for_everybody(tmp_path: Path, monkeypatch: p
     base = default_run_folder()
     assert base == tmp_path / "new/tmp/ankaios"
     RunFolder(base, "A").prepare(base)
-    assert stat.S_IMODE(base.stat().st_mode) == 0o777
+    assert stat.S_IMODE(base.stat().st_mode) == 0o1777
     RunFolder(base, "A").prepare(base)
     assert (base / "A_io").is_dir()
     monkeypatch.delenv("TMPDIR")
@@ -49,5 +50,39 @@ def test_only_what_belongs_to_the_instance_is_removed(tmp_path: Path) -> None:
     assert folder.control_interface(NAME).exists()
     assert not folder.files(NAME).exists()
     folder.remove(NAME)
+    folder.remove(NAME)
+    assert not folder.of(NAME).exists()
+
+
+@pytest.mark.parametrize("workload", ["/missing/", "..", "../web", "", "we b", "web/x"])
+def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Path, workload: str) -> None:
+    folder = RunFolder(tmp_path, "A")
+    folder.prepare(tmp_path)
+    for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
+        with pytest.raises(Rejected, match="no name of a workload instance"):
+            folder.of(name)
+        folder.remove(name)
+        folder.remove_files(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["A_io"]
+
+
+def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "A_io").symlink_to("elsewhere")
+    with pytest.raises(StartupFailed, match="A_io' is a symbolic link, remove it or choose another folder"):
+        RunFolder(tmp_path, "A").prepare(tmp_path)
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "A_io").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "A_io").stat().st_uid + 1)
+    with pytest.raises(StartupFailed, match=r"A_io' belongs to another user .*, remove it or choose another folder"):
+        RunFolder(tmp_path, "A").prepare(tmp_path)
+
+
+def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.agent.run_folder.remove_tree", lambda _: False)
+    folder = RunFolder(tmp_path, "A")
+    folder.files(NAME).mkdir(parents=True)
     folder.remove(NAME)
     assert not folder.of(NAME).exists()

@@ -1,18 +1,21 @@
 """What leaves the agent, when, and how often; the network itself is in the integration tests."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import Load, ResourceMonitor
-from ankaios.agent.server_link import Outbox, agent_hello
+from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, Outbox, ServerLink, agent_hello
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
 from ankaios.common.pb.ank_base_pb2 import Request
-from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
+from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
+from ankaios.middleware.client import ConnectionLost, ConnectionSettings
 
 NAME = InstanceName("web", "1", "A")
 GONE, BACK = (
@@ -114,4 +117,48 @@ async def test_each_hello_begins_the_interval_anew(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(0)
     assert begun == [2.0] * 4
     assert machine.samples == 1
+    running.cancel()
+
+
+class TalkativeServer:
+    """Says something as often as it is asked, then is gone."""
+
+    def __init__(self, messages: int) -> None:
+        self._messages = messages
+
+    async def send(self, message: ToServer) -> None:
+        del message
+
+    async def receive(self) -> FromServer:
+        if self._messages == 0:
+            raise ConnectionLost("gone")
+        self._messages -= 1
+        return FromServer()
+
+
+def a_link_to(server: TalkativeServer, inbox: LinkChannel, monkeypatch: pytest.MonkeyPatch) -> ServerLink:
+    @asynccontextmanager
+    async def connect(*_: object) -> AsyncIterator[TalkativeServer]:
+        yield server
+
+    monkeypatch.setattr("ankaios.agent.server_link.connect", connect)
+    return ServerLink(ConnectionSettings("http://x"), ToServer(), Outbox(), inbox)
+
+
+async def test_an_agent_that_ends_does_not_wait_for_its_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = LinkChannel(2)
+    running = asyncio.create_task(a_link_to(TalkativeServer(1000), inbox, monkeypatch).run())
+    async with asyncio.timeout(5):
+        while len(inbox) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=5)
+    assert done == {running}
+
+
+async def test_the_manager_learns_when_a_session_begins_and_when_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = LinkChannel(1)
+    running = asyncio.create_task(a_link_to(TalkativeServer(1), inbox, monkeypatch).run())
+    async with asyncio.timeout(5):
+        assert [await inbox.receive() for _ in range(3)] == [Connected(), FromServer(), Disconnected()]
     running.cancel()

@@ -88,6 +88,10 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> N
         (["-n", "a.b"], "a.b"),
         (["-n", "grün"], "grün"),
         (["-n", "a", "-s", "tcp://x"], "Wrong server address format"),
+        (["-n", "a", "-s", "http://"], "is not of the form https://<host>:<port>"),
+        (["-n", "a", "-s", "http://host:port"], "is not of the form https://<host>:<port>"),
+        (["-n", "a", "-s", "http://a..b:1"], "is not of the form https://<host>:<port>"),
+        (["-n", "a", "-s", "http://host:99999"], "greater than 65535"),
         (["-n", "a", "-x", "/nowhere"], "/nowhere"),
     ],
 )
@@ -134,3 +138,10 @@ def test_an_agent_needs_a_runtime(tmp_path: Path) -> None:
         file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
         with pytest.raises(StartupFailed, match="podman"):
             connectors_for(read_settings(["-x", file]))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host", "https://[::1]:25551/path", "http://10.0.0.1:1?x#y", "http://host:65535"]
+)
+def test_every_address_that_a_connection_takes_is_taken(url: str) -> None:
+    assert read_settings(["-n", "a", "-s", url]).server_url == url

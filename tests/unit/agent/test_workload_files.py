@@ -41,6 +41,8 @@ def test_an_existing_file_is_overwritten_in_place(tmp_path: Path) -> None:
     ("mount_point", "reason"),
     [
         ("/etc/", "''/etc/' is a directory, expected a file'"),
+        ("/.", "''/.' is a directory, expected a file'"),
+        ("/etc/.", "''/etc/.' is a directory, expected a file'"),
         ("relative/", "''relative/' is a directory, expected a file'"),
         ("", "'path '' is relative, expected absolute path'"),
         ("etc/web", "'path 'etc/web' is relative, expected absolute path'"),

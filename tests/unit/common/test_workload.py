@@ -52,7 +52,7 @@ def test_an_instance_name_is_read_from_its_text_which_has_three_parts() -> None:
     name = InstanceName.of("web", "", "x")
     assert str(name).endswith(".")
     assert InstanceName.parse(str(name)) == name
-    for wrong in ("web", "web.1", "web.1.a.b", ""):
+    for wrong in ("web", "web.1", "web.1.a.b", "", "..", ".1.a", "/etc/..a", "web.1/x.a", "web.1.a/b", "we\nb.1.a"):
         assert InstanceName.parse(wrong) is None
 
 

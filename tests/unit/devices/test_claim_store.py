@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,32 @@ def test_what_cannot_be_read_is_dropped_and_said(tmp_path: Path, damage: str, ca
         assert list(store.load()) == []
     assert "cannot be read" in caplog.text
     assert not path.exists()
+
+
+def test_what_the_disk_does_not_give_now_is_kept_for_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = ClaimStore(tmp_path)
+    store.save(RECORD)
+    (tmp_path / "dir.json").mkdir()
+    (tmp_path / "link.json").symlink_to(tmp_path / "missing")
+    with caplog.at_level(logging.WARNING):
+        assert list(store.load()) == [RECORD]
+    assert caplog.text.count("cannot be read now") == 2
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_newest_record_comes_first(tmp_path: Path) -> None:
+    store = ClaimStore(tmp_path)
+    for age, owner in enumerate("abcdef"):
+        before = set(tmp_path.iterdir())
+        store.save(Record(owner, (), ()))
+        (path,) = set(tmp_path.iterdir()) - before
+        os.utime(path, (1000 - age, 1000 - age))
+    assert [record.owner for record in store.load()] == list("abcdef")
+
+
+def test_that_a_slot_was_lost_is_kept() -> None:
+    lost = Record("web.1.a", (), (), (), lost=True)
+    assert record_from_json(record_to_json(lost)) == lost
 
 
 def test_a_record_that_was_changed_is_not_believed() -> None:

@@ -143,3 +143,41 @@ async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asynci
     runner.runner.configure({})
     await runner.settle()
     assert handler.open == 0
+
+
+async def test_devices_of_a_handler_that_is_asked_no_more_are_taken_back(made: list[asyncio.Task[None]]) -> None:
+    class OtherHandler(FakeHandler):
+        name = "other"
+
+    runner = await start(made, FakeHandler(devices(2)), OtherHandler(devices(1)))
+    runner.runner.configure({"cam": Configuration("cam", "other")})
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0), ("cam", "other#1", 1)]
+
+
+async def test_devices_stay_until_the_same_handler_answers_another_question(made: list[asyncio.Task[None]]) -> None:
+    runner = await start(made, FakeHandler(devices(2)))
+    runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 2)]
+
+
+async def test_the_last_words_of_an_ended_discovery_are_not_passed_on(made: list[asyncio.Task[None]]) -> None:
+    class LateHandler(FakeHandler):
+        """Its list is on the way while the question changes."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.news = asyncio.Event()
+
+        async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+            await self.news.wait()
+            yield devices(2)
+            await asyncio.Event().wait()
+
+    handler = LateHandler()
+    runner = await start(made, handler)
+    handler.news.set()
+    runner.runner.configure({"cam": Configuration("cam", "other")})
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 0)]

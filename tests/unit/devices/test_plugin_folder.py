@@ -1,5 +1,5 @@
 import asyncio
-import os
+import socket
 import stat
 from pathlib import Path
 
@@ -15,6 +15,17 @@ def test_only_the_owner_may_register(short_path: Path) -> None:  # noqa: F811
     with open_plugin_folder(short_path / "plugins"):
         assert stat.S_IMODE((short_path / "plugins" / "kubelet.sock").stat().st_mode) == 0o600
         assert stat.S_IMODE((short_path / "plugins").stat().st_mode) == 0o700
+
+
+def test_files_that_others_write_meanwhile_keep_their_modes(
+    short_path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The umask belongs to all threads, so it is left alone; and nobody can connect before the mode is right."""
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask was changed"))
+    with bind(short_path / "a.sock") as sock:
+        assert stat.S_IMODE((short_path / "a.sock").stat().st_mode) == 0o600
+        assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
 
 
 def test_an_earlier_socket_makes_way(short_path: Path) -> None:  # noqa: F811
@@ -48,12 +59,14 @@ def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa
 
 
 async def test_files_that_come_and_go_are_told(short_path: Path) -> None:  # noqa: F811
-    async with asyncio.timeout(10), FolderWatch(short_path) as watch:
-        (short_path / "a").touch()
+    folder = short_path / "watched"
+    folder.mkdir()
+    async with asyncio.timeout(10), FolderWatch(folder) as watch:
+        (folder / "a").touch()
         assert await watch.next() == ("a", True)
-        (short_path / "a").unlink()
+        (folder / "a").unlink()
         assert await watch.next() == ("a", False)
-        os.rename(short_path.parent / short_path.name, short_path.parent / "moved")
+        folder.rename(short_path / "moved")
         with pytest.raises(FolderGone):
             await watch.next()
 
@@ -62,3 +75,23 @@ async def test_a_folder_that_does_not_exist_cannot_be_watched(short_path: Path) 
     with pytest.raises(FileNotFoundError):
         async with FolderWatch(short_path / "missing"):
             pass
+
+
+async def test_whoever_reads_slowly_is_told_to_look(
+    short_path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("ankaios.devices.folder_watch._MOST_WAITING", 2)
+    folder = short_path / "watched"
+    folder.mkdir()
+    async with asyncio.timeout(10), FolderWatch(folder) as watch:
+        for name in ("a", "b", "c", "kubelet.sock"):
+            (folder / name).touch()
+        folder.rename(short_path / "moved")
+        (short_path / "moved" / "d").touch()
+        (short_path / "moved").rename(short_path / "again")
+        assert [await watch.next() for _ in range(3)] == [("a", True), ("b", True), ("", True)]
+        with pytest.raises(FolderGone):
+            await watch.next()
+    assert caplog.text == ""

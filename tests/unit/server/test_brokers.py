@@ -51,6 +51,8 @@ def test_there_are_no_more_brokers_than_slots_and_who_has_one_keeps_it() -> None
     broker, seen = a_broker(base.BROKER_PER_NODE), cameras("cam-1", nodes=("a", "b"))
     assert list(brokers_of("cam", broker, seen, {})) == ["cam-1-broker-a"]
     assert list(brokers_of("cam", broker, seen, {"cam-1-broker-b": {}})) == ["cam-1-broker-b"]
+    seen["cam-1"].slotOwners.values["cam-1-0"] = "cam-1-broker-b.0123.b"
+    assert list(brokers_of("cam", broker, seen, {"cam-1-broker-a": {}})) == ["cam-1-broker-b"]
 
 
 def test_every_device_gets_one_job_wherever_there_is_room() -> None:

@@ -4,27 +4,34 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.execution_state import PENDING_STARTING, PENDING_WAITING_TO_START, RUNNING_OK
+from ankaios.common.execution_state import (
+    PENDING_STARTING,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING,
+)
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.server.core import device_controller
 from ankaios.server.core.device_desk import NODE_LOST_TICKS, SETTLE_TICKS
-from ankaios.server.core.replies import Effect, SecondPassed
+from ankaios.server.core.replies import Effect, HooksFinished, SecondPassed
+from ankaios.server.core.update_rejected import UpdateRejected
 from tests.unit.server.desks import an_instance_message
-from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of
+from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of, web
 
 CAM = "cam-8120fe"
 HANDLER = {"discoveryHandler": {"name": "debugEcho"}}
 
 
 class DeviceStory(Story):
-    def __init__(self, *agents: str, **configuration: Any) -> None:
-        super().__init__()
-        for _ in range(SETTLE_TICKS):
-            self.second()
+    def __init__(self, *agents: str, has_hooks: bool = False, ticks: int = SETTLE_TICKS, **configuration: Any) -> None:
+        super().__init__(has_hooks=has_hooks)
+        self.second(ticks)
         self.configure(**configuration)
         for agent in agents:
             self.join(agent)
@@ -43,8 +50,11 @@ class DeviceStory(Story):
     def second(self, number: int = 1) -> list[Effect]:
         return [effect for _ in range(number) for effect in self.server.handle(SecondPassed())]
 
-    def sees(self, agent: str, *names: str, complete: bool = True, **fields: Any) -> list[Effect]:
+    def sees(self, agent: str, *names: str, complete: bool = True, owner: str = "", **fields: Any) -> list[Effect]:
         seen = {name: an_instance_message(agent, **fields) for name in names}
+        for instance in seen.values() if owner else ():
+            for slot in instance.slotOwners.values:
+                instance.slotOwners.values[slot] = owner
         return self.from_agent(agent, deviceReport=grpc.DeviceReport(complete=complete, seen=seen))
 
     def loses(self, agent: str, name: str) -> list[Effect]:
@@ -151,7 +161,77 @@ def test_what_was_never_sent_can_be_deleted_without_the_agent() -> None:
     assert story.get("workloadStates") == {"workloadStates": {}}
 
 
+def test_a_running_workload_that_comes_to_need_devices_is_ended_where_there_are_none() -> None:
+    """The instance has the same name before and after: what is kept back is the new one alone."""
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old")
+    story.report("old", {web("old"): RUNNING_OK})
+    effects = story.add("web", agent="old", **wants_cameras())
+    assert "old: update +[] -[web]" in effects_as_lines(effects)
+    assert "does not know devices" in story.why("old", "web")
+    story.report("old", {web("old"): REMOVED})
+    assert "does not know devices" in story.why("old", "web")
+
+
+def test_a_workload_that_was_kept_back_is_sent_when_it_needs_no_devices_any_more() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old", **wants_cameras())
+    effects = story.add("web", agent="old")
+    assert "old: update +[web] -[]" in effects_as_lines(effects)
+    assert story.why("old", "web") == "Pending: "
+    assert "old: update +[] -[web]" in effects_as_lines(story.update(a_state(), "desiredState.workloads.web"))
+
+
 # --- places ---
+
+
+def test_an_agent_that_the_user_chose_goes_before_a_placement() -> None:
+    story = DeviceStory("n1", "n2")
+    story.add("web", agent="n2", placement={}, **wants_cameras())
+    assert (story.brokers(), story.why("n2", "web")) == ({"web": "n2"}, "Pending: ")
+    story.sees("n1", CAM)
+    assert story.brokers() == {"web": "n2"}
+
+
+@pytest.mark.parametrize("more", [{"config": "image: new"}, {"tags": {"key": "value"}}])
+def test_the_end_of_the_old_instance_leaves_the_device_of_the_new_one_reserved(more: dict[str, Any]) -> None:
+    """Whether its name changed or not."""
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.add("web", agent="", placement={}, **wants_cameras(), **more)
+    for state in (STOPPING, REMOVED):
+        story.report("n1", {web("n1"): state})
+    story.add("second", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"web": "n1", "second": ""}
+
+
+def test_a_workload_does_not_move_while_hooks_look_at_its_deletion() -> None:
+    """Otherwise its deletion would go to the wrong agent, and it would run on."""
+    story = DeviceStory("n1", "n2", has_hooks=True)
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.server.handle(HooksFinished(None))
+    story.report("n1", {web("n1"): RUNNING_OK})
+    story.gone("n1")
+    story.sees("n2", CAM)
+    story.update(a_state(), "desiredState.workloads.web")
+    story.second(NODE_LOST_TICKS)
+    assert story.brokers() == {"web": "n1"}
+    assert success_of(story.server.handle(HooksFinished(None))) == ([], [str(web("n1"))])
+    assert story.brokers() == {}
+
+
+def test_what_is_due_because_of_devices_is_done_after_hooks_refused_an_update() -> None:
+    story = DeviceStory("n1", has_hooks=True, **a_broker("perNode"))
+    story.add("web", agent="n1")
+    story.sees("n1", CAM)
+    assert story.brokers() == {}
+    effects = story.server.handle(HooksFinished(UpdateRejected("no")))
+    assert "no" in error_of(effects)
+    assert f"n1: update +[{CAM}-broker-n1] -[]" in effects_as_lines(effects)
 
 
 def test_the_server_finds_a_place_and_says_why() -> None:
@@ -220,6 +300,94 @@ def test_a_workload_may_be_bound_to_tags() -> None:
     assert "has the tags zone=rear" in story.why("", "web")
     story.update({"desiredState": {"apiVersion": "v1"}, "agents": {"n2": {"tags": {"zone": "rear"}}}}, "agents.n2.tags")
     assert story.brokers() == {"web": "n2"}
+
+
+# --- after a start of the server ---
+
+
+def after_a_start(*workloads: str, broker: dict[str, Any] | None = None, **form: Any) -> DeviceStory:
+    """No second has passed yet, so agents may just be about to reconnect."""
+    story = DeviceStory(ticks=0, capacity=1, **(broker or {}))
+    for name in workloads:
+        story.add(name, **form)
+    return story
+
+
+def greeted(effects: list[Effect]) -> list[str]:
+    return [line for line in effects_as_lines(effects) if ": hello" in line]
+
+
+def used_by(workload: str, node: str, config: str = "image: alpine:3") -> dict[str, Any]:
+    return {"usage": {f"{CAM}-0": f"C:0:{node}"}, "owner": str(InstanceName.of(workload, node, config))}
+
+
+def test_an_agent_is_greeted_when_its_report_told_which_brokers_belong_there() -> None:
+    """It ends what its greeting leaves out."""
+    story = after_a_start(broker=a_broker("perNode"))
+    assert effects_as_lines(story.join("n1")) == ["n1: deviceUpdate"]
+    assert greeted(story.sees("n1", CAM)) == [f"n1: hello +[{CAM}-broker-n1]"]
+    assert greeted(story.join("old", devices=False)) == ["old: hello +[]"]
+
+
+def test_an_agent_that_reports_nothing_is_greeted_when_it_had_enough_time() -> None:
+    story = after_a_start("web", agent="n1")
+    assert greeted(story.join("n1") + story.second(SETTLE_TICKS - 1)) == []
+    assert greeted(story.second()) == ["n1: hello +[web]"]
+    assert greeted(story.second()) == []
+
+
+def test_a_workload_stays_where_it_holds_a_device() -> None:
+    """Though that device is taken, and another agent has room and comes first."""
+    story = after_a_start("web", agent="", placement={}, **wants_cameras())
+    story.join("n1")
+    assert greeted(story.sees("n1", "cam-a19705", shared=False)) == ["n1: hello +[]"]
+    assert story.brokers() == {"web": ""}
+    story.join("n2")
+    assert greeted(story.sees("n2", CAM, shared=False, **used_by("web", "n2"))) == ["n2: hello +[web]"]
+    assert story.why("n2", "web") == "Pending: it uses devices of agent 'n2' already"
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_changed_workload_is_placed_anew() -> None:
+    story = after_a_start("web", agent="", placement={}, **wants_cameras())
+    story.join("n1")
+    effects = story.sees("n1", CAM, shared=False, **used_by("web", "n1", config="image: old"))
+    assert (greeted(effects), story.brokers()) == ([], {"web": ""})
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[]"]
+
+
+def test_workloads_of_which_no_agent_can_tell_are_placed_before_any_agent_is_greeted() -> None:
+    story = after_a_start("web", agent="", placement={})
+    for agent in ("n2", "n1"):
+        assert greeted(story.join(agent) + story.sees(agent, CAM)) == []
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[web]", "n2: hello +[]"]
+
+
+def test_what_is_deleted_before_its_agent_is_greeted_leaves_nothing_behind() -> None:
+    story = after_a_start("web", "other", agent="n1")
+    story.join("n1")
+    story.add("late", agent="n1")
+    for name in ("web", "late"):
+        effects = story.update(a_state(), f"desiredState.workloads.{name}")
+        assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert list(story.get("workloadStates")["workloadStates"]["n1"]) == ["other"]
+    assert greeted(story.sees("n1", CAM)) == ["n1: hello +[other]"]
+    assert "n1: update +[] -[other]" in effects_as_lines(story.update(a_state(), "desiredState.workloads.other"))
+
+
+def test_without_devices_and_placements_nobody_waits_for_a_greeting() -> None:
+    story = after_a_start("web", agent="n1")
+    story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.deviceConfigurations")
+    assert greeted(story.join("n1")) == ["n1: hello +[web]"]
+
+
+def test_an_agent_that_left_before_its_greeting_gets_none() -> None:
+    story = after_a_start("web", agent="n1")
+    story.join("n1")
+    story.gone("n1")
+    assert greeted(story.second(SETTLE_TICKS)) == []
+    assert greeted(story.join("n1")) == ["n1: hello +[web]"]
 
 
 # --- brokers ---
@@ -301,3 +469,30 @@ def test_replicas_spread_over_the_agents_that_have_room() -> None:
     story.sees("n1", CAM, shared=False)
     story.sees("n2", "cam-a19705", shared=False)
     assert story.brokers() == {"cam-broker-0": "n1", "cam-broker-1": "n2"}
+
+
+def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    made: list[str] = []
+
+    def seen_making(configuration: str, *_: Any) -> dict[str, Any]:
+        made.append(configuration)
+        return {}
+
+    monkeypatch.setattr(device_controller, "brokers_of", seen_making)
+    change = SlotChange(Slot(CAM, 0), Claim("n1", "0", "web"))
+    story.from_agent("n1", slotRequest=slot_request("1", [change]))
+    story.add("web")
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"other": "x"}}}, "desiredState.configs.other")
+    assert (made, list(story.brokers())) == ([], [f"{CAM}-broker-n1", "web"])
+
+
+def test_a_broker_comes_when_the_user_gives_its_name_back() -> None:
+    name = f"{CAM}-broker-n1"
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.add(name, agent="n1", config="image: mine")
+    story.sees("n1", CAM)
+    story.update(a_state(), f"desiredState.workloads.{name}")
+    workloads = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+    assert workloads[name]["runtimeConfig"] == "image: x"

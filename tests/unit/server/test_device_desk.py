@@ -2,6 +2,7 @@ import pytest
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import InstanceName
 from ankaios.devices.core.device_messages import change_to_pb, slot_request
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.server.core.device_desk import (
@@ -327,6 +328,13 @@ def test_after_a_server_restart_agents_say_what_is_in_use() -> None:
     desk.hello("a", {}, True)
     desk.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
     assert usage(desk) == {f"{CAM}-0": "C:0:a"}
+
+
+def test_workloads_that_use_devices_are_known_where_they_run() -> None:
+    desk = a_desk("a", capacity=3)
+    for index, owner in enumerate(("web.01.a", "far.02.b", "")):
+        assert ask(desk, "a", take("a", index, owner, virtual_id=str(index)))
+    assert desk.holders() == {"web": InstanceName("web", "01", "a")}
 
 
 def test_after_a_server_restart_one_agent_speaks_for_another_that_is_not_back_yet() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.workload import ResourceRequest
-from ankaios.server.core.placement import Options, PlacementBook, Wanted, choose
+from ankaios.server.core.placement import Options, Place, PlacementBook, Wanted, choose
 
 
 class FakeSupply:
@@ -67,6 +67,15 @@ def test_a_choice_stays_while_the_question_is_the_same() -> None:
     supply.rooms["b"] = cams(c2=9)
     assert book.place("w", wants()).agent == "a"
     assert book.place("w", wants(1, zone="x")).agent == ""
+
+
+def test_a_given_place_stays_like_a_chosen_one() -> None:
+    book = PlacementBook(FakeSupply(a=cams(c1=1)))
+    assert "w" not in book
+    assert book.place("w", wants(), Place("", "not now")).why == "not now"
+    assert ("w" in book, book.waiting()) == (True, ["w"])
+    assert book.place("w", wants(), Place("b", "it is so")).agent == "b"
+    assert ("w" in book, book.waiting(), book.place("w", wants()).agent) == (True, [], "b")
 
 
 def test_what_is_promised_to_one_workload_is_not_promised_to_another() -> None:

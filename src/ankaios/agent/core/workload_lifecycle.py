@@ -93,7 +93,6 @@ class Workload:
 
     spec: WorkloadSpec
     runtime_id: str | None = None
-    reuse: str | None = None
     attempts: int = 0
     turn: int = 0
     watching: bool = False
@@ -126,7 +125,7 @@ def reduce(w: Workload, event: Event) -> Step:
 def _command(w: Workload, command: Command) -> Step:
     match command:
         case Create(reuse):
-            return _begin(replace(w, reuse=reuse))
+            return _create(w, reuse)
         case Resume(runtime_id):
             known, effects = (w, [Identify(w.spec)]) if runtime_id is None else _watch(w, runtime_id)
             adopt: list[Effect] = [AdoptDevices(w.spec)] if w.spec.resources else []
@@ -135,6 +134,9 @@ def _command(w: Workload, command: Command) -> Step:
             return _update(w, spec)
         case Delete():
             return _delete(w)
+        case Restart() if w.retrying:
+            again, effects = _try_again(w)
+            return again, [CancelRetry(), *effects]
         case Restart():
             return (w, []) if w.runtime_id is None or w.doomed else _vacate(w, w.spec)
 
@@ -144,7 +146,7 @@ def _signal(w: Workload, signal: Signal) -> Step:
         case StateSeen(turn, state) if w.watching and turn == w.turn:
             return _seen(w, state)
         case RetryDue(turn) if w.retrying and turn == w.turn:
-            return replace(w, retrying=False), [Start(w.spec)]
+            return _try_again(w)
         case DevicesChanged() if w.lacks_devices:
             return w, [AcquireDevices(w.spec)]
         case _:
@@ -171,6 +173,8 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             return (w, [Report(w.name, FAILED_LOST)]) if found is None else _watch(w, found)
         case NotIdentified(why):
             return w, [Report(w.name, FAILED_UNKNOWN.because(why))]
+        case DevicesGranted() if w.attempts and not w.lacks_devices:
+            return w, [Start(w.spec)]  # that it tries again is said already
         case DevicesGranted():
             return _launch(replace(w, lacks_devices=False))
         case DevicesMissing(why):
@@ -178,14 +182,26 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             return replace(w, lacks_devices=True), [waiting]
 
 
+def _create(w: Workload, reuse: str | None) -> Step:
+    """A container keeps the devices it was made with, which others may use by now: with devices a new one is made."""
+    if reuse is None:
+        return _begin(w)
+    return _vacate(replace(w, runtime_id=reuse), BecomeAgain()) if w.spec.resources else _launch(w, reuse)
+
+
 def _begin(w: Workload) -> Step:
-    """A workload that needs devices says that it starts only when it has them."""
+    """A workload that needs devices says that it starts only when it has them.
+
+    Its name becomes that of containers and folders, so one that might lead elsewhere is not started at all.
+    """
+    if InstanceName.parse(str(w.name)) != w.name:
+        why = f"'{w.name}' is no name of a workload instance"
+        return w, [Report(w.name, PENDING_STARTING_FAILED.because(why))]
     return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w)
 
 
-def _launch(w: Workload) -> Step:
-    starting = Report(w.name, PENDING_STARTING.because(TRIGGERED_AT_RUNTIME))
-    return replace(w, reuse=None), [starting, Start(w.spec, w.reuse)]
+def _launch(w: Workload, reuse: str | None = None) -> Step:
+    return w, [Report(w.name, PENDING_STARTING.because(TRIGGERED_AT_RUNTIME)), Start(w.spec, reuse)]
 
 
 def _watch(w: Workload, runtime_id: str) -> Step:
@@ -197,12 +213,17 @@ def _watch(w: Workload, runtime_id: str) -> Step:
 def _retry(w: Workload, why: str) -> Step:
     """A create that failed is tried again for ever, and may be replaced or deleted meanwhile.
 
+    In the pauses others may use its devices.
     [impl->swdd~agent-workload-task-update-create-failed-allows-retry~1]
     """
     n, turn = w.attempts + 1, w.turn + 1
     failed = Report(w.name, PENDING_STARTING.because(f"Retry {n}: {why}"))
     retrying = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True)
-    return retrying, [RemoveFiles(w.name), failed, ScheduleRetry(n, turn)]
+    return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(n, turn)]
+
+
+def _try_again(w: Workload) -> Step:
+    return replace(w, retrying=False), [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
 
 
 def _seen(w: Workload, state: ExecutionState) -> Step:
@@ -213,7 +234,7 @@ def _seen(w: Workload, state: ExecutionState) -> Step:
         is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
         return w, [report, *(_release(w.spec) if is_over else ())]
     if state.is_same(SUCCEEDED_OK):
-        again, effects = _begin(replace(w, watching=False, reuse=w.runtime_id, attempts=0))
+        again, effects = _create(replace(w, watching=False, attempts=0), w.runtime_id)
         return again, [report, Unwatch(), *effects]
     again, effects = _vacate(w, BecomeAgain())
     return again, [report, *effects]
@@ -266,11 +287,10 @@ def _vacate(w: Workload, aim: Aim) -> Step:
     if not _keeps_interface(w.spec, aim):
         effects.append(CloseInterface())
     stopping = replace(w, retrying=False, lacks_devices=False, aim=aim)
-    container = w.runtime_id or w.reuse  # one that was to be started again exists, too
-    if container is None:
+    if w.runtime_id is None:
         stopped, more = _deleted(stopping)
         return stopped, effects + more
-    return stopping, [*effects, DeleteContainer(w.spec, container)]
+    return stopping, [*effects, DeleteContainer(w.spec, w.runtime_id)]
 
 
 def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:

@@ -8,6 +8,7 @@ where this is known: the server keeps one for shared devices, each agent one for
 """
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -94,9 +95,10 @@ class _Device:
 
     @property
     def free(self) -> int:
+        """Users beyond a reduced capacity count too: as long as they stay, others have to wait."""
         if self.gone or not self.online:
             return 0
-        return self.capacity - sum(index < self.capacity for index in self.claims)
+        return max(0, self.capacity - len(self.claims))
 
 
 class SlotLedger:
@@ -153,7 +155,7 @@ class SlotLedger:
             return current is None or not current.admits(change.claim)
         return current == change.claim
 
-    def _check(self, changes: Iterable[SlotChange], restore: bool) -> None:
+    def _check(self, changes: Sequence[SlotChange], restore: bool) -> None:
         slots: set[Slot] = set()
         virtual: set[tuple[str, str, str]] = set()
         for change in changes:
@@ -170,6 +172,14 @@ class SlotLedger:
             if key in virtual or claim.virtual_id in self._virtual.get(key[:2], ()):
                 raise SlotConflict(f"cannot claim slot '{slot}': '{claim.usage}' already has another slot")
             virtual.add(key)
+        if not restore:
+            self._check_room(change.slot.instance for change in changes if change.takes)
+
+    def _check_room(self, instances: Iterable[str]) -> None:
+        """A slot may be unused and yet not to be had, while others of a reduced capacity still have to run out."""
+        for instance, number in Counter(instances).items():
+            if number > (free := self._devices[instance].free):
+                raise SlotConflict(f"cannot claim {number} slots of '{instance}': {free} are free")
 
     def _check_free(self, slot: Slot, restore: bool) -> _Device:
         device = self._devices.get(slot.instance)
@@ -253,9 +263,9 @@ class SlotLedger:
 
     def free_slots(self, instance: str) -> list[int]:
         device = self._devices.get(instance)
-        if device is None or device.gone or not device.online:
+        if device is None or not device.free:
             return []
-        return [index for index in range(device.capacity) if index not in device.claims]
+        return [index for index in range(device.capacity) if index not in device.claims][: device.free]
 
     def claim(self, slot: Slot) -> Claim | None:
         device = self._devices.get(slot.instance)

@@ -124,14 +124,12 @@ def _bind(path: Path) -> socket.socket:
     """A socket only root can use, since a handler decides which files of the host a workload gets."""
     _remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    mask = os.umask(0o177)
     try:
         sock.bind(str(path))
+        path.chmod(0o600)  # nobody can connect before it listens; a umask would reach files of other threads
     except BaseException:
         sock.close()
         raise
-    finally:
-        os.umask(mask)
     return sock
 
 

@@ -25,8 +25,9 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
+from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_replacement, change_by_request
-from ankaios.server.core.device_controller import DeviceController, DeviceNews
+from ankaios.server.core.device_controller import DeviceController
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
@@ -73,6 +74,7 @@ class AnkaiosServer:
         self._logs = LogDesk(self.state)
         self._has_hooks = has_hooks
         self._devices = DeviceController(self.state)
+        self._ungreeted: set[str] = set()
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
         self._waiting: deque[base.Request] = deque()
 
@@ -104,6 +106,7 @@ class AnkaiosServer:
         """
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._take_over(prepared, changes)
+        self._devices.desired_changed(prepared.desired)
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -136,11 +139,25 @@ class AnkaiosServer:
         effects = states_for_agent(agent, self.state.workload_states.all_except(agent))
         self._watch()
         self.state.agents.add(agent, hello.tags.tags)
-        news = self._devices.hello(agent, hello)
-        added = self._devices.sendable(self.state.workloads_of_agent(agent))
-        greeting = grpc.ServerHello(addedWorkloads=map(added_message, added))
-        effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
-        return [*effects, *self._seen_changes(), *news.messages, *self._commit_own(news.changes)]
+        messages = self._devices.hello(agent, hello)
+        self._ungreeted.add(agent)
+        self._hold_back(self.state.workloads_of_agent(agent))
+        effects += self._greetings()
+        return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
+
+    def _hold_back(self, workloads: Iterable[RenderedWorkload]) -> None:
+        """The agent hears of them with its greeting; if they go before that, it has nothing to end."""
+        self.state.withheld.update(workload.instance_name for workload in workloads)
+
+    def _greetings(self) -> list[Effect]:
+        """For those agents of which it is known by now what they are to run."""
+        effects: list[Effect] = []
+        for agent in sorted(filter(self._devices.may_greet, self._ungreeted)):
+            self._ungreeted.discard(agent)
+            added = self._devices.sendable(self.state.workloads_of_agent(agent))
+            greeting = grpc.ServerHello(addedWorkloads=map(added_message, added))
+            effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
+        return effects
 
     def _agent_gone(self, agent: str) -> list[Effect]:
         """[impl->swdd~server-removes-disconnected-agents-from-state~2]
@@ -149,6 +166,7 @@ class AnkaiosServer:
         [impl->swdd~server-sends-events-for-disconnected-agent~1]
         """
         self._watch()
+        self._ungreeted.discard(agent)
         self.state.agents.remove(agent)
         names = self.state.workload_states.mark_disconnected(agent)
         effects = self._seen_changes()
@@ -164,9 +182,9 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-removed-workload-states~1]
         """
         states = list(_valid_states(agent, messages))
-        self._devices.states_seen(states)
         self._watch()
         self.state.workload_states.process(states)
+        self._devices.states_seen(states)
         effects = self._seen_changes()
         for name, state in states:
             if state.is_same(REMOVED):
@@ -277,7 +295,7 @@ class AnkaiosServer:
             changes = prepared.changes if outcome is None else changes_from_message(outcome)
             effects = self._commit(request_id, prepared, changes)
         except UpdateRejected as fault:
-            effects = [_refuse_update(request_id, fault)]
+            effects = [_refuse_update(request_id, fault), *self._commit_own()]
         while self._waiting and self._at_hooks is None:
             effects += self._update_state(self._waiting.popleft())
         return effects
@@ -285,42 +303,44 @@ class AnkaiosServer:
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
-        committed, news = self._take_over(prepared, changes)
+        committed, sent = self._take_over(prepared, changes)
+        messages = self._devices.desired_changed(prepared.desired)
         events = self._seen_changes()
         success = update_success(request_id, committed)
-        followed = [*news.messages, *self._commit_own(news.changes)]
-        if not changes:
-            return [success, *events, *followed]
-        return [*self._consequences(committed, events), success, *followed]
+        consequences = [success, *events] if not changes else [*self._consequences(committed, sent, events), success]
+        return [*consequences, *messages, *self._commit_own()]
 
-    def _take_over(self, prepared: PreparedUpdate, changes: WorkloadChanges) -> tuple[CommittedUpdate, DeviceNews]:
+    def _take_over(self, prepared: PreparedUpdate, changes: WorkloadChanges) -> tuple[CommittedUpdate, CommittedUpdate]:
+        """What was taken over, and the part of it that agents are told."""
         committed = commit_update(self.state, prepared, self._devices.placed(changes))
-        self._devices.explain(committed.added)
-        return committed, self._devices.desired_changed(prepared.desired)
+        sent = self._devices.sent_part(committed)
+        self._hold_back(workload for workload in sent.added if workload.instance_name.agent in self._ungreeted)
+        return committed, sent
 
-    def _consequences(self, committed: CommittedUpdate, events: list[Effect]) -> list[Effect]:
+    def _consequences(self, committed: CommittedUpdate, sent: CommittedUpdate, events: list[Effect]) -> list[Effect]:
         effects = self._logs.workloads_deleted(committed.deleted)
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
-        effects += updates_for_agents(self._devices.sent_part(committed), self.state.agents.form)
-        self.state.withheld.difference_update(committed.unstarted)
-        return effects
+        return effects + updates_for_agents(sent, self.state.agents.form)
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _device_news(self, happened: Callable[[], DeviceNews]) -> list[Effect]:
+    def _device_news(self, happened: Callable[[], list[ToAgent]]) -> list[Effect]:
         self._watch()
-        news = happened()
-        return [*self._seen_changes(), *news.messages, *self._commit_own(news.changes)]
+        messages = happened()
+        return [*self._seen_changes(), *messages, *self._commit_own(), *self._greetings()]
 
-    def _commit_own(self, changes: WorkloadChanges) -> list[Effect]:
-        """Brokers, and workloads that move: nobody asked for these changes, so nobody is answered."""
-        if not changes:
+    def _commit_own(self) -> list[Effect]:
+        """Brokers, and workloads that move: nobody asked for these changes, so nobody is answered.
+
+        While hooks look at an update, nothing may change that it was compared with; what is due then is done after it.
+        """
+        if self._at_hooks is not None or not (changes := self._devices.due()):
             return []
         nothing = DesiredChange(self.state.desired["apiVersion"])
         self._watch()
-        committed, _ = self._take_over(PreparedUpdate(nothing, {}, changes), changes)
-        return self._consequences(committed, self._seen_changes())
+        committed, sent = self._take_over(PreparedUpdate(nothing, {}, changes), changes)
+        return self._consequences(committed, sent, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------
 

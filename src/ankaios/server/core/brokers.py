@@ -12,7 +12,7 @@ from typing import Any
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import workload_to_form
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 
 Form = dict[str, Any]
 PLACEHOLDER = "{{PLACEHOLDER}}"
@@ -57,7 +57,9 @@ def _per_node(
         names = {
             node: broker_name(f"{name}-broker", node if instance.shared else "") for node in sorted(instance.nodes)
         }
-        served = sorted(names, key=lambda node: (names[node] not in existing, node))
+        owners = map(InstanceName.parse, instance.slotOwners.values.values())
+        using = {owner.workload for owner in owners if owner is not None}
+        served = sorted(names, key=lambda node: (names[node] not in using, names[node] not in existing, node))
         for node in served[: instance.capacity]:
             workloads[names[node]] = _for_instance(broker, configuration, name) | {"agent": node}
     return dict(sorted(workloads.items()))

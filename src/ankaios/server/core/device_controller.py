@@ -2,25 +2,27 @@
 
 In come what agents say of devices, and changes of the desired state. Out go messages to agents and changes of the
 effective workloads: brokers that come and go with their devices, and workloads for which a place was found. Owned: the
-desk with the devices, the book with the places, and which workloads are brokers.
+desk with the devices, the book with the places, which workloads are brokers, and what of that is to be worked out.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, ExecutionState
+from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, REMOVED, STOPPING, ExecutionState
 from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.state_form import device_configuration_from_form, device_instance_to_form, node_resource_to_form
 from ankaios.common.state_manipulation import Form
-from ankaios.common.workload import InstanceName, ResourceRequest
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName, ResourceRequest
 from ankaios.server.core.brokers import brokers_of
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.conventions import check_rendered_workload
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.device_desk import (
+    NOT_SETTLED,
     Complaint,
     DeskEffect,
     DeviceDesk,
@@ -35,41 +37,43 @@ from ankaios.server.core.state_update import CommittedUpdate, WorkloadChanges
 _log = logging.getLogger(__name__)
 
 _WAITING = (PENDING_INITIAL.sub_state, "WaitingToStart")
-
-
-@dataclass(slots=True)
-class DeviceNews:
-    """Messages to agents, and workloads that come or go because of devices."""
-
-    messages: list[ToAgent] = field(default_factory=list)
-    changes: WorkloadChanges = field(default_factory=lambda: WorkloadChanges({}, {}))
+_ENDING = (STOPPING.state, REMOVED.state)
+_MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared")
 
 
 class DeviceController:
+    """What happens is answered with messages to agents; which workloads change by it is asked for with `due`."""
+
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._desk = DeviceDesk()
         self._book = PlacementBook(self._desk)
         self._brokers: dict[str, dict[str, Form]] = {}  # configuration -> name -> as made, before it is placed
+        self._names: dict[str, tuple[str, ...]] = {}  # the same by name alone, also of those whose name a user took
+        self._configuration_of: dict[str, str] = {}  # by these names
+        self._stale: set[str] = set()  # configurations whose brokers are to be worked out anew
+        self._supply_changed = False
+        self._is_learning = True  # not all agents had the time to reconnect after the start of the server
+        self._holders: dict[str, InstanceName] = {}  # who uses devices, known while learning
 
     # --- what happens ---
 
-    def hello(self, agent: str, hello: grpc.AgentHello) -> DeviceNews:
+    def hello(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
         return self._follow(self._desk.hello(agent, hello.tags.tags, hello.devices), supply_changed=True)
 
-    def gone(self, agent: str) -> DeviceNews:
+    def gone(self, agent: str) -> list[ToAgent]:
         return self._follow(self._desk.gone(agent))
 
-    def report(self, agent: str, message: grpc.ToServer) -> DeviceNews:
+    def report(self, agent: str, message: grpc.ToServer) -> list[ToAgent]:
         if message.HasField("deviceReport"):
             return self._follow(self._desk.report(agent, message.deviceReport))
         return self._follow(self._desk.slot_request(agent, message.slotRequest))
 
-    def tick(self) -> DeviceNews:
+    def tick(self) -> list[ToAgent]:
         """A second has passed."""
         return self._follow(self._desk.tick())
 
-    def desired_changed(self, change: DesiredChange) -> DeviceNews:
+    def desired_changed(self, change: DesiredChange) -> list[ToAgent]:
         """After the desired state was taken over."""
         effects = self._desk.configure(
             {
@@ -79,33 +83,33 @@ class DeviceController:
         )
         for agent, tags in change.agent_tags.items():
             effects += self._desk.tags_changed(agent, tags)
-        for known in self._brokers.values():
-            for name in change.workloads:
-                known.pop(name, None)  # it is the user's now, or was
-        stale = set(change.device_configurations)
-        if change.configs or change.workloads:
-            stale |= self._desk.configurations.keys()
-        return self._follow(effects, stale, supply_changed=bool(change.agent_tags))
+        self._stale |= change.device_configurations.keys()
+        self._stale |= {name for name in self._desk.configurations if self._uses(name, change.configs)}
+        for name in change.workloads.keys() & self._configuration_of.keys():
+            configuration = self._configuration_of[name]
+            self._brokers.get(configuration, {}).pop(name, None)  # it is the user's now, or was
+            self._stale.add(configuration)
+        return self._follow(effects, supply_changed=bool(change.agent_tags))
 
     def states_seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
-        """A workload that got beyond waiting has its devices."""
+        """A workload that got beyond waiting has its devices; how an earlier one of the same name ends says nothing."""
         for name, state in states:
-            if state.state != PENDING_INITIAL.state or state.sub_state not in _WAITING:
+            waits = state.state == PENDING_INITIAL.state and state.sub_state in _WAITING
+            if not self._state.is_desired(name):
+                continue
+            if not waits and state.state not in _ENDING:
                 self._book.started(name.workload)
+            if state.is_same(REMOVED) and name in self._state.withheld:
+                self.explain([self._state.effective[name.workload]])  # the last that was sent is gone, this one stays
 
-    def _follow(
-        self, effects: Iterable[DeskEffect], configurations: Iterable[str] = (), supply_changed: bool = False
-    ) -> DeviceNews:
-        news = DeviceNews()
-        stale = set(configurations)
+    def _follow(self, effects: Iterable[DeskEffect], supply_changed: bool = False) -> list[ToAgent]:
+        messages: list[ToAgent] = []
         for effect in effects:
             match effect:
                 case ToAgent():
-                    news.messages.append(effect)
+                    messages.append(effect)
                 case InstanceChanged(name, instance):
-                    form = None if instance is None else device_instance_to_form(instance)
-                    self._state.replace_device_instance(name, form)
-                    stale.add(name.rpartition("-")[0])
+                    self._instance_changed(name, None if instance is None else device_instance_to_form(instance))
                 case ResourcesChanged(agent, resources):
                     self._state.agents.set_resources(agent, list(map(node_resource_to_form, resources)))
                 case NodeLost(agent):
@@ -113,11 +117,26 @@ class DeviceController:
                 case Complaint(text):
                     _log.warning("%s", text)
             supply_changed |= not isinstance(effect, ToAgent | Complaint)
-        changes = self._broker_changes(stale)
-        if supply_changed:
+        self._supply_changed |= supply_changed
+        return messages
+
+    def _instance_changed(self, name: str, form: Form | None) -> None:
+        """Who uses a device does not matter for brokers, so a claim costs no more with many of them."""
+        before = self._state.tree.get("deviceInstances", {}).get(name)
+        if before is None or form is None or any(before.get(key) != form.get(key) for key in _MATTERS_FOR_BROKERS):
+            self._stale.add(name.rpartition("-")[0])
+        self._state.replace_device_instance(name, form)
+
+    def due(self) -> WorkloadChanges:
+        """Workloads that come, go or move because of all that happened since this was asked last."""
+        self._holders = self._desk.holders() if self._is_learning else {}
+        if self._is_learning and self._desk.is_settled:
+            self._is_learning, self._supply_changed = False, True
+        changes = self._broker_changes(self._stale)
+        if self._supply_changed:
             changes = _joined(changes, self._moves(changes))
-        news.changes = changes
-        return news
+        self._stale, self._supply_changed = set(), False
+        return changes
 
     # --- brokers ---
 
@@ -138,13 +157,25 @@ class DeviceController:
 
     def _brokers_of(self, configuration: str, before: Mapping[str, Form]) -> dict[str, Form]:
         """A workload of the same name that a user wants goes first."""
-        message = self._desk.configurations.get(configuration)
-        if message is None or not message.HasField("broker"):
-            return {}
-        wanted = brokers_of(configuration, message, self._desk.instances_of(configuration), before)
+        message = self._desk.configurations.get(configuration, base.DeviceConfiguration())
+        instances = self._desk.instances_of(configuration) if message.HasField("broker") else {}
+        wanted = brokers_of(configuration, message, instances, before)
+        self._remember(configuration, tuple(wanted))
         taken = self._state.desired["workloads"]
         rendered = (self._rendered(name, form) for name, form in wanted.items() if name not in taken)
         return {it.instance_name.workload: it.form for it in rendered if it is not None}
+
+    def _remember(self, configuration: str, names: tuple[str, ...]) -> None:
+        for name in self._names.pop(configuration, ()):
+            self._configuration_of.pop(name, None)
+        if names:
+            self._names[configuration] = names
+            self._configuration_of |= dict.fromkeys(names, configuration)
+
+    def _uses(self, configuration: str, configs: Container[str]) -> bool:
+        """Whether its broker is rendered with one of these configs."""
+        broker = self._desk.configurations[configuration].broker
+        return any(config in configs for config in broker.workload.configs.configs.values())
 
     def _rendered(self, name: str, form: Form) -> RenderedWorkload | None:
         try:
@@ -167,8 +198,17 @@ class DeviceController:
         if "placement" not in workload.form or workload.form["agent"]:
             self._book.forget(name)
             return workload
-        place = self._book.place(name, _wanted(workload.form))
+        place = self._place(name, workload.form)
         return RenderedWorkload.of(name, {**workload.form, "agent": place.agent})
+
+    def _place(self, name: str, form: Form) -> Place:
+        """What already runs stays where it is; who could be such a workload waits until agents had time to say so."""
+        holder, given = self._holders.get(name), None
+        if holder is not None and holder == InstanceName.of(name, holder.agent, form["runtimeConfig"]):
+            given = Place(holder.agent, f"it uses devices of agent '{holder.agent}' already")
+        elif self._is_learning:
+            given = Place("", NOT_SETTLED)
+        return self._book.place(name, _wanted(form), given)
 
     def _moves(self, pending: WorkloadChanges) -> WorkloadChanges:
         """Workloads that wait for a place, or lost theirs, and can have one now."""
@@ -178,7 +218,7 @@ class DeviceController:
             current = self._state.effective.get(name)
             if current is None or name in pending.added or name in pending.deleted:
                 continue
-            place = self._book.place(name, _wanted(current.form))
+            place = self._place(name, current.form)
             if place.agent != current.instance_name.agent:
                 # The agent is chosen when the change is taken over; the answer is the same then.
                 added[name] = RenderedWorkload.of(name, {**current.form, "agent": ""})
@@ -199,9 +239,9 @@ class DeviceController:
                 self._state.workload_states.put(name, state.because(place.why))
 
     def _place_of(self, workload: RenderedWorkload) -> Place | None:
-        if "placement" not in workload.form:
-            return None
-        return self._book.place(workload.instance_name.workload, _wanted(workload.form))
+        """None if the user chose the agent; whether the server did, the effective workload does not tell."""
+        name = workload.instance_name.workload
+        return self._place(name, workload.form) if name in self._book else None
 
     def sendable(self, workloads: Iterable[RenderedWorkload]) -> list[RenderedWorkload]:
         """What a newly connected agent may be sent of its workloads; of the others the state says why not."""
@@ -212,11 +252,36 @@ class DeviceController:
         return [workload for workload in all_of_them if workload not in kept_back]
 
     def sent_part(self, committed: CommittedUpdate) -> CommittedUpdate:
-        withheld = self._state.withheld
-        return replace(
+        """What agents are told of an update. One instance may be in both parts, and be sent or withheld in only one.
+
+        The state says then of all added workloads what there is to say.
+        """
+        sent = replace(
             committed,
-            added=[workload for workload in committed.added if workload.instance_name not in withheld],
-            deleted=[deleted for deleted in committed.deleted if deleted.instance_name not in withheld],
+            added=[workload for workload in committed.added if not self.withholds(workload)],
+            deleted=[deleted for deleted in committed.deleted if deleted.instance_name not in self._state.withheld],
+        )
+        self._state.withheld.difference_update(deleted.instance_name for deleted in committed.deleted)
+        for name in {deleted.instance_name for deleted in committed.deleted if deleted not in sent.deleted}:
+            if self._state.is_desired(name):
+                self._state.workload_states.put(name, PENDING_INITIAL)  # the same instance, no longer withheld
+        self.explain(committed.added)
+        return sent
+
+    def may_greet(self, agent: str) -> bool:
+        """Whether it is known which workloads belong on the agent; it would end those that its greeting leaves out.
+
+        Only after a start of the server that is not so at once, and only if there is anything that depends on devices.
+        """
+        if not self._is_learning or not self._desk.knows_devices(agent):
+            return True
+        waiting = [_wanted(self._state.effective[name].form) for name in self._book.waiting()]
+        if not waiting and not self._desk.configurations:
+            return True
+        return (
+            self._desk.has_reported(agent)
+            and all(map(_uses_own_devices, waiting))
+            and all(self._state.is_desired(name) for name in self._holders.values() if name.agent == agent)
         )
 
     def withholds(self, workload: RenderedWorkload) -> bool:
@@ -230,6 +295,11 @@ class DeviceController:
 def _wanted(form: Form) -> Wanted:
     requests = tuple(ResourceRequest(**request) for request in form.get("resources", ()))
     return Wanted.of(requests, form["placement"].get("tags", {}))
+
+
+def _uses_own_devices(wanted: Wanted) -> bool:
+    """Of those the agents tell which workload has them."""
+    return any(request.resource.startswith(DEFAULT_RESOURCE_PREFIX) for request in wanted.resources)
 
 
 def _joined(first: WorkloadChanges, second: WorkloadChanges) -> WorkloadChanges:

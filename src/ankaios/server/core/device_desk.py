@@ -14,7 +14,7 @@ from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 from ankaios.devices.core.device_messages import change_from_pb
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
 from ankaios.server.core.device_registry import DeviceRegistry
@@ -94,7 +94,7 @@ class DeviceDesk:
             else:
                 self._registry.configurations[name] = configuration
                 effects += self._publish(instances)
-        for agent in self._agents:
+        for agent in self._agents if changes else ():
             effects += self._tell_configurations(agent)
         return effects
 
@@ -308,9 +308,27 @@ class DeviceDesk:
     def configurations(self) -> Mapping[str, base.DeviceConfiguration]:
         return self._registry.configurations
 
+    @property
+    def is_settled(self) -> bool:
+        return self._settled
+
     def knows_devices(self, agent: str) -> bool:
         record = self._agents.get(agent)
         return record is not None and record.knows_devices
+
+    def has_reported(self, agent: str) -> bool:
+        """All it sees and holds, since it is connected."""
+        return agent in self._agents and self._agents[agent].reported
+
+    def holders(self) -> dict[str, InstanceName]:
+        """Workloads that use devices where they run, by name, as far as that was said."""
+        owners = (
+            InstanceName.parse(claim.owner)
+            for agent in self._agents
+            for claim in self.ledger.claims_on(agent).values()
+            if claim.owner.endswith(f".{agent}")
+        )
+        return {name.workload: name for name in owners if name is not None}
 
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
         return self._registry.instances_of(configuration)

@@ -68,13 +68,16 @@ class PlacementBook:
         self._waiting: dict[str, None] = {}
         self._reserved: Counter[str] = Counter()
 
-    def place(self, workload: str, wanted: Wanted) -> Place:
-        """The same question has the same answer, unless the agent was lost in between."""
+    def place(self, workload: str, wanted: Wanted, given: Place | None = None) -> Place:
+        """The same question has the same answer, unless the agent was lost in between.
+
+        `given` is what is so, and leaves nothing to choose.
+        """
         known = self._places.get(workload)
         if known is not None and known[0] == wanted:
             return known[1]
         self.forget(workload)
-        place = choose(self._supply, wanted, self._reserved)
+        place = given or choose(self._supply, wanted, self._reserved)
         if place.agent:
             self._places[workload] = (wanted, place)
             self._reserved.update(place.reserves)
@@ -102,6 +105,10 @@ class PlacementBook:
             self.forget(name)
             self._waiting[name] = None
         return lost
+
+    def __contains__(self, workload: str) -> bool:
+        """Whether its place is chosen here."""
+        return workload in self._places or workload in self._waiting
 
     def waiting(self) -> list[str]:
         """Workloads without a place; ask again for them when the supply grew."""

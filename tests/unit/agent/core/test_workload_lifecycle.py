@@ -64,6 +64,7 @@ from ankaios.common.execution_state import (
 )
 from ankaios.common.workload import (
     ControlInterfaceAccess,
+    InstanceName,
     LogRule,
     ResourceRequest,
     RestartPolicy,
@@ -87,6 +88,15 @@ def test_create_reports_that_it_starts_and_starts() -> None:
 def test_create_starts_a_finished_container_again() -> None:
     _, effects = reduce(Workload(WEB), Create(reuse="c0"))
     assert effects == [Report(NAME, STARTING), Start(WEB, "c0")]
+
+
+@pytest.mark.parametrize("name", [InstanceName("/etc/", "", "A"), InstanceName("web", "../x", "A")])
+def test_a_name_that_might_lead_elsewhere_is_not_started(name: InstanceName) -> None:
+    bad = replace(WEB, instance_name=name)
+    refused = Report(name, PENDING_STARTING_FAILED.because(f"'{name}' is no name of a workload instance"))
+    assert reduce(Workload(bad), Create())[1] == [refused]
+    w, _ = reduce(RUNNING, Update(bad))
+    assert reduce(w, Deleted())[1][-1] == refused
 
 
 def test_a_started_workload_is_watched() -> None:
@@ -264,11 +274,51 @@ def test_a_workload_that_comes_back_after_its_delete_just_starts() -> None:
     assert (w.turn, w.gone) == (4, False)
 
 
-def test_a_finished_container_that_was_to_start_again_is_deleted_with_its_workload() -> None:
+def test_a_finished_container_with_devices_is_not_started_again_but_replaced() -> None:
+    """It still has the devices of its first start, which others may use by now."""
     w, effects = reduce(Workload(CAMERA), Create(reuse="c0"))
+    assert effects == [Report(NAME, STOPPING_REQUESTED_AT_RUNTIME), DeleteContainer(CAMERA, "c0")]
+    failed, _ = reduce(w, DeleteFailed("busy"))
+    assert DeleteContainer(CAMERA, "c0") in reduce(failed, Delete())[1]
+    w, effects = reduce(w, Deleted())
+    assert effects[-1] == AcquireDevices(CAMERA)
+    assert reduce(w, DevicesGranted())[1] == [Report(NAME, STARTING), Start(CAMERA)]
+
+
+def test_a_success_with_devices_restarts_in_a_new_container() -> None:
+    w = replace(RUNNING, spec=replace(CAMERA, restart_policy=RestartPolicy.ALWAYS))
+    w, effects = reduce(w, StateSeen(1, SUCCEEDED_OK))
+    assert effects == [
+        Report(NAME, SUCCEEDED_OK),
+        Unwatch(),
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        DeleteContainer(w.spec, "c1"),
+    ]
+    w, effects = reduce(w, Deleted())
+    assert effects == [RemoveFiles(NAME), Report(NAME, REMOVED), AcquireDevices(w.spec)]
+    assert reduce(w, DevicesGranted())[1] == [Report(NAME, STARTING), Start(w.spec)]
+
+
+def test_in_the_pauses_between_retries_others_may_use_the_devices() -> None:
+    w, effects = reduce(Workload(CAMERA), StartFailed("no such command"))
+    again = Report(NAME, PENDING_STARTING.because("Retry 1: no such command"))
+    assert effects == [RemoveFiles(NAME), ReleaseDevices(NAME), again, ScheduleRetry(1, 1)]
+    w, effects = reduce(w, RetryDue(1))
     assert effects == [AcquireDevices(CAMERA)]
-    w, _ = reduce(w, DevicesMissing("none"))
-    assert DeleteContainer(CAMERA, "c0") in reduce(w, Delete())[1]
+    assert reduce(w, DevicesGranted())[1] == [Start(CAMERA)]
+    w, effects = reduce(w, DevicesMissing("taken"))
+    assert effects == [Report(NAME, PENDING_WAITING_TO_START.because("taken"))]
+    w, _ = reduce(w, DevicesChanged())
+    w, effects = reduce(w, DevicesGranted())
+    assert effects == [Report(NAME, STARTING), Start(CAMERA)]
+    assert reduce(w, StartFailed("no such command"))[0].attempts == 2
+
+
+def test_a_restart_ends_the_pause_before_a_retry() -> None:
+    w, _ = reduce(Workload(CAMERA), StartFailed("no such device"))
+    w, effects = reduce(w, Restart())
+    assert effects == [CancelRetry(), AcquireDevices(CAMERA)]
+    assert reduce(w, RetryDue(1)) == (w, [])
 
 
 @pytest.mark.parametrize("command", [Update(WEB2), Delete()])

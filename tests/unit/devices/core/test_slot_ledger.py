@@ -164,11 +164,29 @@ def test_capacity_grows_and_shrinks_without_touching_users() -> None:
     ledger.apply([take("A-1", owner="w1")])
     ledger.open("A", "cam", 1)
     assert ledger.usage("A") == {"A-0": "", "A-1": "node-a"}
-    assert ledger.free_slots("A") == [0]
     ledger.apply([take("A-1", owner="w1").reversed()])
     assert ledger.usage("A") == {"A-0": ""}
     ledger.open("A", "cam", 3)
     assert ledger.free_slots("A") == [0, 1, 2]
+
+
+def test_a_user_beyond_a_reduced_capacity_counts_until_it_lets_go() -> None:
+    """[utest->akri~capacity-limits-users-per-device~1]"""
+    ledger = a_ledger(A="- - -", B="-")
+    users = [take(f"A-{index}", owner=f"w{index}") for index in range(3)]
+    ledger.apply(users)
+    ledger.open("A", "cam", 2)
+    ledger.apply([users[0].reversed()])
+    assert (ledger.free_slots("A"), list(ledger.most_free_first("cam"))) == ([], [("B", 1)])
+    with pytest.raises(SlotConflict, match="0 are free"):
+        ledger.apply([take("B-0", owner="w3"), take("A-0", owner="w3")])
+    assert ledger.claims_of("w3") == {}
+    ledger.apply([users[1].reversed()])
+    assert ledger.free_slots("A") == [0]
+    with pytest.raises(SlotConflict, match="cannot claim 2 slots of 'A': 1 are free"):
+        ledger.apply([take("A-0", owner="w3"), take("A-1", owner="w3")])
+    ledger.apply([users[0]])
+    assert ledger.usage("A") == {"A-0": "node-a", "A-1": "", "A-2": "node-a"}
 
 
 def test_claims_from_before_a_restart_are_recorded_whatever_the_device_does() -> None:

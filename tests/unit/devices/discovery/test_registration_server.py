@@ -1,5 +1,6 @@
 """Registrations of handlers: taken in once, refused with a reason, forgotten when they are gone."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ankaios.devices.discovery.registration_server import MAX_ENDPOINTS, Registr
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import RemoteHandler
 from ankaios.devices.pb import discovery_pb2 as pb
+from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 
 def request(
@@ -96,3 +98,17 @@ def test_the_directory_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert handlers_directory() == Path("/var/lib/akri")
     monkeypatch.setenv("DISCOVERY_HANDLERS_DIRECTORY", "/run/handlers")
     assert RegistrationServer(HandlerRegistry({})).path == Path("/run/handlers/agent-registration.sock")
+
+
+async def test_only_the_owner_may_register_and_the_umask_is_left_alone(
+    registry: HandlerRegistry,
+    short_path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The umask belongs to all threads: files which others write meanwhile would get wrong modes."""
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask was changed"))
+    server = RegistrationServer(registry, short_path)
+    await server.start()
+    mode = server.path.stat().st_mode
+    await server.close()
+    assert stat.S_IMODE(mode) == 0o600

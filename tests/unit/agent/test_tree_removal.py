@@ -1,0 +1,109 @@
+"""Folders that a workload filled as badly as it could."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent.tree_removal import Trash, remove_tree
+
+LONG_ENOUGH = 60.0
+
+
+def nest(folder: Path, depth: int) -> None:
+    """As a process does it that goes down step by step: the path gets longer than any call takes."""
+    folder.mkdir()
+    here = os.open(folder, os.O_DIRECTORY)
+    for _ in range(depth):
+        os.mkdir("deeper", dir_fd=here)
+        deeper = os.open("deeper", os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+
+
+def wait_for_removal() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "removal of old folders":
+            thread.join(LONG_ENOUGH)
+
+
+def test_no_depth_is_too_deep(tmp_path: Path) -> None:
+    nest(tmp_path / "x", 3000)
+    assert remove_tree(tmp_path / "x", LONG_ENOUGH)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("x")
+    (tmp_path / "x/inner").mkdir(parents=True)
+    (tmp_path / "x/link").symlink_to(victim)
+    (tmp_path / "x/inner/link").symlink_to(victim)
+    (tmp_path / "y").symlink_to(victim)
+    assert remove_tree(tmp_path / "x", LONG_ENOUGH)
+    assert remove_tree(tmp_path / "y", LONG_ENOUGH)
+    assert [path.name for path in tmp_path.iterdir()] == ["victim"]
+    assert (victim / "precious").exists()
+
+
+def test_what_is_not_there_is_gone_and_what_is_no_folder_goes_too(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert remove_tree(tmp_path / "missing")
+    assert remove_tree(tmp_path / "file")
+    assert not remove_tree(Path("/proc/self/status"))
+
+
+def test_what_cannot_be_removed_does_not_save_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x/inner").mkdir(parents=True)
+    for name in ("stubborn", "a", "inner/stubborn", "inner/b"):
+        (tmp_path / "x" / name).write_text("x")
+    unlink = os.unlink
+
+    def fails_for_one(path: str, *, dir_fd: int | None = None) -> None:
+        if path == "stubborn":
+            raise PermissionError
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", fails_for_one)
+    assert not remove_tree(tmp_path / "x", LONG_ENOUGH)
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["x/inner/stubborn", "x/stubborn"]
+
+
+def test_time_is_limited(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/file").write_text("x")
+    assert not remove_tree(tmp_path / "x", -1.0)
+    assert (tmp_path / "x/file").exists()
+
+
+def test_the_trash_is_emptied_and_goes_itself(tmp_path: Path) -> None:
+    trash = Trash(tmp_path / "trash")
+    for number in range(20):
+        nest(tmp_path / "x", number)
+        trash.take(tmp_path / "x")
+        assert not (tmp_path / "x").exists()
+    wait_for_removal()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_earlier_agent_left_in_the_trash_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "trash/old/inner").mkdir(parents=True)
+    Trash(tmp_path / "trash").empty()
+    wait_for_removal()
+    assert list(tmp_path.iterdir()) == []
+    Trash(tmp_path / "trash").empty()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stays_in_the_trash_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ankaios.agent.tree_removal.remove_tree", lambda *_: False)
+    (tmp_path / "trash/old").mkdir(parents=True)
+    Trash(tmp_path / "trash").empty()
+    wait_for_removal()
+    assert f"cannot remove all of '{tmp_path}/trash/old', remove it by hand" in caplog.text
