@@ -23,6 +23,7 @@ from ankaios.agent.core.control_session import (
     Reaction,
     Skip,
     closed_message,
+    last_hello,
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
@@ -141,6 +142,9 @@ class ControlInterface:
         [impl->swdd~agent-ensures-control-interface-output-pipe-read~1]
         """
         decoder = FrameDecoder()
+        hello = last_hello(self._reader.left_behind)
+        if hello is not None and not await self._receive(hello):
+            return
         while True:
             try:
                 data = await self._reader.read()

@@ -69,8 +69,9 @@ class FifoReader:
         self._fd = open_fifo(path, os.O_RDONLY)
         self._fresh = True  # without a writer this is not the end yet
         # What lies here already was meant for an agent that has gone, and may start in the middle of a message.
+        self.left_behind = b""
         with suppress(BlockingIOError):
-            os.read(self._fd, MAX_PIPE)
+            self.left_behind = os.read(self._fd, MAX_PIPE)
 
     async def read(self) -> bytes:
         """Some bytes; none means that the last writer closed its end."""

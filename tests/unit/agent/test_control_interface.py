@@ -108,6 +108,24 @@ async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: asyn
     await second.close()
 
 
+async def test_a_hello_said_to_a_dying_agent_is_answered_by_the_next(
+    agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path
+) -> None:
+    """The Rust SDK does not repeat it."""
+    outside = Outside(agent.forward, agent.unread.append)
+    first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    with a_workload_at(first) as pipes:
+        reader = os.open(tmp_path / "c/output", os.O_RDONLY | os.O_NONBLOCK)  # what is left of the agent
+        await first.close(keep_fifos=True)
+        pipes.ask("1", "desiredState")
+        pipes.hello()
+        os.close(reader)
+        second = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert agent.requests == []
+    await second.close()
+
+
 async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None:
     """[utest->swdd~agent-listens-for-requests-from-pipe~1]
     [utest->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]

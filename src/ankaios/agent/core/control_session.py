@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from ankaios.agent.core.authorizer import Authorizer
-from ankaios.agent.core.framing import Garbage
+from ankaios.agent.core.framing import Garbage, possible_last_frames
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Request, Response
@@ -18,6 +18,7 @@ from ankaios.common.version import check_version_compatibility
 
 ACCESS_DENIED = "Access denied"
 NEW_STATE_MISSING = "The UpdateStateRequest has no newState"
+LONGEST_HELLO = 128
 HELLO_MISSING = "Initial Hello missing!"
 UNDECODABLE = "Could not decode protobuf data"
 
@@ -63,6 +64,27 @@ def closed_message(reason: str) -> bytes:
 
 def response_message(response: Response) -> bytes:
     return FromAnkaios(response=response).SerializeToString()
+
+
+def last_hello(left_behind: bytes) -> bytes | None:
+    """The hello at the end of what a workload said while no agent was there.
+
+    A workload that notices the end of an agent says hello at once, and the Rust SDK says it only once if it could be
+    written, which it can as long as the dying agent's end of the pipe is open.
+    """
+    for frame in possible_last_frames(left_behind, LONGEST_HELLO):
+        message = _decode(frame)
+        if message is not None and message.HasField("hello") and _is_compatible(message.hello.protocolVersion):
+            return frame
+    return None
+
+
+def _is_compatible(version: str) -> bool:
+    try:
+        check_version_compatibility(version)
+    except Rejected:
+        return False
+    return True
 
 
 class ControlSession:

@@ -5,6 +5,7 @@ limited; a frame that announces more is skipped without being stored.
 [impl->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_FRAME = 4 * 1024 * 1024  # as much as one message to the server may hold
@@ -28,6 +29,15 @@ def encode(body: bytes) -> bytes:
         length >>= 7
     prefix.append(length)
     return bytes(prefix) + body
+
+
+def possible_last_frames(data: bytes, longest: int) -> Iterator[bytes]:
+    """All that may be the last frame of a stream whose beginning is missing, shortest first."""
+    for size in range(1, min(longest, len(data)) + 1):
+        tail = data[-size:]
+        frames = FrameDecoder().feed(tail)
+        if len(frames) == 1 and isinstance(frames[0], bytes) and encode(frames[0]) == tail:
+            yield frames[0]
 
 
 class FrameDecoder:

@@ -10,6 +10,7 @@ from ankaios.agent.core.control_session import (
     Forward,
     Skip,
     closed_message,
+    last_hello,
     response_message,
 )
 from ankaios.agent.core.framing import Garbage, encode
@@ -122,3 +123,13 @@ def test_a_workload_that_missed_the_acceptance_has_to_say_hello_again() -> None:
     session = greeted()
     session.not_greeted()
     assert session.receive(hello()) == Accept()
+
+
+def test_a_hello_said_between_two_agents_is_found_behind_what_is_left_of_a_request() -> None:
+    remains = encode(reads("id", "desiredState"))[5:]
+    assert last_hello(remains + encode(hello())) == hello()
+
+
+@pytest.mark.parametrize("left", [b"", b"\x02\x0a\x00", encode(reads("id", "desiredState")), encode(hello("2.0.0"))])
+def test_what_is_no_valid_hello_is_not_taken_for_one(left: bytes) -> None:
+    assert last_hello(left) is None

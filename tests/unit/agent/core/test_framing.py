@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
+from ankaios.agent.core.framing import FrameDecoder, Garbage, encode, possible_last_frames
 
 
 def test_a_known_frame() -> None:
@@ -63,3 +63,12 @@ def test_garbage_never_breaks_the_decoder(pieces: list[bytes]) -> None:
     for piece in pieces:
         decoder.feed(piece)
     assert len(decoder._buffer) <= 60
+
+
+@given(st.binary(max_size=100), st.binary(max_size=60))
+def test_the_last_frame_is_found_also_if_the_beginning_of_the_stream_is_missing(rest: bytes, body: bytes) -> None:
+    assert body in list(possible_last_frames(rest + encode(body), 64))
+
+
+def test_only_so_much_is_looked_at() -> None:
+    assert list(possible_last_frames(encode(b"x" * 100), 64)) == []
