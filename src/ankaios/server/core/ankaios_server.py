@@ -335,10 +335,13 @@ class AnkaiosServer:
 
         While hooks look at an update, nothing may change that it was compared with; what is due then is done after it.
         """
-        if self._at_hooks is not None or not (changes := self._devices.due()):
+        if self._at_hooks is not None:
             return []
-        nothing = DesiredChange(self.state.desired["apiVersion"])
         self._watch()
+        changes = self._devices.due()
+        if not changes:
+            return self._seen_changes()
+        nothing = DesiredChange(self.state.desired["apiVersion"])
         committed, sent = self._take_over(PreparedUpdate(nothing, {}, changes), changes)
         return self._consequences(committed, sent, self._seen_changes())
 

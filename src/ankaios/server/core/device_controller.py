@@ -223,7 +223,15 @@ class DeviceController:
                 # The agent is chosen when the change is taken over; the answer is the same then.
                 added[name] = RenderedWorkload.of(name, {**current.form, "agent": ""})
                 deleted[name] = current.instance_name
+            elif not place.agent:
+                self._still_waits(current.instance_name, place)
         return WorkloadChanges(added, deleted)
+
+    def _still_waits(self, name: InstanceName, place: Place) -> None:
+        """For the same reason as before, or for another one that is worth telling."""
+        state = NOT_SCHEDULED.because(place.why)
+        if self._state.workload_states.get(name) != state:
+            self._state.workload_states.put(name, state)
 
     def explain(self, added: Iterable[RenderedWorkload]) -> None:
         """Say in the state where a workload was placed and why, or why it is not sent to its agent."""
