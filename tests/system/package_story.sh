@@ -16,6 +16,8 @@ mount -t tmpfs tmpfs "$work/root/tmp"
 mount -t tmpfs tmpfs "$work/root/run"
 ip link set lo up
 cp -r "$story/dist" "$story/manifest.yaml" "$story"/*.sh "$work/root/tmp"
+# Users of that machine read them, whatever the umask of this one.
+chmod -R a+rX "$work/root/tmp"
 echo 'APT::Install-Recommends "false";' >"$work/root/tmp/apt.conf"
 
 there() {

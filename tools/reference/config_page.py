@@ -5,7 +5,6 @@ Flags come from its parser, the samples from packaging/config. Only meanings of 
 """
 
 import argparse
-import dataclasses
 import io
 import os
 import re
@@ -21,6 +20,7 @@ from ankaios.cli import settings as cli_settings
 from ankaios.cli.output import Output
 from ankaios.cli.root import OPTIONS
 from ankaios.common import config
+from ankaios.common.dataclass import dataclass, field_defaults, field_names
 from ankaios.server import settings as server_settings
 from ankaios.server.mutating_hooks import MutatingHook
 from tools.reference.markdown import code, fence, heading, page_of, sentence, table
@@ -45,7 +45,7 @@ HOOK_MEANINGS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Key:
     name: str
     default: str = ""
@@ -104,10 +104,8 @@ def _hooks() -> Iterator[str]:
         "[UpdateWorkload](wire.md#grpc-UpdateWorkload) and answers with the one to use on its standard output; an exit "
         "code other than 0 refuses the change."
     )
-    rows = []
-    for field in dataclasses.fields(MutatingHook):
-        default = "" if field.default is dataclasses.MISSING else str(field.default)
-        rows.append((code(field.name), code(default), HOOK_MEANINGS[field.name]))
+    defaults = field_defaults(MutatingHook)
+    rows = [(code(name), code(str(defaults.get(name, ""))), HOOK_MEANINGS[name]) for name in field_names(MutatingHook)]
     yield table(("key", "default", "meaning"), rows)
 
 

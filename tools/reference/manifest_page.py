@@ -3,13 +3,13 @@
 The keys of runtimeConfig are the fields of the classes that read it; only what they mean is written here.
 """
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.dataclass import field_defaults, field_names
 from ankaios.common.manifest import SCHEMA_FILE
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.runtimes.container_config import ContainerConfig
@@ -184,15 +184,13 @@ def _runtime_configs() -> Iterator[str]:
         yield heading(3, f"`{runtime}`", f"runtime-{runtime}")
         yield text
         rows = []
-        for field in dataclasses.fields(reader):
-            key = _UNDERSCORE.sub(lambda found: found[1].upper(), field.name)
-            rows.append((code(key), _python_type(str(field.type)), _required(runtime, field), sentence(meanings[key])))
+        optional = field_defaults(reader)
+        for name in field_names(reader):
+            key = _UNDERSCORE.sub(lambda found: found[1].upper(), name)
+            kind = _python_type(str(reader.__annotations__[name]))
+            required = "" if name in optional or (runtime == "native" and name != "command") else "**yes**"
+            rows.append((code(key), kind, required, sentence(meanings[key])))
         yield table(("key", "value", "required", "meaning"), rows)
-
-
-def _required(runtime: str, field: "dataclasses.Field[Any]") -> str:
-    optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-    return "" if optional or (runtime == "native" and field.name != "command") else "**yes**"
 
 
 def _python_type(text: str) -> str:

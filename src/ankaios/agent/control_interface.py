@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ankaios.agent.core.authorizer import Authorizer
@@ -29,6 +28,7 @@ from ankaios.agent.core.control_session import (
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
 from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
 from ankaios.agent.tree_removal import remove_tree
+from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 from ankaios.common.pb.ank_base_pb2 import Request, Response
 from ankaios.common.workload import WorkloadSpec

@@ -4,9 +4,9 @@ In come workloads that ask for `resources`; out come the grants that travel to t
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Protocol
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate, SlotResponse, ToServer
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import DeviceGrant

@@ -3,8 +3,9 @@
 The load is that of all cores since the last sample; the first one is the average since the machine started.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from ankaios.common.dataclass import dataclass
 
 _STAT = Path("/proc/stat")
 _MEMINFO = Path("/proc/meminfo")

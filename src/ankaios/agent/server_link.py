@@ -11,10 +11,10 @@ Owned here: the one stream and the queue of what waits for it. Workloads do not 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.common.channels import Channel
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer

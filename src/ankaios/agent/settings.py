@@ -3,7 +3,6 @@
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ankaios import __version__
@@ -17,6 +16,7 @@ from ankaios.common.config import (
     load_config_file,
     load_pem_material,
 )
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 from ankaios.common.names import has_allowed_characters
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ankaios.agent.core.pending_commands import fold
@@ -48,6 +47,7 @@ from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import write_files
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import REMOVED, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec

@@ -8,9 +8,9 @@ existing certificates are left alone: more agents can be added later.
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.names import check_agent_name
 

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+
+from ankaios.common.dataclass import dataclass, field
 
 OLDEST_PODMAN = (4, 3)
 FREE_BYTES_WANTED = 500 * 1024 * 1024

@@ -3,6 +3,8 @@
 Comes in: values of the command line, environment variables, a TOML file (`version = 'v1'`), PEM files. Goes out: plain
 values and the PEM material for mutual TLS, or `StartupFailed` naming what is wrong and where. Owns nothing.
 
+Every `ank` loads this file, so it gets along without `pathlib`, `typing` and the like.
+
 Typical use:
 
     file = load_config_file(flags.server_config, [Path("/etc/ankaios/ank-server.conf")])
@@ -11,17 +13,24 @@ Typical use:
     pem = require_security(load_pem_material(vars(flags), "ANKSERVER", file), insecure)
 """
 
+from __future__ import annotations
+
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar, cast
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, StartupFailed
 
-T = TypeVar("T")
-ConfigTable = Mapping[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+    ConfigTable = Mapping[str, Any]
+    AnyPath = str | os.PathLike[str]
+else:
+    ConfigTable = dict  # for annotations that are evaluated
 
 CONFIG_VERSION = "v1"
 PEM_WINS_WARNING = "The insecure option is set together with mTLS certificates: it is ignored and mTLS is used."
@@ -75,14 +84,14 @@ class PemMaterial:
     key: Pem
 
 
-def load_config_file(given: Path | None, defaults: Sequence[Path], *, default_table: bool = False) -> ConfigTable:
+def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, default_table: bool = False) -> ConfigTable:
     """Read the given file, else the first existing default, else nothing.
 
     `default_table` merges the table `[default]` into the top level, as the CLI does.
 
     [impl->swdd~server-loads-config-file~1]
     """
-    path = given or next((candidate for candidate in defaults if candidate.exists()), None)
+    path = given or next(filter(os.path.exists, defaults), None)
     if path is None:
         return {}
     table = _read_toml(path)
@@ -95,11 +104,12 @@ def load_config_file(given: Path | None, defaults: Sequence[Path], *, default_ta
     return table
 
 
-def _read_toml(path: Path) -> ConfigTable:
+def _read_toml(path: AnyPath) -> ConfigTable:
     import tomllib  # most starts of the CLI read no file
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as opened:  # noqa: PTH123
+            return tomllib.loads(opened.read())
     except OSError as error:
         raise StartupFailed(CONFIG_CONTEXT, f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -138,9 +148,9 @@ def choose(
         return flag
     kind = str if default is None else type(default)
     if env is not None and (text := (os.environ if environ is None else environ).get(env)):
-        return cast(T, _from_environment(env, text, kind))
+        return _from_environment(env, text, kind)  # type: ignore[no-any-return]
     if key in file:
-        return cast(T, _of_kind(file[key], kind, key))
+        return _of_kind(file[key], kind, key)  # type: ignore[no-any-return]
     return default
 
 
@@ -193,9 +203,9 @@ def load_pem_material(
     return GivenPem(**found)
 
 
-def _pem_from_path(name: str, path: str | Path) -> Pem:
+def _pem_from_path(name: str, path: AnyPath) -> Pem:
     try:
-        return _read_pem(name, Path(path))
+        return _read_pem(name, path)
     except Rejected as error:
         raise BadPemFile(str(error)) from error
 
@@ -210,15 +220,15 @@ def _pem_from_config(file: ConfigTable, name: str) -> Pem | None:
     if name not in file:
         return None
     try:
-        return _read_pem(name, Path(_of_kind(file[name], str, name)))
+        return _read_pem(name, _of_kind(file[name], str, name))
     except Rejected as error:
         raise StartupFailed(CONFIG_CONTEXT, str(error)) from error
 
 
-def _read_pem(name: str, path: Path) -> Pem:
+def _read_pem(name: str, path: AnyPath) -> Pem:
     """Check and read through one open file, so that the checked file is the one read."""
     try:
-        with path.open("rb") as opened:
+        with open(path, "rb") as opened:  # noqa: PTH123
             fault = pem_mode_fault(name, os.fstat(opened.fileno()).st_mode)
             if fault:
                 raise Rejected(f"cannot use {name} '{path}': {fault}")

@@ -4,7 +4,7 @@
 [impl->swdd~common-workload-state-additional-information~1]
 """
 
-from dataclasses import dataclass, replace
+from ankaios.common.dataclass import dataclass, replace
 
 _WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
 

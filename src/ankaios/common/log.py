@@ -14,9 +14,9 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 
 TRACE = 5

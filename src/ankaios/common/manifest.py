@@ -5,11 +5,11 @@ saying what is wrong and where. Pure but for reading our own schema. Owns the ma
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.json_schema import Validator, Violation
 from ankaios.common.names import CHARACTERS_TEXT, has_allowed_characters

@@ -6,8 +6,7 @@ few dataclasses here are what has no wire form: the end of a connection, and to 
 [impl->swdd~common-object-representation~1]
 """
 
-from dataclasses import dataclass
-
+from ankaios.common.dataclass import dataclass
 from ankaios.common.pb.ank_base_pb2 import Error, Request, Response, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 

@@ -7,9 +7,9 @@ or is empty. Only `set_value` and `remove_value` change what they are given.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 
 Form = dict[str, Any]

@@ -3,8 +3,6 @@
 [impl->swdd~common-version-checking~1]
 """
 
-import re
-
 from ankaios import __version__
 from ankaios.common.errors import Rejected
 
@@ -12,13 +10,13 @@ PROTOCOL_VERSION = __version__
 _MAJOR = PROTOCOL_VERSION.partition(".")[0]
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRE = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-_SEMVER = re.compile(
-    rf"({_NUMBER})\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
-)
+_SEMVER = rf"({_NUMBER})\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 
 
 def check_version_compatibility(theirs: str) -> None:
     """Refuse a peer whose protocol version is no semantic version or has another major number."""
-    match = _SEMVER.fullmatch(theirs)
+    import re  # whoever is checked need not wait for it
+
+    match = re.fullmatch(_SEMVER, theirs)
     if match is None or match[1] != _MAJOR:
         raise Rejected(f"Unsupported protocol version '{theirs}'. Currently supported '{_MAJOR}'")

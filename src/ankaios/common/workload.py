@@ -4,11 +4,11 @@ All of it is frozen; a change makes a new object, so equality tells whether a wo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import sha256
 from types import MappingProxyType
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.names import has_allowed_characters
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -11,9 +11,9 @@ what it needs; then each plugin, ours and those of others, is asked as a kubelet
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ankaios.common.dataclass import dataclass, replace
 from ankaios.common.errors import Unavailable
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record

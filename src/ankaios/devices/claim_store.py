@@ -7,13 +7,13 @@ what stands in it is wrong, since a disk may recover.
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.dataclass import as_dict, dataclass
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.grants import Grant
 from ankaios.devices.core.inventory import Instance
@@ -96,8 +96,12 @@ def _written(path: Path) -> float:
 
 
 def record_to_json(record: Record) -> str:
-    content = json.dumps(asdict(record), default=dict)
+    content = json.dumps(as_dict(record), default=_plain)
     return json.dumps({"checksum": _checksum(content), "record": json.loads(content)})
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else as_dict(value)
 
 
 def record_from_json(text: str) -> Record:

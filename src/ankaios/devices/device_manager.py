@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from grpclib.client import UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.devices.core.extended_resource import check_resource_name, pick
 from ankaios.devices.core.grants import Grant

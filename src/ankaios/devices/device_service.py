@@ -9,9 +9,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import AnkaiosError, Rejected, Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest

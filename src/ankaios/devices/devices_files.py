@@ -7,10 +7,10 @@ new is written.
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from ankaios.common.dataclass import replace
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, Grant, devices_file_text
 from ankaios.devices.discovery.base import DeviceMount

@@ -7,8 +7,8 @@ workloads are stopped until their device is back.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.devices.acquisition import Acquisition
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import NodeDevices, Touched

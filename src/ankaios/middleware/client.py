@@ -17,9 +17,9 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from ankaios.common.config import PemMaterial
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
 from ankaios.common.version import PROTOCOL_VERSION

@@ -7,8 +7,9 @@ is not given up because the answer to a ping waits behind that message.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from ankaios.common.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ way out the text before the first `@` selects the receiver and is removed.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import (
     REQUEST_ID_SEPARATOR,
     BroadcastLogsCancel,

@@ -7,9 +7,9 @@ nothing.
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ankaios.common.config import BadPemFile, PemMaterial
+from ankaios.common.dataclass import dataclass
 
 SERVER_NAME = "ank-server"
 ANY_AGENT = "*"

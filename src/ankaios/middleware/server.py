@@ -22,12 +22,12 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer

@@ -4,10 +4,10 @@ People and tools rely on the order of arguments, the labels and the container na
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import InstanceName
 from ankaios.common.yaml_text import load_yaml

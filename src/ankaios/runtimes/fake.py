@@ -6,8 +6,8 @@ In come workloads; out come states that the test sets. Everything asked of it is
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (

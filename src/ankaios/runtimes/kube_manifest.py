@@ -8,10 +8,10 @@ takes each value as it was meant.
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET
 from ankaios.runtimes.runtime_connector import DeviceGrant, Unsupported
 

@@ -7,9 +7,9 @@ import json
 import logging
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.runtimes.container_config import config_mapping, optional_text, required_text, text_list
 from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants

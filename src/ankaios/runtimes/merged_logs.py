@@ -7,9 +7,9 @@ source is read by its own task, as fast as the reader takes it.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import cast
 
+from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 MAX_LINE = 1024 * 1024

@@ -5,9 +5,9 @@ In come the configuration and what the agent prepared; out goes a dict of plain 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET, config_mapping, optional_text, text_list
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 

@@ -4,9 +4,9 @@ In come folders written by `native_shim.py`; out come facts. Nothing is owned.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK, ExecutionState, exited
 from ankaios.runtimes.exit_watch import boot_id, process_start
 

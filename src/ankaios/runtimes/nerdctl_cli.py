@@ -7,8 +7,8 @@ call has a time limit, few are under way at a time, and one listing serves all w
 import json
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     FAILED_UNKNOWN,

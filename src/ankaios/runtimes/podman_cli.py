@@ -12,10 +12,10 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
 from ankaios.runtimes.podman_listing import Listing, parse_listing

@@ -6,10 +6,10 @@ that claims least.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 

@@ -4,9 +4,10 @@ In come the command lines of container monitors (conmon); out come paths, and wh
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+from ankaios.common.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

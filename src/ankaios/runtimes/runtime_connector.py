@@ -5,10 +5,10 @@ connector passes the same contract tests.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec

@@ -8,10 +8,10 @@ more often than a healthy one.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
 
+from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 T = TypeVar("T")

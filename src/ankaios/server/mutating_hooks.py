@@ -10,13 +10,13 @@ import os
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from ankaios.common.config import CONFIG_CONTEXT
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidState

@@ -7,7 +7,6 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ankaios.common.config import (
     load_config_file,
     load_pem_material,
 )
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 

@@ -5,12 +5,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.podman_states import KUBE_UNKNOWN

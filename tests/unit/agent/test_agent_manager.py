@@ -1,13 +1,13 @@
 """What an agent does with what the server says, on good days and on bad ones."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ankaios.agent.server_link import LINK_CAPACITY, Connected, LinkChannel
+from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import (
     FAILED_LOST,
     RUNNING_OK,

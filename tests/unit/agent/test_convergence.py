@@ -2,12 +2,13 @@
 
 import asyncio
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec

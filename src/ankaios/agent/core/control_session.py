@@ -4,12 +4,11 @@ Comes in: frames from the workload. Goes out: what to answer, what to forward, o
 the workload has said hello.
 """
 
-from dataclasses import dataclass
-
 from google.protobuf.message import DecodeError
 
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.framing import Garbage, possible_last_frames
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Request, Response

@@ -6,10 +6,10 @@ entries that look at a changed workload are judged again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
+from ankaios.common.dataclass import dataclass, field, replace
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     PENDING_WAITING_TO_START,

@@ -6,7 +6,8 @@ limited; a frame that announces more is skipped without being stored.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from ankaios.common.dataclass import dataclass
 
 MAX_FRAME = 4 * 1024 * 1024  # as much as one message to the server may hold
 _MAX_PREFIX = 10

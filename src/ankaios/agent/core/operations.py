@@ -1,7 +1,6 @@
 """What the server's lists come down to for one workload: the words that planner, scheduler and manager share."""
 
-from dataclasses import dataclass
-
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 

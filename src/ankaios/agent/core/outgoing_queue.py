@@ -6,8 +6,8 @@ dropped; the number of requests and log lines is limited by whoever sends them, 
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.workload import InstanceName
 

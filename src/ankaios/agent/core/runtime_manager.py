@@ -6,10 +6,10 @@ one, so one that hangs or fails keeps only its own workloads waiting.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from ankaios.agent.core.operations import Create, Delete, Operation, Update
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 

@@ -3,8 +3,7 @@
 `workload_lifecycle.reduce` turns events into effects; the task performs effects and feeds outcomes back as events.
 """
 
-from dataclasses import dataclass
-
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 

@@ -4,8 +4,6 @@ Comes in: commands, outcomes of effects, states seen by the checker. Goes out: e
 performs in order, feeding each outcome back before it takes the next command. Owned here: all that the task remembers.
 """
 
-from dataclasses import dataclass, replace
-
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     AdoptDevices,
@@ -45,6 +43,7 @@ from ankaios.agent.core.workload_events import (
     Update,
     Watch,
 )
+from ankaios.common.dataclass import dataclass, replace
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     FAILED_LOST,

@@ -5,7 +5,6 @@ them. Whoever has a name twice, a type wrong or a number too large is reported a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ankaios.cli.suggestions import nearest
@@ -16,6 +15,7 @@ from ankaios.common.complete_state import (
     parse_device_configuration,
     parse_workload,
 )
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import API_VERSION, SECTIONS, change_of
 from ankaios.common.state_form import state_from_form

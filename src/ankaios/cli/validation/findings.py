@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ankaios.cli.validation.locate import Places, locate
+from ankaios.common.dataclass import dataclass, field
 
 Form = dict[str, Any]
 Path = tuple[str | int, ...]

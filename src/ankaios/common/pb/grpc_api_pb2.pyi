@@ -16,7 +16,7 @@ DEL_COND_RUNNING: DeleteCondition
 DEL_COND_NOT_PENDING_NOR_RUNNING: DeleteCondition
 
 class ToServer(_message.Message):
-    __slots__ = ("agentHello", "updateWorkloadState", "request", "goodbye", "AgentLoadStatus", "commanderHello", "logEntriesResponse", "logsStopResponse", "deviceReport", "slotRequest")
+    __slots__ = ("agentHello", "updateWorkloadState", "request", "goodbye", "AgentLoadStatus", "commanderHello", "logEntriesResponse", "logsStopResponse", "deviceReport", "slotRequest", "knownWorkloads")
     AGENTHELLO_FIELD_NUMBER: _ClassVar[int]
     UPDATEWORKLOADSTATE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class ToServer(_message.Message):
     LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
     DEVICEREPORT_FIELD_NUMBER: _ClassVar[int]
     SLOTREQUEST_FIELD_NUMBER: _ClassVar[int]
+    KNOWNWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     agentHello: AgentHello
     updateWorkloadState: UpdateWorkloadState
     request: _ank_base_pb2.Request
@@ -37,10 +38,11 @@ class ToServer(_message.Message):
     logsStopResponse: LogsStopResponse
     deviceReport: DeviceReport
     slotRequest: SlotRequest
-    def __init__(self, agentHello: _Optional[_Union[AgentHello, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., AgentLoadStatus: _Optional[_Union[AgentLoadStatus, _Mapping]] = ..., commanderHello: _Optional[_Union[CommanderHello, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., deviceReport: _Optional[_Union[DeviceReport, _Mapping]] = ..., slotRequest: _Optional[_Union[SlotRequest, _Mapping]] = ...) -> None: ...
+    knownWorkloads: KnownWorkloads
+    def __init__(self, agentHello: _Optional[_Union[AgentHello, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., AgentLoadStatus: _Optional[_Union[AgentLoadStatus, _Mapping]] = ..., commanderHello: _Optional[_Union[CommanderHello, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., deviceReport: _Optional[_Union[DeviceReport, _Mapping]] = ..., slotRequest: _Optional[_Union[SlotRequest, _Mapping]] = ..., knownWorkloads: _Optional[_Union[KnownWorkloads, _Mapping]] = ...) -> None: ...
 
 class FromServer(_message.Message):
-    __slots__ = ("updateWorkload", "updateWorkloadState", "response", "serverHello", "logsRequest", "logsCancelRequest", "deviceUpdate", "slotResponse")
+    __slots__ = ("updateWorkload", "updateWorkloadState", "response", "serverHello", "logsRequest", "logsCancelRequest", "deviceUpdate", "slotResponse", "tellWorkloads")
     UPDATEWORKLOAD_FIELD_NUMBER: _ClassVar[int]
     UPDATEWORKLOADSTATE_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +51,7 @@ class FromServer(_message.Message):
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     DEVICEUPDATE_FIELD_NUMBER: _ClassVar[int]
     SLOTRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    TELLWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     updateWorkload: UpdateWorkload
     updateWorkloadState: UpdateWorkloadState
     response: _ank_base_pb2.Response
@@ -57,7 +60,8 @@ class FromServer(_message.Message):
     logsCancelRequest: LogsCancelRequest
     deviceUpdate: DeviceUpdate
     slotResponse: SlotResponse
-    def __init__(self, updateWorkload: _Optional[_Union[UpdateWorkload, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., response: _Optional[_Union[_ank_base_pb2.Response, _Mapping]] = ..., serverHello: _Optional[_Union[ServerHello, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., deviceUpdate: _Optional[_Union[DeviceUpdate, _Mapping]] = ..., slotResponse: _Optional[_Union[SlotResponse, _Mapping]] = ...) -> None: ...
+    tellWorkloads: TellWorkloads
+    def __init__(self, updateWorkload: _Optional[_Union[UpdateWorkload, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., response: _Optional[_Union[_ank_base_pb2.Response, _Mapping]] = ..., serverHello: _Optional[_Union[ServerHello, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., deviceUpdate: _Optional[_Union[DeviceUpdate, _Mapping]] = ..., slotResponse: _Optional[_Union[SlotResponse, _Mapping]] = ..., tellWorkloads: _Optional[_Union[TellWorkloads, _Mapping]] = ...) -> None: ...
 
 class AgentHello(_message.Message):
     __slots__ = ("agentName", "protocolVersion", "tags", "devices")
@@ -163,6 +167,16 @@ class LogsStopResponse(_message.Message):
     requestId: str
     logsStopResponse: _ank_base_pb2.LogsStopResponse
     def __init__(self, requestId: _Optional[str] = ..., logsStopResponse: _Optional[_Union[_ank_base_pb2.LogsStopResponse, _Mapping]] = ...) -> None: ...
+
+class TellWorkloads(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class KnownWorkloads(_message.Message):
+    __slots__ = ("instanceNames",)
+    INSTANCENAMES_FIELD_NUMBER: _ClassVar[int]
+    instanceNames: _containers.RepeatedCompositeFieldContainer[_ank_base_pb2.WorkloadInstanceName]
+    def __init__(self, instanceNames: _Optional[_Iterable[_Union[_ank_base_pb2.WorkloadInstanceName, _Mapping]]] = ...) -> None: ...
 
 class DeviceReport(_message.Message):
     __slots__ = ("complete", "seen", "gone", "resources", "goneResources", "held")

@@ -6,8 +6,8 @@ denial; the ledger is left as it was. A request is denied only if no assignment 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
 
 Assignment = dict[str, Slot]

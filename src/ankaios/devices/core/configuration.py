@@ -5,9 +5,9 @@ In: the message of the state. Out: plain data, or `Rejected` with what is wrong,
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX

@@ -6,9 +6,9 @@ which a workload can read all of it. Several plugins may add to one container; t
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
 from ankaios.devices.discovery.base import DeviceMount, DeviceNode

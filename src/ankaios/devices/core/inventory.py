@@ -6,9 +6,9 @@ nothing about its devices, so they stay.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from ankaios.common.dataclass import dataclass, field, replace
 from ankaios.devices.core.configuration import Configuration, is_variable
 from ankaios.devices.discovery.base import DiscoveredDevice
 

@@ -21,16 +21,17 @@ AdvertisedList = tuple[Advertised, ...]
 def instance_devices(ledger: SlotLedger, instance: str, node: str) -> AdvertisedList:
     """The fixed ids of one instance: healthy are those which this node may use through the instance-level plugin.
 
+    An unused slot is not always free: while a device has more users than its reduced capacity allows, none is.
     [impl->akri~il-fixed-virtual-ids~1]
     """
     if instance not in ledger:
         return ()
-    online = ledger.is_online(instance)
-    claims = ledger.claims(instance)
+    online, claims, free = ledger.is_online(instance), ledger.claims(instance), set(ledger.free_slots(instance))
 
     def is_healthy(slot: Slot) -> bool:
         claim = claims.get(slot)
-        return online and (claim is None or (claim.virtual_id is None and claim.node == node))
+        is_ours = claim is not None and claim.virtual_id is None and claim.node == node
+        return slot.index in free or (online and is_ours)
 
     slots = [Slot(instance, index) for index in range(ledger.capacity(instance))]
     return tuple(Advertised(str(slot), is_healthy(slot)) for slot in slots)

@@ -10,8 +10,8 @@ where this is known: the server keeps one for shared devices, each agent one for
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected, Unavailable
 
 FREE = ""

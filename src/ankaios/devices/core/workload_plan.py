@@ -5,9 +5,9 @@ tells people what the workload waits for. The ledger is left as it was.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.core.allocation import Assignment, Denied, allocate_configuration, changes_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected, Unavailable
 
 

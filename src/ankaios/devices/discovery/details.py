@@ -6,9 +6,9 @@ In: the text of a configuration. Out: typed values. Unknown keys are ignored, as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery.base import InvalidDetails
 
 MAX_DETAILS = 256 * 1024

@@ -7,9 +7,10 @@ trusted: no redirects, no reuse, no more than `MAX_ANSWER` bytes.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from ankaios.common.dataclass import dataclass
 
 MAX_ANSWER = 256 * 1024
 MAX_HEADER = 32 * 1024

@@ -13,9 +13,9 @@ import os
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from ankaios.common.dataclass import dataclass, replace
 from ankaios.devices.discovery import ws_discovery
 from ankaios.devices.discovery.base import (
     Devices,

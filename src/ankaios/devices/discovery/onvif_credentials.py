@@ -10,9 +10,9 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery.base import InvalidDetails, Properties
 
 _USERNAME = "username_"

@@ -10,9 +10,9 @@ import base64
 import hashlib
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery.safe_xml import Element, MalformedXml, parse_xml
 
 MAX_TEXT = 512

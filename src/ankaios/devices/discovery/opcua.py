@@ -11,9 +11,9 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery import opcua_binary as ua
 from ankaios.devices.discovery.base import (
     Devices,

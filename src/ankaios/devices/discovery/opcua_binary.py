@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from ankaios.common.dataclass import dataclass
 
 T = TypeVar("T")
 

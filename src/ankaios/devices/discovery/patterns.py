@@ -9,8 +9,9 @@ can contain (no groups, no `+`), which is checked when the pattern is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from ankaios.common.dataclass import dataclass
 
 MAX_STEPS = 1024
 MAX_REMEMBERED = 256

@@ -11,7 +11,6 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from grpclib.client import Channel, UnaryStreamMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery.base import (
     DeviceMount,
     DeviceNode,

@@ -7,8 +7,9 @@ refused, size, depth and number of elements are bounded, so an answer can waste 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from xml.parsers import expat
+
+from ankaios.common.dataclass import dataclass, field
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ankaios.common.dataclass import dataclass
 from ankaios.devices.discovery.base import (
     DeviceNode,
     Devices,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.patterns import Pattern, PatternError, compile_glob, compile_regex
 

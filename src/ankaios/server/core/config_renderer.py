@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.handlebars import Template, compile_template
 from ankaios.common.state_manipulation import MISSING, Form

@@ -8,7 +8,6 @@ really differs, already read strictly; or `UpdateRejected`. Costs follow the mas
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ankaios.common.complete_state import (
@@ -19,6 +18,7 @@ from ankaios.common.complete_state import (
     parse_device_configuration,
     parse_workload,
 )
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_to_form

@@ -8,8 +8,8 @@ others hold, it tells nobody which slots are free and grants none; otherwise a s
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base

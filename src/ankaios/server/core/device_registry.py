@@ -6,8 +6,8 @@ ledger. For shared devices it is the truth; for local ones the seeing agent is t
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc

@@ -5,9 +5,9 @@ difference. Subscriptions are owned here; states are not.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import (

@@ -7,10 +7,10 @@ counts on are reserved until the workload was started, so that two workloads are
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Protocol
 
+from ankaios.common.dataclass import dataclass, field
 from ankaios.common.workload import ResourceRequest
 
 

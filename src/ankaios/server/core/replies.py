@@ -1,8 +1,8 @@
 """What the server may answer and send: its effects, and the messages they are made of."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from ankaios.common.dataclass import dataclass
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.messages import (
     BroadcastStates,

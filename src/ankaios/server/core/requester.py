@@ -3,8 +3,7 @@
 Inside the server the id of a request begins with its sender: `<connection>@ID` or `<agent>@<workload>@ID`.
 """
 
-from dataclasses import dataclass
-
+from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 
 

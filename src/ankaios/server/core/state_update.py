@@ -5,10 +5,10 @@ configs changed are rendered, checked and compared.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ankaios.common.complete_state import parse_workload
+from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import PENDING_INITIAL
 from ankaios.common.pb import grpc_api_pb2 as grpc

@@ -1,7 +1,6 @@
 """What waits for a busy workload, and what becomes of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from ankaios.agent.core.pending_commands import fold, instances_of, target_of
 from ankaios.agent.core.workload_events import Create, Delete, Event, Restart, Update
 from ankaios.agent.core.workload_lifecycle import BecomeAgain, BecomeEmpty, BecomeGone, Workload
+from ankaios.common.dataclass import replace
 from tests.builders import a_workload
 
 WEB = a_workload(config="image: one")

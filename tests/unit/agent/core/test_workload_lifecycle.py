@@ -1,7 +1,5 @@
 """What one event means for one workload, event by event and in any order."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +45,7 @@ from ankaios.agent.core.workload_lifecycle import (
     restarts,
     retry_limit,
 )
+from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import (
     FAILED_LOST,
     FAILED_UNKNOWN,

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ankaios.devices.core.resource_views import (
     Advertised,
@@ -7,6 +9,7 @@ from ankaios.devices.core.resource_views import (
     instance_devices,
     with_departed,
 )
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from tests.unit.devices.ledgers import a_ledger, ids
 
 VECTORS = [
@@ -76,6 +79,37 @@ def test_an_instance_reports_its_fixed_slots() -> None:
         Advertised("A-3", False),
         Advertised("A-4", False),
     )
+
+
+def test_an_unused_slot_of_an_overbooked_device_is_not_healthy() -> None:
+    """Its capacity was reduced below its use: only who has a slot already may use it."""
+    ledger = a_ledger(A="node-a - - node-b node-b")
+    ledger.open("A", "cam", 3)
+    assert ids(instance_devices(ledger, "A", "node-a")) == "A-0"
+    assert ids(configuration_devices(ledger, "cam", "node-a")) == ""
+
+
+def test_no_more_slots_of_a_reduced_device_are_healthy_than_can_be_had() -> None:
+    ledger = a_ledger(A="- - - - node-b")
+    ledger.open("A", "cam", 3)
+    assert instance_devices(ledger, "A", "node-a") == (
+        Advertised("A-0", True),
+        Advertised("A-1", True),
+        Advertised("A-2", False),
+    )
+
+
+@given(capacity=st.integers(0, 5), taken=st.lists(st.sampled_from(["-", "node-a", "node-b", "C:#:node-a"]), max_size=5))
+def test_what_is_healthy_and_not_ours_can_be_claimed_at_once(capacity: int, taken: list[str]) -> None:
+    """Neither more nor less: both lists are views of the one ledger. [utest->akri~il-fixed-virtual-ids~1]"""
+    ledger = a_ledger(A=" ".join(text.replace("#", str(place)) for place, text in enumerate(taken)))
+    ledger.open("A", "cam", capacity)
+    healthy = {Slot.parse(device.id) for device in instance_devices(ledger, "A", "node-a") if device.healthy}
+    unused = healthy - ledger.claims("A").keys()
+    assert len(unused) == sum(free for _, free in ledger.most_free_first("cam"))
+    made = ledger.apply([SlotChange(slot, Claim("node-a", owner="w")) for slot in sorted(unused)])
+    assert len(made) == len(unused)
+    assert all(ledger.claim(slot).node == "node-a" for slot in healthy)  # type: ignore[union-attr]
 
 
 def test_an_instance_that_is_gone_has_no_devices() -> None:
