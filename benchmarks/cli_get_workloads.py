@@ -1,7 +1,8 @@
-"""Promise: `ank get workloads` takes at most 1.6 times as long as the least a Python client could do.
+"""Promise: `ank get workloads` takes at most half as long as a Python client of any gRPC library would need at least.
 
-The least: a process that imports a gRPC library (grpclib) and the generated messages and makes one round trip. Both ask
-the same local server with ten workloads. Runs alternate, so that a busy machine disturbs both alike; medians count.
+That is a process which imports such a library (grpclib) and the generated messages and makes one round trip. Both ask
+the same local server with ten workloads. Runs alternate, so that a busy machine disturbs both alike; medians count. The
+start of the interpreter, which nobody can do without, is measured and shown as well.
 """
 
 import os
@@ -15,9 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MAX_RATIO, ROUNDS, WORKLOADS, START_LIMIT = 1.6, 15, 10, 20.0
+MAX_RATIO, ROUNDS, WORKLOADS, START_LIMIT = 0.5, 15, 10, 20.0
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
+INTERPRETER = "bare interpreter"
 BARE_CLIENT = """
 import asyncio, sys
 from grpclib.client import Channel, StreamStreamMethod
@@ -88,7 +90,7 @@ def main() -> int:
         commands = {
             "ank get workloads": (sys.executable, "-c", launcher, "-k", "-s", url, "get", "workloads"),
             "bare grpclib client": (sys.executable, "-c", BARE_CLIENT, str(port)),
-            "python -c pass": (sys.executable, "-c", "pass"),
+            INTERPRETER: (sys.executable, "-c", "pass"),
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
@@ -97,6 +99,8 @@ def main() -> int:
     medians = {name: statistics.median(measured) for name, measured in times.items()}
     for name, median in medians.items():
         print(f"{name:<22} median {median * 1000:6.1f} ms   best {min(times[name]) * 1000:6.1f} ms")
+    own = min(times["ank get workloads"]) - min(times[INTERPRETER])
+    print(f"of the best ank get workloads {own * 1000:.1f} ms come on top of the interpreter")
     ratio = medians["ank get workloads"] / medians["bare grpclib client"]
     print(f"ratio {ratio:.2f}, promised at most {MAX_RATIO}")
     return 0 if ratio <= MAX_RATIO else 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.integration.devices.cluster import Agent, Cluster
+from tests.integration.devices.cluster import Agent, Cluster, until
 
 CLAIMS = 100
 CLAIM_LIMIT, RELEASE_LIMIT = 0.050, 0.005
@@ -38,9 +38,7 @@ async def with_devices(number: int, shared: bool) -> tuple[float, float]:
         cluster.configure(capacity=10)
         async with asyncio.timeout(60):
             await agent.acquire_when_possible("probe")
-            while len(agent.service.manager.resources()) <= number:
-                agent.woken.clear()
-                await agent.woken.wait()
+            await until(lambda: len(agent.service.manager.resources()) > number)
         result = await measure(agent)
         await cluster.stop()
         return result

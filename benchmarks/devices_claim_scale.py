@@ -18,6 +18,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.node_reports import NodeReports
 from ankaios.devices.core.workload_plan import Plan
 from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
@@ -38,10 +39,11 @@ class SimulatedCluster:
             for step in range(SEEN_BY):
                 seen[names[(number + step * (AGENTS // SEEN_BY)) % AGENTS]].append(DiscoveredDevice(f"d{number}"))
         for name, node in self.nodes.items():
+            node.session_began()
             node.configure({"cam": Configuration("cam", "fake", capacity=CAPACITY)})
             node.observe("cam", "s", seen[name], True, 0)
             self.desk.hello(name, {}, True)
-            self.deliver(self.desk.report(name, node.complete_report()))
+            self.deliver(self.desk.report(name, NodeReports(node).complete_report()))
         self.useful = [name for name, found in seen.items() if found]
 
     def deliver(self, effects: list[DeskEffect]) -> None:

@@ -1,7 +1,8 @@
-"""Promise: a device that the kernel announces is advertised to a kubelet within 100 ms.
+"""Promise: a device that the kernel announces is advertised to a kubelet within 100 ms, and usually within 20 ms.
 
 A real loop device is attached; the time runs from the return of `losetup` until the device manager has the new list of
-the configuration's plugin, over a real unix socket. Needs root, losetup, pyudev and a free loop device.
+the configuration's plugin, over a real unix socket. The slowest one is judged. Needs root, losetup, pyudev and a free
+loop device.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.device_service import DeviceService, Host
 
-LIMIT, ROUNDS = 0.100, 10
+SLOWEST, MEDIAN, ROUNDS = 0.100, 0.020, 50
 RULE = """udevRules: ['SUBSYSTEM=="block", KERNEL=="loop*", ATTR{{loop/backing_file}}=="{}"']\n"""
 
 
@@ -30,10 +31,17 @@ class Watched:
     """A device service whose list of advertised devices can be waited for."""
 
     def __init__(self, folder: Path) -> None:
-        self.service = DeviceService("node-a", folder / "d", handlers_dir=folder / "h")
-        self.woken = asyncio.Event()
-        host = Host(lambda message: None, self.woken.set, lambda owner: None, lambda: None)
-        self.task = asyncio.create_task(self.service.run(host))
+        host = Host(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
+        self.service = DeviceService("node-a", folder / "d", host, handlers_dir=folder / "h")
+        self.changed = asyncio.Event()
+        tell = self.service.manager._plugins._changed
+
+        def heard(resource: str, came: bool) -> None:
+            tell(resource, came)
+            self.changed.set()
+
+        self.service.manager._plugins._changed = heard
+        self.task = asyncio.create_task(self.service.run())
 
     def configure(self, details: str) -> None:
         update = grpc.DeviceUpdate(complete=True)
@@ -45,8 +53,8 @@ class Watched:
     async def until_advertised(self, number: int) -> None:
         async with asyncio.timeout(30):
             while self.service.manager.count("akri.sh/loop").allocatable != number or not self._is_ready():
-                self.woken.clear()
-                await self.woken.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
     def _is_ready(self) -> bool:
         return self.service.manager.is_ready("akri.sh/loop")
@@ -59,7 +67,7 @@ async def measure(folder: Path) -> list[float]:
     watched.configure(RULE.format(image))
     await watched.until_advertised(0)
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS + 1):
         node = await asyncio.to_thread(losetup, "--find", "--show", str(image))
         began = time.perf_counter()
         await watched.until_advertised(1)
@@ -68,16 +76,16 @@ async def measure(folder: Path) -> list[float]:
         await watched.until_advertised(0)
     watched.task.cancel()
     await asyncio.gather(watched.task, return_exceptions=True)
-    return times
+    return times[1:]  # with the first one ends the look at all devices with which every discovery begins
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="dev-", ignore_cleanup_errors=True) as folder:
         times = asyncio.run(measure(Path(folder)))
-    median = statistics.median(times)
-    print(f"uevent to advertised: median {median * 1e3:.1f} ms, slowest {max(times) * 1e3:.1f} ms")
-    print(f"promised less than {LIMIT * 1e3:.0f} ms")
-    ok = median < LIMIT
+    median, slowest = statistics.median(times), max(times)
+    print(f"uevent to advertised, {ROUNDS} times: median {median * 1e3:.1f} ms, slowest {slowest * 1e3:.1f} ms")
+    print(f"promised less than {MEDIAN * 1e3:.0f} ms and {SLOWEST * 1e3:.0f} ms")
+    ok = median < MEDIAN and slowest < SLOWEST
     print("kept" if ok else "BROKEN")
     return 0 if ok else 1
 

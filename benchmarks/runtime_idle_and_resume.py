@@ -15,8 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras
 from tests.builders import a_workload
 from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman

@@ -2,13 +2,19 @@
 """The demo: a one-node cluster with three workloads and one device, live in this terminal; nothing stays behind.
 
 With a podman that can run containers here it uses that, with a storage of its own inside the repository; without, the
-same example runs as plain processes. Without a terminal it runs through, prints the final table and ends with 0.
+same example runs as plain processes. Without a terminal it runs through, prints the final table and ends with 0. What a
+demo that was killed could not remove is removed by the next one.
 """
 
+import fcntl
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,24 +23,67 @@ sys.path.insert(0, str(ROOT))
 from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
 
 FOLDER = ROOT / ".demo"
+LONGEST_FOLDER = 60  # sockets below it must not have too long a path
+DEFAULT_PORT = 25551
+# A native workload of root sees its file here, so something has to be here meanwhile.
+MOUNT_POINT = Path("/etc/dashboard.conf")
 NEXT = """
 While it runs, try these in another terminal (from {root}):
   .venv/bin/ank -k get workloads --watch
   .venv/bin/ank -k logs -f recorder
   .venv/bin/ank -k get devices
-Ctrl+C here stops and removes everything.
+{note}Ctrl+C here stops and removes everything.
+"""
+PORT_TAKEN = f"""\
+Port {DEFAULT_PORT} is taken, so write '-s' and the address that comes next behind each '-k'.
 """
 
 
-def working_podman() -> tuple[IsolatedPodman | None, str]:
+class Place:
+    """A folder for all files of this demo, locked for as long as it runs."""
+
+    def __init__(self) -> None:
+        FOLDER.mkdir(exist_ok=True)
+        for stale in FOLDER.iterdir():
+            _remove_unless_used(stale)
+        self.path = Path(tempfile.mkdtemp(dir=FOLDER))
+        self._lock = os.open(self.path, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        short = len(os.fsencode(self.path)) <= LONGEST_FOLDER
+        self.temporary = self.path if short else Path(tempfile.mkdtemp(prefix="ank-demo-"))
+        self._mounted_at = None if os.path.lexists(MOUNT_POINT) else MOUNT_POINT
+
+    def close(self) -> None:
+        for folder in {self.temporary, self.path}:
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(self._lock)
+        if self._mounted_at is not None:
+            with suppress(OSError):
+                self._mounted_at.unlink()
+        with suppress(OSError):  # another demo runs
+            FOLDER.rmdir()
+
+
+def _remove_unless_used(folder: Path) -> None:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(lock)
+    IsolatedPodman.found_at(folder / "podman").close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def working_podman(folder: Path) -> tuple[IsolatedPodman | None, str]:
     """A podman that has just run a container, or why there is none."""
     if reason := why_no_podman():
         return None, reason
     podman = None
     try:
-        shutil.rmtree(FOLDER / "podman", ignore_errors=True)
-        (FOLDER / "podman").mkdir(parents=True)
-        podman = IsolatedPodman(folder=FOLDER / "podman")
+        folder.mkdir()
+        podman = IsolatedPodman(folder=folder)
         podman.podman("run", "--rm", IMAGE, "true")
     except (AssertionError, OSError, subprocess.SubprocessError) as fault:
         if podman is not None:
@@ -44,30 +93,48 @@ def working_podman() -> tuple[IsolatedPodman | None, str]:
 
 
 def main() -> int:
-    FOLDER.mkdir(exist_ok=True)
-    podman, reason = working_podman()
-    if podman is None:
-        print(f"Running plain processes instead of containers: {reason}.")
-    else:
-        print("Running containers with podman, from an image just made of busybox.")
-    manifest = ROOT / "examples/demo" / ("native.yaml" if podman is None else "podman.yaml")
-    live = sys.stdout.isatty()
-    if live:
-        print(NEXT.format(root=ROOT))
-    sys.stdout.flush()
-    environ = {**os.environ, **(podman.variables if podman else {}), "TMPDIR": str(FOLDER)}
-    command = [sys.executable, "-m", "ankaios", "up", *([] if live else ["--settle"]), str(manifest)]
-    cluster = subprocess.Popen(command, env=environ)
-    while True:
-        try:
-            code = cluster.wait()
-            break
-        except KeyboardInterrupt:  # the cluster got it too and is cleaning up
-            continue
-    if podman is not None:
-        podman.close()
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    place = Place()
+    podman, reason = working_podman(place.path / "podman")
+    try:
+        if podman is None:
+            print(f"Running plain processes instead of containers: {reason}.")
+        else:
+            print("Running containers with podman, from an image just made of busybox.")
+        live = sys.stdout.isatty()
+        if live:
+            print(NEXT.format(root=ROOT, note="" if port_is_free() else PORT_TAKEN))
+        sys.stdout.flush()
+        code = run_cluster(podman, place.temporary, live)
+    finally:
+        if podman is not None:
+            podman.close()
+        place.close()
+    if live and code == 0:
+        print("Everything is gone again.")
     return code
+
+
+def port_is_free() -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", DEFAULT_PORT)) != 0
+
+
+def run_cluster(podman: IsolatedPodman | None, temporary: Path, live: bool) -> int:
+    """Ctrl+C reaches the cluster, too; every other signal that shall end us is handed on. It then cleans up."""
+    environ = {
+        **os.environ,
+        **(podman.variables if podman else {}),
+        "TMPDIR": str(temporary),
+        "DISCOVERY_HANDLERS_DIRECTORY": str(temporary / "akri"),
+    }
+    runtime = "native" if podman is None else "podman"
+    flags = ["--runtime", runtime, *([] if live else ["--settle"])]
+    command = [sys.executable, "-m", "ankaios", "up", *flags, str(ROOT / f"examples/demo/{runtime}.yaml")]
+    cluster = subprocess.Popen(command, env=environ)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: cluster.send_signal(number))
+    return cluster.wait()
 
 
 if __name__ == "__main__":

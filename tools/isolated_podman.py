@@ -2,7 +2,8 @@
 
 `IsolatedPodman` makes a folder with the configuration files that its `variables` name. Give these variables to every
 process that shall use this podman. The only image is `localhost/bb`, a busybox with all its applets in /bin. `close`
-removes containers, mounts and files. Used by the tests and by the demo.
+ends containers, whatever happened to their monitors, and removes mounts and files, also the few that podman makes in
+fixed places. Used by the tests, the demo and an example.
 """
 
 import functools
@@ -25,8 +26,12 @@ CALL_LIMIT = 60.0
 
 CONTAINERS_CONF = """\
 [engine]
-{runtime}tmp_dir = "{root}/tmp"
+runtime = "{runtime}"
+tmp_dir = "{root}/tmp"
 events_logger = "file"
+lock_type = "file"
+[engine.runtimes]
+{runtime} = ["{root}/runtime"]
 [containers]
 netns = "none"
 default_ulimits = ["nofile={nofile}:{nofile}", "nproc={nproc}:{nproc}"]
@@ -41,6 +46,25 @@ graphroot = "{root}/graph"
 runroot = "{root}/run"
 """
 
+# The state of running containers belongs to this podman as well.
+RUNTIME = """\
+#!/bin/sh
+exec {program} --root {root}/state "$@"
+"""
+
+# Where podman leaves something whatever its settings say.
+FIXED_PLACES = (
+    "/var/lib/containers/cache/blob-info-cache-v1.boltdb",
+    "/var/lib/containers/cache/blob-info-cache-v1.sqlite",
+    "/var/lib/containers/cache",
+    "/var/lib/containers",
+    "/run/containers/networks/aardvark.lock",
+    "/run/containers/networks/ipam.db",
+    "/run/containers/networks",
+    "/run/containers",
+    "/run/libpod",
+)
+
 
 @functools.cache
 def why_no_podman() -> str | None:
@@ -53,6 +77,11 @@ def why_no_podman() -> str | None:
     return None
 
 
+def _program(name: str) -> str | None:
+    """Users other than root often have no `sbin` on their path."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
 def _limit(name: str, at_most: int) -> int:
     import resource
 
@@ -60,7 +89,7 @@ def _limit(name: str, at_most: int) -> int:
     return at_most if hard == resource.RLIM_INFINITY else min(at_most, hard)
 
 
-def _busybox_layer() -> bytes:
+def busybox_layer() -> bytes:
     """A root file system with busybox and a link for each of its applets."""
     program = Path(str(shutil.which("busybox"))).resolve()
     applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
@@ -89,20 +118,31 @@ class IsolatedPodman:
 
     def __init__(self, *, with_image: bool = True, folder: Path | None = None) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="ank-podman-")) if folder is None else folder
+        self._not_there_before = [path for path in map(Path, FIXED_PLACES) if not os.path.lexists(path)]
         self._write_configuration()
         if with_image:
             self.import_image()
 
+    @classmethod
+    def found_at(cls, folder: Path) -> Self:
+        """One that somebody left behind, to close it."""
+        found = cls.__new__(cls)
+        found.root, found._runtime, found._not_there_before = folder, folder / "runtime", []
+        return found
+
     def _write_configuration(self) -> None:
         for folder in ("graph", "run", "tmp", "net"):
             (self.root / folder).mkdir()
-        runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
+        runtime = "runc" if _program("runc") else "crun"
         nofile, nproc = _limit("RLIMIT_NOFILE", 20000), _limit("RLIMIT_NPROC", 20000)
         driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text() else "vfs"
         (self.root / "containers.conf").write_text(
             CONTAINERS_CONF.format(root=self.root, runtime=runtime, nofile=nofile, nproc=nproc)
         )
         (self.root / "storage.conf").write_text(STORAGE_CONF.format(root=self.root, driver=driver))
+        self._runtime = self.root / "runtime"
+        self._runtime.write_text(RUNTIME.format(program=_program(runtime) or runtime, root=self.root))
+        self._runtime.chmod(0o755)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -119,7 +159,7 @@ class IsolatedPodman:
 
     def import_image(self) -> None:
         archive = self.root / "bb.tar"
-        archive.write_bytes(_busybox_layer())
+        archive.write_bytes(busybox_layer())
         self.podman("import", "--quiet", str(archive), IMAGE)
 
     def podman(self, *args: str, check: bool = True, stdin: str | None = None) -> str:
@@ -143,11 +183,24 @@ class IsolatedPodman:
         self.podman("volume", "rm", "--force", "--all", check=False)
 
     def close(self) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self.clear()
-        self._end_processes()
+        if any(self.root.glob("graph/*")):  # somebody used it
+            with suppress(subprocess.TimeoutExpired):
+                self.clear()
+            self._end_containers()
+            self._end_processes()
         self._unmount()
         shutil.rmtree(self.root, ignore_errors=True)
+        for path in self._not_there_before:
+            with suppress(OSError):  # somebody else uses it now
+                path.rmdir() if path.is_dir() else path.unlink()
+
+    def _end_containers(self) -> None:
+        """Those that podman cannot end any more, for example because their monitors were killed."""
+        with suppress(subprocess.TimeoutExpired):
+            listed = subprocess.run([self._runtime, "list", "-q"], capture_output=True, text=True, timeout=CALL_LIMIT)
+            for name in listed.stdout.split():
+                delete = [str(self._runtime), "delete", "--force", name]
+                subprocess.run(delete, capture_output=True, timeout=CALL_LIMIT)
 
     def _own_processes(self) -> list[int]:
         """What still runs from this environment: container monitors and clean-up calls, by their command lines."""

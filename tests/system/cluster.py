@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,10 +35,19 @@ def free_port() -> int:
 
 
 class Cluster:
-    """Owns the processes it starts and a temporary folder; ends and removes both."""
+    """Owns the processes it starts and a temporary folder, below `parent` if given; ends and removes both.
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="ank-cluster-", ignore_cleanup_errors=True)
+    `python`: how to start Python, e.g. as somebody else.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        python: Sequence[str] = (sys.executable,),
+        parent: Path | None = None,
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ank-cluster-", dir=parent, ignore_cleanup_errors=True)
+        self._python = python
         self.folder = Path(self._folder.name)
         self.port = free_port()
         self.environ = {**(os.environ if environ is None else environ), "NO_COLOR": "1"}
@@ -55,7 +65,7 @@ class Cluster:
         log = (self.folder / f"{name}.log").open("ab")
         with log:
             return subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [*self._python, "-m", module, *arguments],
                 env=self.environ,
                 stdout=log,
                 stderr=log,
@@ -101,7 +111,16 @@ class Cluster:
     def close(self) -> None:
         for process in [*self.agents.values(), *([self.server] if self.server else [])]:
             _end(process, signal.SIGTERM)
+        self._end_native_workloads()
         self._folder.cleanup()
+
+    def _end_native_workloads(self) -> None:
+        """They outlive their agents, as they should, and their keepers would notice only after a while."""
+        for note in self.folder.glob("run/**/process"):
+            with suppress(OSError):
+                pid, start = note.read_text().split()[:2]
+                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == start:
+                    os.killpg(int(pid), signal.SIGKILL)
 
     # --- asking
 
@@ -117,7 +136,7 @@ class Cluster:
         return done
 
     def ank_command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ankaios", "--insecure", "--server-url", self.url, *arguments]
+        return [*self._python, "-m", "ankaios", "--insecure", "--server-url", self.url, *arguments]
 
     def apply(self, manifest: str, *more: str) -> str:
         return self.ank("apply", str(self.write("apply.yaml", manifest)), *more).stdout

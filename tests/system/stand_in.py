@@ -66,6 +66,10 @@ class StandIn:
     def containers(self) -> list[str]:
         return sorted(entry.name for entry in (self.folder / "containers").iterdir())
 
+    def name_of(self, container: str) -> str:
+        meta = json.loads((self.folder / "containers" / container / "meta.json").read_text())
+        return str(meta["name"])
+
     def forget_container(self, container: str) -> None:
         """As if somebody had removed it by hand."""
         gone = self.folder / f"gone-{container}"

@@ -1,9 +1,9 @@
-"""Every command shown in README and docs runs, page by page, as a reader would type it.
+"""Every command shown in README, docs and the pages of the examples runs, page by page, as a reader would type it.
 
-A page is one shell session: all lines that start with `$ ` in its `console` blocks, in order, in an empty home folder
-with the repository's programs on the path. Where the rights allow it the session has a network of its own, so the
-default port is free. A line ending in ` &` starts something that ends with the page. Lines without `$ ` are output for
-the reader; those in a block marked `console exact` must really be printed.
+A page is one shell session in a folder that looks like a clone: everything of the repository is there, what the page
+writes stays out of it. Where the rights allow it the session has a network of its own, so the default port is free. A
+line ending in ` &` starts something that ends with the page. What cannot be typed as it is shown is in `INSTEAD`, with
+the reason, and the end of `scripts/test` says so.
 Needs: nothing but the repository; pages that show containers say so with `<!-- needs: podman -->`.
 """
 
@@ -11,40 +11,64 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ankaios.cli.arguments import HelpWanted, UsageError
+from ankaios.cli.parser import parse
+from ankaios.cli.root import RootCommand
+from tests.notes import note
 from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
+from tests.system.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
+from tools.leftovers import KEEPER_VARIABLE, RUN_VARIABLE
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^( *)```console( exact)?\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+HERE = Path(__file__).parent
 PAGE_LIMIT_SECONDS = 110
+COPY = '(cd "$REPO" && tar -c --exclude=./.venv --exclude=./.git .) | tar -x -C ankaios'
+CLONE = (
+    'git -c safe.directory="*" clone --quiet "$REPO" ankaios'
+    if (ROOT / ".git").exists()
+    else f"mkdir ankaios && {COPY}"
+)
+WHOLE_RUN = "'scripts/test' would run itself; one step of it stands for all"
+INSTEAD = {
+    "git clone <address of this repository> ankaios": (CLONE, "the address is this repository on this machine"),
+    "cd ankaios": ('cd ankaios && ln -s "$REPO/.venv" .venv', "the clone borrows .venv instead of making its own"),
+    "scripts/test    # everything a change has to pass": ("scripts/test trace", WHOLE_RUN),
+    "scripts/test    # makes .venv, then everything a change has to pass; a quarter of an hour": (
+        '"$REPO/scripts/test" trace',
+        WHOLE_RUN,
+    ),
+}
+# In running text: who runs it, or why there is nothing to run.
+IN_TEXT = {
+    "mkdocs serve": "test_mkdocs_serves_the_site",
+    "python3 -m build": "test_packaging.py",
+    "scripts/build-deb": "test_packaging.py",
+    "scripts/demo": "test_demo.py",
+    "scripts/install": "every run of scripts/test",
+    "scripts/generate-proto": "scripts/test proto",
+    "tools/trace.py --missing": "scripts/test trace",
+    "apt-get remove": "package_story.sh",
+    "apt-get purge": "package_story.sh",
+    "journalctl -u ank-server -u ank-agent": "test_systemd.py",
+}
+# Programs of others, named for what they do.
+NOTHING_TO_TYPE = ("podman ps", "podman run", "podman kube", "podman kube play", "podman kube down")
 
 
-def commands(page: Path) -> list[str]:
-    """Lines that start with `> ` go on with the line before, as a shell shows it."""
-    found: list[str] = []
-    for indent, _, body in BLOCK.findall(page.read_text()):
-        for line in (line.removeprefix(indent) for line in body.splitlines()):
-            if line.startswith("$ "):
-                found.append(line[2:])
-            elif line.startswith(">") and found:
-                found[-1] += "\n" + line[1:].removeprefix(" ")
-    return found
-
-
-def expected_lines(page: Path) -> list[str]:
+def shown(page: Path) -> list[Block]:
+    """The blocks that are run here."""
     return [
-        line.strip()
-        for _, exact, body in BLOCK.findall(page.read_text())
-        if exact
-        for line in body.splitlines()
-        if line.strip() and not line.strip().startswith(("$ ", "> "))
+        block for block in blocks(page) if block.language == "console" and KINDS.get(block.kind) == Path(__file__).name
     ]
 
 
@@ -55,12 +79,35 @@ def script(page: Path) -> str:
         "trap 'code=$?; echo \"FAILED ($code): $BASH_COMMAND\" >&2; exit $code' ERR",
         "trap 'code=$?; trap - ERR; set +e; kill $(jobs -p) 2>/dev/null; wait; exit $code' EXIT",
     ]
-    for command in commands(page):
-        shown = command.replace("'", "'\\''")
-        lines += [f"echo '$ {shown}'", command]
-        if command.endswith("&"):
-            lines.append("sleep 1.5")  # a reader needs longer to type the next line
+    last = ""
+    for block in shown(page):
+        typed = [line for command in block.commands for line in typed_in(command)]
+        lines += meanwhile(last, typed) if block.kind == "meanwhile" else typed
+        last = block.commands[-1]
     return "\n".join(lines) + "\n"
+
+
+def typed_in(command: str) -> list[str]:
+    run = INSTEAD.get(command, (command, ""))[0]
+    lines = ["echo '$ " + command.replace("'", "'\\''") + "'", run]
+    if command.endswith("&"):
+        lines.append("sleep 1.5")  # a reader needs longer to type the next line
+    return lines
+
+
+def meanwhile(command: str, typed: list[str]) -> list[str]:
+    """While the command runs on a terminal, as it does for a reader."""
+    words = command.split("#")[0].split()
+    spawn = f"import pty; pty.spawn({words!r}, lambda there: __import__('os').read(there, 999))"
+    return [
+        f'"{sys.executable}" -c "{spawn}" >terminal.log 2>&1 </dev/zero &',
+        "terminal=$!",
+        "for _ in {1..100}; do ank -k get workloads 2>/dev/null | grep -q Running && break; sleep 0.2; done",
+        *typed,
+        'kill "$terminal"',
+        'wait "$terminal" || true',
+        "for _ in {1..100}; do ank -k get workloads >/dev/null 2>&1 || break; sleep 0.2; done",
+    ]
 
 
 def isolated() -> list[str]:
@@ -73,31 +120,53 @@ def isolated() -> list[str]:
 @pytest.fixture
 def home() -> Iterator[Path]:
     """As short as a reader's: sockets below it must not have too long a path."""
-    with tempfile.TemporaryDirectory(prefix="ank-docs-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix="docs-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        for entry in ROOT.iterdir():
+            if entry.name not in (".git", ".demo", "build", "dist", "site"):
+                (folder / entry.name).symlink_to(entry)
+        yield folder
 
 
 @pytest.mark.timeout(PAGE_LIMIT_SECONDS + 10)
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if shown(page)], ids=lambda page: str(page.relative_to(ROOT).with_suffix(""))
+)
 def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
-    podman = PodmanEnv(with_image=False) if "<!-- needs: podman -->" in page.read_text() else None
-    if podman and (reason := why_no_podman()):
+    needs_podman = "<!-- needs: podman -->" in page.read_text()
+    if needs_podman and (reason := why_no_podman()):
         pytest.skip(reason)
+    podman = PodmanEnv() if needs_podman else None
+    if podman:
+        podman.podman("tag", IMAGE, "localhost/ankaios-demo")
+    try:
+        code, output = type_in(script(page), home, podman.variables if podman else {})
+    finally:
+        if podman:
+            podman.close()
+    assert code == 0, output
+    expected = [line for block in shown(page) if block.kind == "exact" for line in block.output]
+    missing = [line for line in expected if line not in output]
+    assert not missing, f"not printed: {missing}\n{output}"
+    for command in (command for block in shown(page) for command in block.commands):
+        if command in INSTEAD:
+            instead, why = INSTEAD[command]
+            note("instead", f"{command.split('#')[0].strip()}: {why}", f"run: {instead}")
+
+
+def type_in(text: str, home: Path, more: dict[str, str]) -> tuple[int, str]:
+    """A shell that knows nothing of this test run; exit code and all it printed."""
     environ = {
-        **os.environ,
-        **(podman.variables if podman else {}),
+        **{name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, KEEPER_VARIABLE)},
+        **more,
         "HOME": str(home),
         "TMPDIR": str(home),
         "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}",
         "NO_COLOR": "1",
         "REPO": str(ROOT),
     }
-    if podman:
-        podman.import_image()
-        podman.podman("tag", IMAGE, "localhost/ankaios-demo")
-    (home / "examples").symlink_to(ROOT / "examples")
     session = subprocess.Popen(
-        [*isolated(), "bash", "-c", script(page)],
+        [*isolated(), "bash", "-c", text],
         cwd=home,
         env=environ,
         stdin=subprocess.DEVNULL,
@@ -106,7 +175,6 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    output = ""
     try:
         output, _ = session.communicate(timeout=PAGE_LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
@@ -115,11 +183,7 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
         output += "\n(did not end in time)"
     finally:
         _end_group(session.pid)
-        if podman:
-            podman.close()
-    assert session.returncode == 0, output
-    missing = [line for line in expected_lines(page) if line not in output]
-    assert not missing, f"not printed: {missing}\n{output}"
+    return session.returncode, output
 
 
 def _end_group(group: int) -> None:
@@ -133,5 +197,93 @@ def _end_group(group: int) -> None:
 
 def test_every_page_of_the_capabilities_shows_commands() -> None:
     """A tutorial without commands would be left out of the test above unnoticed."""
-    silent = [page.name for page in (ROOT / "docs/tutorials").glob("*.md") if not commands(page)]
+    silent = [page.name for page in (ROOT / "docs/tutorials").glob("*.md") if not shown(page)]
     assert not silent
+
+
+# --- nothing is shown that nobody runs
+
+
+def test_every_block_of_commands_is_run_by_somebody() -> None:
+    for page in PAGES:
+        assert indented_code(page) == [], f"{page}: mark it as ```console and begin commands with '$ '"
+        for block in blocks(page):
+            where = f"{page.relative_to(ROOT)}: {block.lines[:2]}"
+            if page != REFERENCE:
+                assert block.language not in SHELLS, f"{where}: mark it as ```console and begin commands with '$ '"
+            if block.language == "console":
+                assert block.kind in KINDS, f"{where}: nobody runs blocks of the kind '{block.kind}'"
+                assert block.commands, f"{where}: no line begins with '$ '"
+            else:
+                assert not block.commands, f"{where}: only blocks marked ```console are run"
+
+
+@pytest.mark.parametrize(("kind", "file"), sorted(KINDS.items()))
+def test_who_shall_run_a_kind_of_blocks_does_so(kind: str, file: str) -> None:
+    assert f'"{kind}"' in (HERE / file).read_text() or kind == ""
+    assert kind == "" or any(block.kind == kind for page in PAGES for block in blocks(page)), "no page has such a block"
+
+
+def test_commands_that_are_run_in_another_form_are_still_shown() -> None:
+    commands = {command for page in PAGES for block in shown(page) for command in block.commands}
+    assert set(INSTEAD) <= commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
+def test_commands_in_running_text_exist(page: Path) -> None:
+    """Those of `ank` are what its parser understands; others are run by somebody or name what another program does."""
+    executed = {command for page in PAGES for block in blocks(page) for command in block.commands}
+    for command in in_text(page):
+        words = command.split(" | ")[0].split()
+        if words[0].endswith("ank"):
+            assert why_not_understood(words[1:]) is None, command
+        elif words[0] == "scripts/test":
+            assert set(words[1:]) <= steps_of_the_test()
+        elif words[0].startswith("examples/"):
+            assert any(command in line for line in executed), f"{command} is not run by any page"
+        else:
+            assert command in IN_TEXT or command in NOTHING_TO_TYPE, f"{page.name}: nobody runs '{command}'"
+
+
+def why_not_understood(words: list[str]) -> str | None:
+    """What may be missing is a file or a name: the text is about the command, not about one use of it."""
+    try:
+        parse(RootCommand(), words)
+    except HelpWanted:
+        return None
+    except UsageError as fault:
+        return None if "required" in str(fault) else str(fault)
+    return None
+
+
+def steps_of_the_test() -> set[str]:
+    told = subprocess.run([ROOT / "scripts/test", "?"], capture_output=True, text=True, check=False, timeout=30)
+    assert told.returncode == 2
+    return set(told.stderr.partition(": ")[2].split())
+
+
+def test_mkdocs_serves_the_site() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}"]
+    environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log)
+        try:
+            assert "<title>Ankaios in Python</title>" in fetched(f"http://127.0.0.1:{port}/", server)
+            assert re.search(r"<h1[^>]*>Quickstart", fetched(f"http://127.0.0.1:{port}/quickstart.html", server))
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def fetched(url: str, server: subprocess.Popen[bytes]) -> str:
+    until = time.monotonic() + 60
+    while server.poll() is None and time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as page:
+                return str(page.read(), "utf-8")
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"nothing was served at {url}")

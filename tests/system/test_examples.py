@@ -3,25 +3,20 @@
 Needs: nothing but the repository; `pod` needs podman and root, `sdk-control-loop` a package index the first time.
 """
 
-import fcntl
 import os
-import pty
 import re
-import subprocess
 import tempfile
-import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.system.one_command import LIMIT, Terminal, left_by, printed_by, states
 from tests.system.podman_env import needs_podman
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 DEMO = EXAMPLES / "demo"  # started by scripts/demo
-LIMIT = 90
 
 
 @pytest.fixture
@@ -31,47 +26,8 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "TMPDIR": str(folder), "HOME": str(folder)}
-
-
 def run(name: str, folder: Path, *flags: str) -> str:
     return printed_by(EXAMPLES / name / "run", folder, *flags)
-
-
-def printed_by(command: Path, folder: Path, *flags: str) -> str:
-    """What the command prints without a terminal; nothing of it is left."""
-    done = subprocess.run(
-        [command, *flags],
-        cwd=folder,
-        env=environment(folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert left_by(folder) == []
-    return done.stdout
-
-
-def left_by(folder: Path) -> list[str]:
-    """Processes and files of an example that ran with this folder as the one for temporary files."""
-    found = [str(path) for path in folder.iterdir()]
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"TMPDIR={folder}\0".encode() in environ.read_bytes():
-                found.append((environ.parent / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
-def states(output: str) -> dict[str, str]:
-    """Workload -> state, as the final table has it."""
-    table = output[output.index("WORKLOAD NAME") :].splitlines()[1:]
-    return {line.split()[0]: line.split()[3] for line in table if line.strip()}
 
 
 def test_hello(folder: Path) -> None:
@@ -131,65 +87,14 @@ def test_pod(folder: Path) -> None:
     assert not list((ROOT / "build").glob("pod-*")), "the storage of its podman is gone"
 
 
-IN_THE_DEMO = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
-
-
-def test_the_demo_runs_through_and_cleans_up(folder: Path) -> None:
-    """With podman where it can run, else without; it says which."""
-    output = printed_by(ROOT / "scripts/demo", folder)
-    assert states(output) == IN_THE_DEMO
-    assert re.search(r"^Running (containers with podman|plain processes instead of containers: )", output, re.MULTILINE)
-    assert not (ROOT / ".demo").exists()
-
-
-def test_the_demo_is_the_same_on_plain_processes(folder: Path) -> None:
-    output = printed_by(ROOT / ".venv/bin/ank", folder, "up", "--settle", "-f", str(DEMO / "native.yaml"))
-    assert states(output) == IN_THE_DEMO
-    assert "recorder | recording from front-camera" in re.sub(" +", " ", output)
-    assert "dashboard | title = Front view" in re.sub(" +", " ", output)
-
-
 def test_on_a_terminal_an_example_lives_until_ctrl_c(folder: Path) -> None:
-    terminal, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [EXAMPLES / "hello/run"],
-        cwd=folder,
-        env={**environment(folder), "TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        preexec_fn=make_controlling,
-    )
-    os.close(theirs)
-    seen = ""
-    try:
-        seen = read_until(terminal, "Running(Ok)")
-        assert process.poll() is None
-        os.write(terminal, b"\x03")
-        seen += read_until(terminal, None)
-        assert process.wait(LIMIT) == 0, seen
-    finally:
-        process.kill()
-        os.close(terminal)
+    with Terminal(EXAMPLES / "hello/run", folder) as terminal:
+        terminal.wait_for(r"Running\(Ok\)")
+        assert terminal.process.poll() is None
+        terminal.press(b"\x03")
+        terminal.wait_for(None)
+        assert terminal.process.wait(LIMIT) == 0, terminal.seen
     assert left_by(folder) == []
-
-
-def make_controlling() -> None:
-    """Only the terminal that controls a session turns Ctrl+C into a signal."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def read_until(terminal: int, text: str | None) -> str:
-    """Until the text appears, or without text until the other side is closed."""
-    seen, until = "", time.monotonic() + LIMIT
-    while text is None or text not in seen:
-        assert time.monotonic() < until, seen
-        try:
-            seen += os.read(terminal, 4096).decode(errors="replace")
-        except OSError:  # closed
-            break
-    return seen
 
 
 @pytest.mark.parametrize("example", sorted(set(EXAMPLES.iterdir()) - {DEMO}), ids=lambda example: example.name)

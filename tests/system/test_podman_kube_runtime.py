@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant, DeviceNode
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman
-from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceNode, Extras, LogOptions, RuntimeFailed
+from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed
 from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401

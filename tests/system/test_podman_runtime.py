@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode, Extras, LogOptions, RuntimeFailed
+from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed
 from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
@@ -65,6 +67,19 @@ async def test_the_users_own_container_name_wins(podman_env: PodmanEnv, runtime:
     workload = await runtime.create_workload(spec, Extras())
     assert podman_env.containers()[0]["Names"] == ["mine"]
     assert await runtime.workload_id(spec.instance_name) == workload
+
+
+@pytest.mark.parametrize("options", ["[]", "[--env-host]", "[-e, GOGC]", "[-e, 'GO*']", "[--env=GOGC]", "[-teGOGC]"])
+async def test_no_container_learns_how_podman_collects_its_garbage(
+    podman_env: PodmanEnv,  # noqa: F811
+    runtime: PodmanRuntime,
+    options: str,
+) -> None:
+    workload = await runtime.create_workload(a_spec(FOREVER, options=options), Extras())
+    (container,) = podman_env.containers()
+    assert container["Id"] == workload
+    environ = Path(f"/proc/{container['Pid']}/environ").read_bytes().split(b"\0")
+    assert [variable for variable in environ if variable.startswith(b"GOGC")] == []
 
 
 async def test_an_ended_container_is_started_again(podman_env: PodmanEnv, runtime: PodmanRuntime) -> None:  # noqa: F811

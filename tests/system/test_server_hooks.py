@@ -1,17 +1,22 @@
 """Mutating hooks as real programs of the real server."""
 
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.system.wire.peer import ServerProcess, message_class
+from tests.system.wire.peer import PATIENCE, ServerProcess, message_class
 
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 MASK = "desiredState.workloads.web"
 MANIFEST = 'apiVersion: v1\nworkloads:\n  web: {agent: n1, runtime: podman, runtimeConfig: "image: alpine:3"}\n'
-# Waits until it is told to go on, by a file.
-SLOW = "#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.05; done\ncat\n"
+# Says that it began, in a file, and waits until it is told to go on, by another one.
+SLOW = "#!/bin/sh\necho $$ > '{gate}.new'\nmv '{gate}.new' '{gate}.pid'\n"
+SLOW += "while [ ! -e '{gate}' ]; do sleep 0.05; done\ncat\n"
 MOVE = f"""#!{sys.executable}
 import sys
 sys.stdout.buffer.write(sys.stdin.buffer.read().replace(b"n1", b"n2"))
@@ -31,6 +36,28 @@ def with_hook(server: ServerProcess, text: str, *more: str) -> list[str]:
     hook.chmod(0o755)
     config = f"version = 'v1'\n[[mutating_hooks]]\nname = 'hook'\npath = '{server.folder}'\n"
     return ["-x", server.write("c.conf", config), *more]
+
+
+def began(gate: Path) -> int:
+    """Wait for the slow hook; returns who it is."""
+    until(gate.with_name("gate.pid").exists)
+    return int(gate.with_name("gate.pid").read_text())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_over(group: int) -> bool:
+    """The hook and all that it started."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def update(**workloads: object) -> dict[str, object]:
@@ -78,12 +105,36 @@ def test_while_a_hook_thinks_others_are_served(server: ServerProcess) -> None:
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli, server.cli() as other:
         cli.ask("slow", updateStateRequest=update(web=WEB))
+        began(gate)
         other.ask("queued", updateStateRequest=update())
         state = other.answer("read", completeStateRequest={"fieldMask": ["desiredState"]})
         assert state["completeStateResponse"]["completeState"]["desiredState"]["workloads"] == {}
         gate.touch()
         assert len(cli.receive_response()["UpdateStateSuccess"]["addedWorkloads"]) == 1
         assert len(other.receive_response()["UpdateStateSuccess"]["deletedWorkloads"]) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_hook_ends_with_the_server(server: ServerProcess, number: signal.Signals) -> None:
+    """However the server ends; and it does not wait for the hook."""
+    gate = server.folder / "gate"
+    server.start(*with_hook(server, SLOW.format(gate=gate)))
+    with server.cli() as cli:
+        cli.ask("slow", updateStateRequest=update(web=WEB))
+        hook = began(gate)
+        assert server.stop(number) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+        until(lambda: is_over(hook))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_waits_for_hooks_at_its_start_ends_at_once_when_told(server: ServerProcess, number: int) -> None:
+    gate = server.folder / "gate"
+    server.launch(*with_hook(server, SLOW.format(gate=gate), "-m", server.write("m", MANIFEST)))
+    hook = began(gate)
+    assert server.stop(number) == 0
+    until(lambda: is_over(hook))
+    assert "ends before it was ready" in server.log
+    assert "is ready on port" not in server.log
 
 
 def test_the_update_shown_to_a_hook_is_that_of_the_tables(server: ServerProcess) -> None:

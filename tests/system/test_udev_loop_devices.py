@@ -4,58 +4,21 @@ Needs root, `losetup` and a free loop device; skipped with the reason where they
 """
 
 import asyncio
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from ankaios.devices.discovery.base import DeviceNode, Devices
+from ankaios.common.device_grant import DeviceNode
+from ankaios.devices.discovery.base import Devices
 from ankaios.devices.discovery.udev import UdevHandler
 from ankaios.devices.discovery.udev_tree import PyudevTree
+from tests.system.loop_devices import attached, needs_loop_devices
+from tests.system.loop_devices import udev_details as rule
 
 pyudev = pytest.importorskip("pyudev", reason="needs the Python package pyudev and libudev")
 
-LOSETUP = shutil.which("losetup") or "/usr/sbin/losetup"
-
-
-def losetup(*arguments: str) -> str:
-    return subprocess.run([LOSETUP, *arguments], check=True, capture_output=True, text=True).stdout.strip()
-
-
-def missing() -> str | None:
-    """What this machine lacks for attaching loop devices."""
-    if os.geteuid() != 0:
-        return "needs root to attach loop devices"
-    if not Path(LOSETUP).exists():
-        return "needs the program losetup"
-    try:
-        losetup("--find")
-    except subprocess.CalledProcessError as error:
-        return f"needs a free loop device: {error.stderr.strip()}"
-    return None
-
-
-pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@contextmanager
-def attached(image: Path) -> Iterator[str]:
-    """Attach the file to a loop device; tells its node."""
-    image.touch()
-    os.truncate(image, 1024 * 1024)
-    node = losetup("--find", "--show", str(image))
-    try:
-        yield node
-    finally:
-        losetup("--detach", node)
-
-
-def rule(image: Path) -> str:
-    return f"""udevRules: ['SUBSYSTEM=="block", KERNEL=="loop*", ATTR{{loop/backing_file}}=="{image}"']\n"""
+pytestmark = needs_loop_devices
 
 
 async def test_an_attached_loop_device_appears_and_a_detached_one_vanishes(tmp_path: Path) -> None:

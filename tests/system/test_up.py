@@ -4,13 +4,36 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LIMIT = 60
+SLOW_TO_STOP = """\
+apiVersion: v1
+workloads:
+  slow:
+    runtime: native
+    runtimeConfig: |
+      command: ["/bin/sh", "-c", "trap 'sleep 2; exit' TERM; while true; do sleep 0.1; done"]
+"""
+CYCLE = """\
+apiVersion: v1
+workloads:
+  chicken: {runtime: native, runtimeConfig: 'command: ["true"]', dependencies: {egg: ADD_COND_RUNNING}}
+  egg: {runtime: native, runtimeConfig: 'command: ["true"]', dependencies: {chicken: ADD_COND_RUNNING}}
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For temporary files, with a path as short as it usually is: sockets are in it."""
+    with tempfile.TemporaryDirectory(prefix="up-") as name:
+        yield Path(name)
 
 
 def ank(*arguments: str) -> list[str]:
@@ -49,16 +72,16 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-def test_a_manifest_runs_and_nothing_stays(tmp_path: Path) -> None:
-    done = up(tmp_path, str(EXAMPLES / "hello/manifest.yaml"))
+def test_a_manifest_runs_and_nothing_stays(folder: Path) -> None:
+    done = up(folder, str(EXAMPLES / "hello/manifest.yaml"))
     assert done.returncode == 0, done.stderr
     assert rows(done.stdout) == {"hello": "Running(Ok)"}
-    assert list(tmp_path.iterdir()) == []
-    assert processes_in(tmp_path) == []
+    assert list(folder.iterdir()) == []
+    assert processes_in(folder) == []
 
 
-def test_every_agent_named_in_the_manifests_is_started(tmp_path: Path) -> None:
-    done = up(tmp_path, str(EXAMPLES / "dependencies/manifest.yaml"))
+def test_every_agent_named_in_the_manifests_is_started(folder: Path) -> None:
+    done = up(folder, str(EXAMPLES / "dependencies/manifest.yaml"))
     assert rows(done.stdout) == {
         "filesystem": "Succeeded(Ok)",
         "database": "Running(Ok)",
@@ -67,16 +90,16 @@ def test_every_agent_named_in_the_manifests_is_started(tmp_path: Path) -> None:
     }, done.stderr
 
 
-def test_a_workload_without_agent_runs_on_the_one_node(tmp_path: Path) -> None:
-    manifest = tmp_path / "m.yaml"
+def test_a_workload_without_agent_runs_on_the_one_node(folder: Path) -> None:
+    manifest = folder / "m.yaml"
     manifest.write_text(
         'apiVersion: v1\nworkloads:\n  w: {runtime: native, runtimeConfig: \'command: ["sleep", "1000"]\'}\n'
     )
-    assert rows(up(tmp_path, str(manifest)).stdout) == {"w": "Running(Ok)"}
+    assert rows(up(folder, str(manifest)).stdout) == {"w": "Running(Ok)"}
 
 
-def test_follow_prints_lines_behind_the_name_of_their_workload(tmp_path: Path) -> None:
-    done = up(tmp_path, "-f", str(EXAMPLES / "templated-config/manifest.yaml"))
+def test_follow_prints_lines_behind_the_name_of_their_workload(folder: Path) -> None:
+    done = up(folder, "-f", str(EXAMPLES / "templated-config/manifest.yaml"))
     assert "producer | listening on 127.0.0.1:8080" in done.stdout
     assert "producer | level database is warn" in done.stdout
 
@@ -85,20 +108,103 @@ def test_follow_prints_lines_behind_the_name_of_their_workload(tmp_path: Path) -
     ("text", "reason"),
     [("apiVersion: v1\nworkloads: [", "Invalid manifest data"), ("apiVersion: v9", "schema validation failed")],
 )
-def test_a_bad_manifest_is_told_before_anything_starts(tmp_path: Path, text: str, reason: str) -> None:
-    manifest = tmp_path / "m.yaml"
+def test_a_bad_manifest_is_told_before_anything_starts(folder: Path, text: str, reason: str) -> None:
+    manifest = folder / "m.yaml"
     manifest.write_text(text)
-    done = up(tmp_path, str(manifest))
+    done = up(folder, str(manifest))
     assert done.returncode == 1
     assert reason in done.stderr
 
 
-def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(tmp_path: Path) -> None:
+def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
+    """Found by the server, when the folder for temporary files was there already."""
+    manifest = folder / "m.yaml"
+    manifest.write_text(CYCLE)
+    done = up(folder, str(manifest))
+    assert done.returncode == 1
+    assert "cycle" in done.stderr
+    assert list(folder.iterdir()) == [manifest]
+
+
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+def test_output_that_cannot_be_written_is_no_reason_to_leave_workloads_behind(folder: Path, follow: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            ank("up", "--settle", "--runtime", "native", *follow, str(EXAMPLES / "hello/manifest.yaml")),
+            env=environment(folder),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: Could not write the output: No space left on device"
+    assert processes_in(folder) == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 141)], ids=["killed", "window closed"])
+def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, code: int) -> None:
+    process = subprocess.Popen(
+        ank("up", "-f", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml")),
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.readline().startswith("hello | ")
+    if sign == signal.SIGHUP:  # with its window goes whoever read the output
+        process.stdout.close()
+        process.stderr.close()
+    process.send_signal(sign)
+    assert process.wait(LIMIT) == code
+    assert processes_in(folder) == []
+    assert list(folder.iterdir()) == []
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(folder: Path) -> None:
+    """A controller that sees its workloads go starts them again until it is gone itself."""
+    (folder / "m.yaml").write_text(SLOW_TO_STOP)
+    process = subprocess.Popen(
+        ank("up", "--runtime", "native", str(folder / "m.yaml")),
+        env=environment(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    url = process.stderr.readline().split(";")[0].split()[-1]
+    _wait_for_running(url, folder)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith("Stopping and removing all workloads")
+    late = [
+        "run",
+        "workload",
+        "late",
+        "--runtime",
+        "native",
+        "--agent",
+        "node",
+        "--config",
+        'command: ["sleep", "1000"]',
+    ]
+    done = subprocess.run(ank("-k", "-s", url, "--no-wait", *late), env=environment(folder), timeout=LIMIT, check=False)
+    assert done.returncode == 0
+    assert process.wait(LIMIT / 2) == 0, "earlier than cleaning up is given up"
+    assert processes_in(folder) == []
+    process.stderr.close()
+
+
+def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(folder: Path) -> None:
     """Two at once: one of them cannot have the default port."""
     both = [
         subprocess.Popen(
             ank("up", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml")),
-            env=environment(tmp_path),
+            env=environment(folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -111,13 +217,13 @@ def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(tmp_path: Path) -> Non
         urls.add(process.stderr.readline().split(";")[0].split()[-1])
     assert len(urls) == 2
     for url in urls:
-        _wait_for_running(url, tmp_path)
+        _wait_for_running(url, folder)
     for process in both:
         process.send_signal(signal.SIGINT)
     outputs = [process.communicate(timeout=LIMIT) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert processes_in(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    assert processes_in(folder) == []
+    assert list(folder.iterdir()) == []
 
 
 def _wait_for_running(url: str, folder: Path) -> None:

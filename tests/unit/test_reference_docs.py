@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ankaios.cli.root import RootCommand
-from ankaios.common.manifest import SCHEMA_FILE
+from ankaios.common.manifest import schema_text
 from tools.reference.markdown import plain
 from tools.reference.wire_page import FILES, PROTO, read_proto
 from tools.reference_docs import ROOT, main, pages
@@ -68,7 +68,7 @@ def properties(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def test_everything_in_the_schema_is_explained_and_shown() -> None:
     text = pages()["manifest.md"]
-    for path, schema in properties(json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))):
+    for path, schema in properties(json.loads(schema_text())):
         assert schema.get("description"), path
         assert f"| `{path.rpartition('.')[2]}` |" in text, path
 

@@ -30,9 +30,10 @@ _NOTE = re.compile(r"\s*\[(?:default|env): ([^\]]*)\]")
 
 MEANINGS = {
     "version": "Version of this format, always there.",
-    "mutating_hooks": "Programs that see every change of workloads before it is made, see [below](#mutating-hooks).",
+    "mutating_hooks": "Programs that see every update of workloads before it is made, see [below](#mutating-hooks).",
     "tags": "Tags of this agent, a table of strings.",
     "runtimes": "Runtimes this agent offers. By default all that are there.",
+    "podman_socket": "Socket of the podman service that runs the containers. By default podman runs them itself.",
     "ca_pem_content": "The text itself instead of a file.",
     "crt_pem_content": "The text itself instead of a file.",
     "key_pem_content": "The text itself instead of a file.",
@@ -63,7 +64,10 @@ def page() -> str:
         *_hooks(),
         *_program("ank-agent", [agent_settings.DEFAULT_CONFIG_FILE], _flags(agent_settings), _agent_keys()),
         *_program(
-            "ank", [Path("~/.config/ankaios/ank.conf"), cli_settings.SYSTEM_CONFIG_FILE], _cli_flags(), _cli_keys()
+            "ank",
+            [Path("~/.config/ankaios/ank.conf"), Path(cli_settings.SYSTEM_CONFIG_FILE)],
+            _cli_flags(),
+            _cli_keys(),
         ),
         "Keys of `ank` may also stand in the table `[default]`.",
         heading(2, "All programs", "all"),
@@ -102,7 +106,7 @@ def _hooks() -> Iterator[str]:
     yield (
         "Each `[[mutating_hooks]]` of the server is a program. It gets the change on its standard input as an encoded "
         "[UpdateWorkload](wire.md#grpc-UpdateWorkload) and answers with the one to use on its standard output; an exit "
-        "code other than 0 refuses the change."
+        "code other than 0 refuses the change. [Mutating hooks](../tutorials/mutating-hooks.md) shows two of them."
     )
     defaults = field_defaults(MutatingHook)
     rows = [(code(name), code(str(defaults.get(name, ""))), HOOK_MEANINGS[name]) for name in field_names(MutatingHook)]

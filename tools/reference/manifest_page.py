@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.common.dataclass import field_defaults, field_names
-from ankaios.common.manifest import SCHEMA_FILE
+from ankaios.common.manifest import schema_text
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.runtimes.container_config import ContainerConfig
 from ankaios.runtimes.kube_workload import KubeConfig
@@ -19,7 +19,7 @@ from tools.reference.markdown import code, fence, heading, link, page_of, plain,
 
 Schema = Mapping[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/templated-config/manifest.yaml"
-SCHEMA: Schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+SCHEMA: Schema = json.loads(schema_text())
 NAMES = ("name", "deviceConfigurationName")
 _UNDERSCORE = re.compile(r"_([a-z])")
 

@@ -1,27 +1,51 @@
-"""The program `ank-agent`: reads its settings, sets up logging and runtimes, runs."""
+"""The program `ank-agent`: reads its settings, has podman list its containers, loads the rest meanwhile, runs.
 
-import asyncio
-import logging
+The order is that of a fast start: the settings need little, podman needs longest, and what is needed to run is loaded
+while podman is busy.
+"""
+
+import gc
 import sys
 from collections.abc import Sequence
 
-from ankaios.agent.settings import read_settings
+from ankaios.agent.settings import AgentSettings, read_settings
 from ankaios.common.errors import StartupFailed
-from ankaios.common.log import log_startup_error, setup_logging
+from ankaios.runtimes.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    setup_logging()
+    early: EarlyListing | None = None
+    gc.disable()  # what is loaded now stays: looking for garbage in it takes time and finds nothing
     try:
         settings = read_settings(arguments)
-        from ankaios.agent.agent import until_told_to_end  # not needed to print a version or a usage error
-
-        logging.getLogger("ankaios.agent").info("agent '%s', server '%s'", settings.name, settings.server_url)
-        asyncio.run(until_told_to_end(settings))
+        early = EarlyListing(settings.podman) if settings.uses_podman else None
+        _run(settings, early)
     except StartupFailed as fault:
+        from ankaios.common.log import log_startup_error, setup_logging
+
+        setup_logging()
         log_startup_error(fault)
         return 1
+    finally:
+        gc.enable()
+        if early is not None:
+            early.drop()
     return 0
+
+
+def _run(settings: AgentSettings, early: EarlyListing | None) -> None:
+    import asyncio
+    import logging
+
+    from ankaios.common.message_loader import forgo_well_known_types
+
+    forgo_well_known_types()
+    from ankaios.agent.agent import until_told_to_end
+    from ankaios.common.log import setup_logging
+
+    setup_logging()
+    logging.getLogger("ankaios.agent").info("agent '%s', server '%s'", settings.name, settings.server_url)
+    asyncio.run(until_told_to_end(settings, early))
 
 
 if __name__ == "__main__":

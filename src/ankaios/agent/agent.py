@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 from ankaios.agent.agent_devices import AgentDevices
 from ankaios.agent.agent_manager import AgentManager
@@ -22,10 +23,15 @@ from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, Server
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
-from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify
+from ankaios.common.service_manager import READY, STOPPING, keep_from_children, keep_watchdog_calm, notify
 from ankaios.middleware.client import ConnectionSettings, VersionRefused
+from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
+
+SETTLING = 1.0  # seconds until the start is over
+
+E = TypeVar("E", VersionRefused, StartupFailed)
 
 log = logging.getLogger(__name__)
 
@@ -38,23 +44,28 @@ def _chance() -> float:
 async def run_agent(
     settings: AgentSettings,
     connectors: Mapping[str, RuntimeConnector],
-    devices: DeviceService | None = None,
+    devices_of: Callable[[AgentSettings], DeviceService] = lambda _: NoDevices(),
     chance: Callable[[], float] = _chance,
 ) -> None:
-    """Until it is cancelled; a server that refuses our protocol version is a failed start, whenever it happens."""
+    """Until it is cancelled. A server that refuses our protocol version is a failed start, whenever it happens."""
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
     connection = ConnectionSettings(settings.server_url, _security(settings))
     try:
-        await _run(settings, connection, connectors, folder, devices or NoDevices(), chance)
+        await _run(settings, connection, connectors, folder, devices_of(settings), chance)
     except BaseExceptionGroup as group:
-        refused = group.subgroup(VersionRefused)
-        if refused is None:
-            raise
-        raise StartupFailed("Ankaios version mismatch", _first(refused).text) from group
+        raise _failed_start(group) or group from None
     finally:
         for connector in connectors.values():
             await connector.close()
+
+
+def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
+    """What people can mend is told in one line: another version, or certificates that are none."""
+    if (refused := group.subgroup(VersionRefused)) is not None:
+        return StartupFailed("Ankaios version mismatch", _first(refused).text)
+    failed = group.subgroup(StartupFailed)
+    return None if failed is None else _first(failed)
 
 
 async def _run(
@@ -70,17 +81,23 @@ async def _run(
     async with asyncio.TaskGroup() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)
+        tasks.create_task(ServerLink(connection, hello, outbox, inbox).run(), name="connection to the server")
         tasks.create_task(load.run(), name="load reports")
         tasks.create_task(manager.run(inbox), name="agent manager")
         tasks.create_task(manager.run_devices(), name="devices")
-        tasks.create_task(ServerLink(connection, hello, outbox, inbox).run(), name="connection to the server")
         tasks.create_task(keep_watchdog_calm(), name="watchdog")
-        gc.collect()
-        gc.freeze()  # what is there now stays: the collector need not look at it again
+        asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
         notify(READY)
 
 
-def _first(group: BaseExceptionGroup[VersionRefused]) -> VersionRefused:
+def _settle_memory() -> None:
+    """What is there now stays: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
@@ -94,9 +111,9 @@ def _security(settings: AgentSettings) -> PemMaterial | None:
     return pem
 
 
-def connectors_for(settings: AgentSettings) -> Mapping[str, RuntimeConnector]:
+def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -> Mapping[str, RuntimeConnector]:
     names = RUNTIME_NAMES if settings.runtimes is None else settings.runtimes
-    connectors = make_connectors(names, settings.run_folder, settings.name)
+    connectors = make_connectors(names, settings.run_folder, settings.name, settings.podman, early=early)
     if not connectors:
         raise StartupFailed("No runtime to run workloads with", f"known are {', '.join(RUNTIME_NAMES)}")
     return connectors
@@ -107,11 +124,23 @@ def devices_for(settings: AgentSettings) -> DeviceService:
     return AgentDevices(settings.name, folder, settings.kubelet_dir)
 
 
-async def until_told_to_end(settings: AgentSettings) -> None:
+async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:
+    """Once no other agent of this name works here; what that one has done meanwhile is in no earlier listing."""
+    folder = RunFolder(settings.run_folder, settings.name)
+    folder.prepare(settings.run_folder)
+    if await folder.lock() and early is not None:
+        early.drop()
+    try:
+        await run_agent(settings, connectors_for(settings, early), devices_for)
+    finally:
+        folder.unlock()
+
+
+async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None = None) -> None:
     """SIGTERM and SIGINT end the agent, and nothing but the agent."""
+    keep_from_children()
     loop = asyncio.get_running_loop()
-    connectors = connectors_for(settings)
-    agent = asyncio.create_task(run_agent(settings, connectors, devices_for(settings)), name="agent")
+    agent = asyncio.create_task(_run_alone(settings, early), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.cancel)
     with suppress(asyncio.CancelledError):

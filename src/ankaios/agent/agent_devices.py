@@ -2,29 +2,29 @@
 
 Comes in: workloads that ask for devices, messages of the server. Goes out: grants for the runtime. They are needed as
 soon as a device is to be discovered, a workload asks for one, a plugin registers, or an earlier agent gave some out.
+Nobody waits here until they are loaded: what workloads say before is kept, and they are woken then.
 """
 
 import asyncio
 import logging
-import shutil
 import socket
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.agent.tree_removal import remove_tree
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, DeviceUpdate, SlotResponse, ToServer
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.devices.plugin_folder import open_plugin_folder, short_folder
-from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode
 
 if TYPE_CHECKING:
-    from ankaios.devices.core.grants import Grant
-    from ankaios.devices.device_service import DeviceService
+    from ankaios.devices.device_service import DeviceService, Host
 
 CLAIMS = "claims"
-NOT_AVAILABLE = "the devices of this agent are not available, see its log"
+NOT_AVAILABLE = "the devices of this agent are not available"
+BEING_LOADED = "the devices of this agent are being loaded"
 
 log = logging.getLogger(__name__)
 
@@ -41,41 +41,42 @@ class AgentDevices:
         self._needed = asyncio.Event()
         if kubelet_dir is not None or any((folder / CLAIMS).glob("*.json")):
             self._needed.set()
-        self._loaded = asyncio.Event()  # or never will be
         self._ended = False
-        self._fault = NOT_AVAILABLE
+        self._fault = f"{NOT_AVAILABLE}, see its log"
+        self._waiting: set[InstanceName] = set()  # these three before it is loaded
+        self._adopted: dict[InstanceName, WorkloadSpec] = {}
+        self._released: set[InstanceName] = set()
         self._service: DeviceService | None = None
         self._host: DeviceHost | None = None
         self._session = False
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
-        """If this ends, workloads that ask for devices wait and are told why; nobody waits for an answer."""
+        """If this ends, workloads that ask for devices are told why there are none."""
         self._host = host
         if self._session:
             self.connected()
         try:
             await self._serve(host)
+        except (Unavailable, OSError) as fault:
+            log.error("devices are not available: %s", fault)
+            self._fault = f"{NOT_AVAILABLE}: {fault}"
         finally:
             self._ended = True
-            self._loaded.set()
+            self._wake_early(host)
 
     async def _serve(self, host: DeviceHost) -> None:
+        from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # when the rest is under way
+
         wanted = self._folder / "plugins"
         plugins = short_folder(wanted)
-        try:
-            listener = open_plugin_folder(plugins)
-        except Unavailable as fault:
-            log.error("devices are not available: %s", fault)
-            self._fault = f"the devices of this agent are not available: {fault}"
-            return
+        listener = open_plugin_folder(plugins)
         try:
             await self._until_needed(listener)
-            service = await asyncio.to_thread(self._load, plugins, listener)
-            await self._run_service(service, host)
+            await self._run_service(await asyncio.to_thread(self._load, plugins, listener, host), host)
         finally:
             if plugins != wanted:
-                shutil.rmtree(plugins, ignore_errors=True)
+                remove_tree(plugins)
 
     async def _until_needed(self, listener: socket.socket) -> None:
         """A plugin that knocks is let in by what is loaded then."""
@@ -89,31 +90,40 @@ class AgentDevices:
         finally:
             loop.remove_reader(listener)
 
-    def _load(self, plugins: Path, listener: socket.socket) -> "DeviceService":
+    def _load(self, plugins: Path, listener: socket.socket, host: DeviceHost) -> "DeviceService":
+        """In a thread: it imports and reads a lot."""
         from ankaios.devices.device_service import DeviceService
 
-        return DeviceService(
-            self._agent, self._folder, kubelet_dir=self._kubelet_dir, plugin_folder=(plugins, listener)
-        )
+        place = (plugins, listener)
+        try:
+            service = DeviceService(
+                self._agent, self._folder, _host(host), kubelet_dir=self._kubelet_dir, plugin_folder=place
+            )
+            service.restore()
+        except BaseException:
+            listener.close()
+            raise
+        return service
 
     async def _run_service(self, service: "DeviceService", host: DeviceHost) -> None:
-        from ankaios.devices.device_service import Host
-
-        def restart(owner: str) -> None:
-            if name := InstanceName.parse(owner):
-                host.restart(name)
-
-        def living() -> Collection[str] | None:
-            names = host.living()
-            return None if names is None else set(map(str, names))
-
+        """First what was said before, in the order in which it counts."""
         self._service = service
+        for name in self._released:
+            service.release(str(name))
         if self._last_update is not None:
             service.handle(self._last_update)
         if self._session:
             service.connected()
-        self._loaded.set()
-        await service.run(Host(host.send, host.wake, restart, living))
+        self._wake_early(host)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(service.run(), name="device service")
+            for spec in self._adopted.values():
+                tasks.create_task(self.adopt(spec), name=f"devices of {spec.instance_name}")
+
+    def _wake_early(self, host: DeviceHost) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for name in waiting:
+            host.wake(name)
 
     # --- the server ---
 
@@ -124,6 +134,11 @@ class AgentDevices:
             self._service.connected()
         elif self._host is not None and not self._needed.is_set():
             self._host.send(ToServer(deviceReport=DeviceReport(complete=True)))
+
+    def disconnected(self) -> None:
+        self._session = False
+        if self._service is not None:
+            self._service.disconnected()
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
         if self._service is not None:
@@ -136,33 +151,46 @@ class AgentDevices:
     # --- workloads ---
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
-        service = await self._get()
-        if service is None:
+        name = spec.instance_name
+        if self._ended:
             return Waiting(self._fault)
-        answer = await service.acquire(str(spec.instance_name), spec.resources)
-        return tuple(map(_grant, answer)) if isinstance(answer, tuple) else Waiting(answer.reason)
+        if self._service is None:
+            self._needed.set()
+            self._waiting.add(name)
+            return Waiting(BEING_LOADED)
+        answer = await self._service.acquire(str(name), spec.resources)
+        return answer if isinstance(answer, tuple) else Waiting(answer.reason)
 
     async def adopt(self, spec: WorkloadSpec) -> None:
-        if (service := await self._get()) is not None:
-            await service.adopt(str(spec.instance_name), spec.resources)
+        if self._service is not None and not self._ended:
+            await self._service.adopt(str(spec.instance_name), spec.resources)
+        elif not self._ended:
+            self._needed.set()
+            self._adopted[spec.instance_name] = spec
 
     async def release(self, name: InstanceName) -> None:
         if self._service is not None:
             self._service.release(str(name))
-
-    async def _get(self) -> "DeviceService | None":
-        """None if there is none any more."""
-        self._needed.set()
-        await self._loaded.wait()
-        return None if self._ended else self._service
+        elif self._needed.is_set() and not self._ended:
+            self._waiting.discard(name)
+            self._adopted.pop(name, None)
+            self._released.add(name)
 
 
-def _grant(grant: "Grant") -> DeviceGrant:
-    return DeviceGrant(
-        envs=grant.envs,
-        mounts=tuple(DeviceMount(it.container_path, it.host_path, it.read_only) for it in grant.mounts),
-        devices=tuple(DeviceNode(it.container_path, it.host_path, it.permissions) for it in grant.devices),
-        annotations=grant.annotations,
-        cdi_devices=grant.cdi_devices,
-        container=grant.container,
-    )
+def _host(host: DeviceHost) -> "Host":
+    """The same with names as texts, as the device service knows workloads."""
+    from ankaios.devices.device_service import Host
+
+    def wake(owner: str) -> None:
+        if name := InstanceName.parse(owner):
+            host.wake(name)
+
+    def restart(owner: str) -> None:
+        if name := InstanceName.parse(owner):
+            host.restart(name)
+
+    def living() -> Collection[str] | None:
+        names = host.living()
+        return None if names is None else set(map(str, names))
+
+    return Host(host.send, wake, restart, living)

@@ -1,30 +1,31 @@
 """The heart of the agent: what the server says, and what follows from it.
 
 Comes in: messages of the server, requests of workloads. Goes out: plans to perform, responses to workloads, messages to
-the server. Nothing here waits: whatever takes time is a task of its own. Owned here: the questions to runtimes under
-way.
+the server. Nothing here waits: whatever takes time is a task of its own. Owned here: the answer to a server that has
+just started.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain
 
-from ankaios.agent.control_interface import Outside
-from ankaios.agent.core.runtime_manager import RuntimeManager
+from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.device_joint import DeviceHost, DeviceService
+from ankaios.agent.listings import Listings
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.log_streams import LogSource, LogStreams
+from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, LinkEvent, Outbox
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
-from ankaios.common.execution_state import (
-    PENDING_STARTING,
-)
+from ankaios.common.execution_state import PENDING_STARTING
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Response
 from ankaios.common.pb.grpc_api_pb2 import (
     FromServer,
+    KnownWorkloads,
     ServerHello,
     ToServer,
     UpdateWorkload,
@@ -33,14 +34,14 @@ from ankaios.common.pb.grpc_api_pb2 import (
 from ankaios.common.proto_conversion import (
     added_workload_from_pb,
     deleted_workload_from_pb,
+    instance_name_to_pb,
     workload_state_from_pb,
 )
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 REQUESTS_UNDER_WAY = 20
-FIRST_LISTING_PAUSE = 0.5
-LONGEST_LISTING_PAUSE = 30.0
+TELLING_LIMIT = 1.5
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +65,12 @@ class AgentManager:
         self._outbox = outbox
         self._load = load
         self._tasks = tasks
-        self._planner = RuntimeManager(tuple(connectors))
+        self._runtimes = tuple(connectors)
+        self._planner = RuntimeManager(self._runtimes)
         self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._outside, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
-        self._listings: dict[str, asyncio.Task[None]] = {}
+        self._listings = Listings(self._work.existing_workloads, self._listed, self._excuse, tasks)
+        self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
         self._is_welcome = False
 
@@ -77,7 +80,7 @@ class AgentManager:
             self.handle(event)
 
     async def run_devices(self) -> None:
-        host = DeviceHost(self._outbox.put_transient, self._wake_waiting, self._restart, self._living)
+        host = DeviceHost(self._outbox.put_transient, self._wake, self._restart, self._living)
         await self._devices.run(host)
 
     def handle(self, event: LinkEvent) -> None:
@@ -88,6 +91,7 @@ class AgentManager:
                 self._devices.connected()
             case Disconnected():
                 self._logs.cancel_all()
+                self._devices.disconnected()
             case FromServer():
                 try:
                     self._receive(event)
@@ -113,6 +117,8 @@ class AgentManager:
                 self._devices.handle(message.deviceUpdate)
             case "slotResponse":
                 self._devices.handle(message.slotResponse)
+            case "tellWorkloads":
+                self._tell_workloads()
             case None:
                 raise Rejected("it is empty, or newer than this agent")
 
@@ -122,11 +128,7 @@ class AgentManager:
         self._is_welcome = True
         self._work.apply(self._planner.server_hello(added, self._work.workloads, self._work.waiting))
         self._work.recheck(forgotten)
-        for listing in self._listings.values():
-            listing.cancel()
-        for runtime in self._planner.unlisted():
-            work = self._list(runtime)
-            self._listings[runtime] = self._tasks.create_task(work, name=f"existing workloads of '{runtime}'")
+        self._listings.begin(self._planner.unlisted())
 
     def _begin_session(self) -> set[str]:
         """The server tells the states of other agents anew, before or never."""
@@ -135,25 +137,36 @@ class AgentManager:
         self._session_is_new = False
         return self._work.forget_other_agents()
 
-    async def _list(self, runtime: str) -> None:
-        """Ask until the runtime answers: only it knows what must not be started twice."""
-        pause, attempt = FIRST_LISTING_PAUSE, 1
-        while True:
-            try:
-                found = await self._work.existing_workloads(runtime)
-                break
-            except (Rejected, Unavailable) as error:
-                log.log(
-                    logging.WARNING if attempt == 1 else logging.DEBUG,
-                    "cannot list the workloads of the runtime '%s', asking again: %s",
-                    runtime,
-                    error,
-                )
-                for spec in self._planner.held(runtime):
-                    self._work.report(spec.instance_name, PENDING_STARTING.because(f"Retry {attempt}: {error}"))
-            await asyncio.sleep(pause)
-            pause, attempt = min(2 * pause, LONGEST_LISTING_PAUSE), attempt + 1
+    def _listed(self, runtime: str, found: list[Found]) -> None:
         self._work.apply(self._planner.listed(runtime, found, self._work.workloads, self._work.waiting))
+
+    def _excuse(self, runtime: str, why: str) -> None:
+        for spec in self._planner.held(runtime):
+            self._work.report(spec.instance_name, PENDING_STARTING.because(why))
+
+    def _tell_workloads(self) -> None:
+        """A server that has just started asks, before its hello, so that what it placed before can stay where it is."""
+        if self._answer is not None:
+            self._answer.cancel()
+        unknown = self._planner.unlisted() if self._is_welcome else self._runtimes
+        work = self._tell(self._work.known_instances(), unknown)
+        self._answer = self._tasks.create_task(work, name="what is known of workloads")
+
+    async def _tell(self, known: Iterable[InstanceName], unknown: Iterable[str]) -> None:
+        """Of some runtimes an agent does not know yet what they hold."""
+        found = await asyncio.gather(*map(self._found_in, unknown))
+        names = dict.fromkeys([*known, *chain.from_iterable(found)])
+        message = KnownWorkloads(instanceNames=map(instance_name_to_pb, names))
+        self._outbox.put_transient(ToServer(knownWorkloads=message))
+
+    async def _found_in(self, runtime: str) -> list[InstanceName]:
+        """What a runtime cannot say in time is left out: the server does not wait for long."""
+        try:
+            async with asyncio.timeout(TELLING_LIMIT):
+                return [item.instance_name for item in await self._work.existing_workloads(runtime)]
+        except (Rejected, Unavailable, TimeoutError) as error:
+            log.warning("cannot tell the server what the runtime '%s' holds: %s", runtime, error or "no answer")
+            return []
 
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
@@ -196,8 +209,10 @@ class AgentManager:
         workload = self._work.workloads.get(name)
         return workload.log_source() if workload else None
 
-    def _wake_waiting(self) -> None:
-        for workload in self._work.workloads.values():
+    def _wake(self, name: InstanceName) -> None:
+        """It waits for devices."""
+        workload = self._work.workloads.get(name.workload)
+        if workload is not None and workload.current == name:
             workload.devices_changed()
 
     def _living(self) -> Collection[InstanceName] | None:

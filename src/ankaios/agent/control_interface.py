@@ -8,7 +8,6 @@ floods, stalls or lies disturbs only itself.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ankaios.agent.core.authorizer import Authorizer
@@ -27,10 +26,11 @@ from ankaios.agent.core.control_session import (
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
 from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
+from ankaios.agent.outside import Outside
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
-from ankaios.common.pb.ank_base_pb2 import Request, Response
+from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
@@ -45,17 +45,6 @@ log = logging.getLogger(__name__)
 class _Outgoing:
     frame: bytes
     log_request: str | None = None  # the log campaign that ends if nobody reads its entries
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
-
-    Logs are named as the server names them: with the workload in front.
-    """
-
-    forward: Callable[[Request], Awaitable[None]]
-    log_unread: Callable[[str], None]
 
 
 class ControlInterface:

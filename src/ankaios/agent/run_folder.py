@@ -3,26 +3,26 @@
     <run folder>/<agent>_io/<workload>.<id>/control_interface/{input,output}
     <run folder>/<agent>_io/<workload>.<id>/files/<mount point>
 
-It is never removed as a whole: workloads outlive the agent and keep using it.
+It is never removed as a whole: workloads outlive the agent and keep using it. Owned here: the lock on it.
 """
 
+import asyncio
+import fcntl
 import logging
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ankaios.agent.settings import default_run_folder
 from ankaios.agent.tree_removal import Trash, remove_tree
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.workload import InstanceName
 
+LOOK_AGAIN = 0.2
 _CONTEXT = "Run folder creation failed. Cannot continue without run folder"
 
 log = logging.getLogger(__name__)
-
-
-def default_run_folder() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/tmp") / "ankaios"
 
 
 class RunFolder:
@@ -30,6 +30,7 @@ class RunFolder:
 
     def __init__(self, base: Path, agent: str) -> None:
         self.path = base / f"{agent}_io"
+        self._lock: int | None = None
         self._trash = Trash(self.path / "removed")  # no workload has this folder, theirs have a dot in the name
 
     def prepare(self, base: Path) -> None:
@@ -57,6 +58,25 @@ class RunFolder:
         if fault:
             advice = "remove it or choose another folder with --run-folder"
             raise StartupFailed(_CONTEXT, f"'{self.path}' {fault}, {advice}")
+
+    async def lock(self) -> bool:
+        """Wait until no other agent of this name works here: two would start the same containers, and delete them.
+
+        Answers whether there was one.
+        """
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if _is_locked(self._lock):
+            return False
+        log.warning("another agent works in '%s', waiting until it has ended", self.path)
+        while not _is_locked(self._lock):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(LOOK_AGAIN)
+        return True
+
+    def unlock(self) -> None:
+        """The end of the process does so as well, however it comes."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def of(self, name: InstanceName) -> Path:
         """Raises `Rejected` for a name that might lead elsewhere, whoever made it up."""
@@ -88,3 +108,14 @@ class RunFolder:
     def _discard(self, folder: Path) -> None:
         if not remove_tree(folder):
             self._trash.take(folder)
+
+
+def _is_locked(folder: int) -> bool:
+    """By us, or by nobody because the file system has no locks."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        log.warning("cannot make sure that no other agent works here: %s", error)
+    return True

@@ -1,16 +1,18 @@
 """Starts a workload's task and object, and deals with what the runtimes hold besides.
 
 Comes in: what the manager wants to exist. Goes out: workload objects, and what the runtimes found. Owned here: the list
-of workloads that have a task, one task for each name, and the deletions of found workloads under way.
+of workloads that have a task, one task for each name, and the deletions of found workloads that are under way or wait
+to be tried again.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from ankaios.agent.control_interface import Outside
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.core.workload_events import Command, Create, Resume
+from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_DELETE, retry_limit
+from ankaios.agent.outside import Outside
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_task import Surroundings
 from ankaios.common.errors import Rejected, Unavailable
@@ -36,12 +38,13 @@ class RuntimeFacade:
         self._outside = outside
         self._tasks = tasks
         self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
+        self._pausing: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}  # deletions that failed
         self.workloads: dict[str, WorkloadObject] = {}
 
     def instances(self) -> set[InstanceName]:
         """All that may have containers, those that are being deleted too."""
         owned = (name for workload in self.workloads.values() for name in workload.instances)
-        return {*owned, *(name for name, _ in self._deletions)}
+        return {*owned, *(name for name, _ in [*self._deletions, *self._pausing])}
 
     async def existing_workloads(self, runtime: str) -> list[Found]:
         """Raises `Unavailable` if the runtime cannot say.
@@ -67,16 +70,23 @@ class RuntimeFacade:
         return self._begin(old.as_spec(), Resume(old.id))
 
     def delete_found(self, found: Found) -> None:
-        """Delete what no workload object stands for.
+        """Delete what no workload object stands for; if that fails, try again until it is gone or wanted.
 
         [impl->swdd~agent-delete-old-workload~1]
         """
         key = (found.instance_name, found.runtime)
+        self._give_up_pausing(key)
         if key not in self._deletions:
-            self._deletions[key] = self._tasks.create_task(self._delete(found), name=f"delete of unneeded '{key[0]}'")
+            work = self._delete_until_gone(found)
+            self._deletions[key] = self._tasks.create_task(work, name=f"delete of unneeded '{key[0]}'")
+
+    def _give_up_pausing(self, key: tuple[InstanceName, str]) -> None:
+        if (task := self._pausing.pop(key, None)) is not None:
+            task.cancel()
 
     def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
         """[impl->swdd~agent-stores-running-workload~1]"""
+        self._give_up_pausing((spec.instance_name, spec.runtime))
         workload = WorkloadObject(spec, first, self._around, self._outside, self._tasks)
         self.workloads[spec.name] = workload
         self._tasks.create_task(self._run(spec.name, workload), name=f"workload '{spec.name}'")
@@ -92,24 +102,35 @@ class RuntimeFacade:
         await workload.run()
         del self.workloads[name]
 
-    async def _delete(self, found: Found) -> None:
+    async def _delete_until_gone(self, found: Found) -> None:
+        """What pauses after a failure keeps nobody waiting, and ends if the workload is wanted meanwhile."""
+        key, attempt = (found.instance_name, found.runtime), 1
+        while not await self._delete(found, first=attempt == 1):
+            self._pausing[key] = self._deletions.pop(key)
+            await asyncio.sleep(self._around.chance() * retry_limit(min(attempt, LAST_SLOWER_DELETE)))
+            self._deletions[key] = self._pausing.pop(key)
+            attempt += 1
+        del self._deletions[key]
+
+    async def _delete(self, found: Found, *, first: bool) -> bool:
+        """Whether it is gone."""
         name = found.instance_name
         # The same instance may live on in another runtime; then state and folder are those of the living one.
         work = self.workloads.get(name.workload)
         report = _nothing if work and work.owns(name) else self._around.report
-        report(name, STOPPING_REQUESTED_AT_RUNTIME)
+        if first:
+            report(name, STOPPING_REQUESTED_AT_RUNTIME)
         try:
             await self._delete_container(found)
         except (Rejected, Unavailable) as error:
-            log.warning("cannot delete unneeded '%s': %s", name, error)
+            log.warning("cannot delete unneeded '%s', trying again: %s", name, error)
             report(name, STOPPING_DELETE_FAILED.because(str(error)))
-        else:
-            if report is not _nothing:
-                self._around.folder.remove(name)
-                await self._around.devices.release(name)
-            report(name, REMOVED)
-        finally:
-            del self._deletions[name, found.runtime]
+            return False
+        if report is not _nothing:
+            self._around.folder.remove(name)
+            await self._around.devices.release(name)
+        report(name, REMOVED)
+        return True
 
     async def _delete_container(self, found: Found) -> None:
         connector = self._around.connectors[found.runtime]

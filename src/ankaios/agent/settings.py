@@ -1,12 +1,11 @@
 """What the agent is told at its start: flags over environment over config file over defaults."""
 
 import argparse
-import re
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ankaios import __version__
-from ankaios.agent.run_folder import default_run_folder
 from ankaios.common.config import (
     CONFIG_CONTEXT,
     BadEnvironment,
@@ -19,21 +18,22 @@ from ankaios.common.config import (
 from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 from ankaios.common.names import has_allowed_characters
+from ankaios.middleware.connecting import BadUrl, address_of
+from ankaios.runtimes.podman_settings import PodmanSettings
 
 DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-agent.conf")
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
 URL_CONTEXT = "Wrong server address format"
-MAX_PORT = 65535
-_URL = re.compile(r"https?://(?:\[[^\]/]+\]|(?P<host>[^:/?#]+))(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?")
-_IPV4 = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_PODMAN_RUNTIMES = frozenset(("podman", "podman-kube"))
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Everything but the run folder is already checked. `runtimes` None: all there are.
 
-    `kubelet_dir`: the devices of this node are offered to the kubelet that works there.
+    `kubelet_dir`: the devices of this node are offered to the kubelet that works there. `podman_socket`: the podman
+    service that is used instead of the podman of this user.
     """
 
     name: str
@@ -44,6 +44,19 @@ class AgentSettings:
     tags: Mapping[str, str]
     runtimes: tuple[str, ...] | None
     kubelet_dir: Path | None = None
+    podman_socket: str | None = None
+
+    @property
+    def uses_podman(self) -> bool:
+        return self.runtimes is None or not _PODMAN_RUNTIMES.isdisjoint(self.runtimes)
+
+    @property
+    def podman(self) -> PodmanSettings:
+        return PodmanSettings(socket=self.podman_socket)
+
+
+def default_run_folder() -> Path:
+    return Path(os.environ.get("TMPDIR") or "/tmp") / "ankaios"
 
 
 def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
@@ -61,6 +74,7 @@ def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
             tags=dict(flags.tag) if flags.tag else _tags_of(file),
             runtimes=_runtimes_of(file),
             kubelet_dir=_kubelet_dir(choose(flags.kubelet_dir, None, file, "kubelet_dir", "")),
+            podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
@@ -75,28 +89,22 @@ def _checked_name(name: str) -> str:
 
 
 def _checked_url(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise StartupFailed(URL_CONTEXT, f"'{url}' starts neither with http:// nor with https://")
-    match = _URL.fullmatch(url)
-    if match is None or not _is_host(match["host"]):
-        raise StartupFailed(URL_CONTEXT, f"'{url}' is not of the form https://<host>:<port>")
-    if int(match["port"] or 0) > MAX_PORT:
-        raise StartupFailed(URL_CONTEXT, f"the port of '{url}' is greater than {MAX_PORT}")
-    return url
-
-
-def _is_host(name: str | None) -> bool:
-    """Whether one can ask for its address; an address in brackets is not asked for."""
-    if name is None or _IPV4.fullmatch(name):
-        return True
     try:
-        return bool(name.encode("idna"))
-    except UnicodeError:
-        return False
+        address_of(url)
+    except BadUrl as fault:
+        reason = f"'{url}' is not of the form https://<host>:<port> or http://<host>:<port>, with a port up to 65535"
+        raise StartupFailed(URL_CONTEXT, reason) from fault
+    return url
 
 
 def _kubelet_dir(given: str) -> Path | None:
     return Path(given) if given else None
+
+
+def _podman_socket(given: str) -> str | None:
+    if given and not given.startswith("/"):
+        raise StartupFailed(CONFIG_CONTEXT, f"'podman_socket' must be an absolute path, found '{given}'")
+    return given or None
 
 
 def _tags_of(file: ConfigTable) -> Mapping[str, str]:
@@ -123,11 +131,23 @@ def _tag(text: str) -> tuple[str, str]:
     return key, value
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """As wide as the terminal, found out without `shutil`, for which every start would have to wait."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+        except (OSError, ValueError):
+            columns = 80
+        super().__init__(prog, width=columns - 2)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ank-agent",
         description="The Ankaios agent: runs the workloads that the server assigns to this node.",
         allow_abbrev=False,
+        formatter_class=_HelpFormatter,
     )
     add = parser.add_argument
     add("-x", "--agent-config", metavar="PATH", type=Path, help=f"config file [default: {DEFAULT_CONFIG_FILE}]")

@@ -8,15 +8,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ankaios.agent.control_interface import ControlInterface, Outside
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
+from ankaios.agent.outside import Outside
 from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import RuntimeConnector
+
+if TYPE_CHECKING:
+    from ankaios.agent.control_interface import ControlInterface
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +119,8 @@ class WorkloadObject:
         await self._close_interface()
         if not spec.needs_control_interface:
             return None
+        from ankaios.agent.control_interface import ControlInterface  # many agents never need it
+
         folder = self._around.folder.control_interface(spec.instance_name)
         try:
             self._interface = ControlInterface(spec, folder, self._outside(), self._tasks)

@@ -8,12 +8,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from ankaios.agent.control_interface import Outside
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
 from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.agent.core.runtime_manager import Found, Plan
 from ankaios.agent.device_joint import DeviceService
+from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
@@ -58,6 +58,10 @@ class WorkloadOperations:
         """All that may have containers, and what waits to have one."""
         waiting = (entry.spec.instance_name for entry in self.waiting.values() if isinstance(entry, Create | Update))
         return self._facade.instances().union(waiting)
+
+    def known_instances(self) -> list[InstanceName]:
+        """Of this agent and of others, as far as something was heard of them."""
+        return self._states.instances()
 
     @property
     def waiting(self) -> Mapping[str, Operation]:

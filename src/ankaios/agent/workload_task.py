@@ -7,7 +7,8 @@ finished, with all outcomes of its effects, before the next one is taken; worklo
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ankaios.agent.core.pending_commands import fold
@@ -48,13 +49,22 @@ from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import write_files
 from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
-from ankaios.common.execution_state import REMOVED, ExecutionState
+from ankaios.common.execution_state import (
+    PENDING_STARTING,
+    REMOVED,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    ExecutionState,
+)
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.runtime_connector import DeviceGrant, Extras, RuntimeConnector, StateChecker
+from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
 
 UNSUPPORTED_RUNTIME = "Unsupported Runtime"
 MAX_SIGNALS = 64
+# Seconds after which people are told what is waited for. Most stops that need patience take ten.
+SLOW_START = 10.0
+SLOW_STOP = 20.0
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +141,7 @@ class WorkloadTask:
     async def _perform(self, effect: Effect) -> Event | None:
         match effect:
             case Report(name, state):
-                self.last_report = (name, state)
-                self._around.report(name, state)
+                self._report(name, state)
             case Start(spec, reuse):
                 return await self._start(spec, reuse)
             case DeleteContainer(spec, runtime_id):
@@ -165,6 +174,21 @@ class WorkloadTask:
                 self._around.folder.remove(name)
         return None
 
+    def _report(self, name: InstanceName, state: ExecutionState) -> None:
+        self.last_report = (name, state)
+        self._around.report(name, state)
+
+    @contextmanager
+    def _patience(self, seconds: float, spec: WorkloadSpec, state: ExecutionState, done: str) -> Iterator[None]:
+        """A runtime that hangs, or fetches an image for long, is no secret."""
+        why = f"The runtime '{spec.runtime}' has not {done} it within {seconds:g} s, waiting for it"
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, self._report, spec.instance_name, state.because(why))
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     async def _start(self, spec: WorkloadSpec, reuse: str | None) -> Event:
         connector = self._around.connectors.get(spec.runtime)
         if connector is None:
@@ -173,7 +197,8 @@ class WorkloadTask:
         try:
             files = await self._write_files(spec)
             extras = Extras(interface, files, reuse, self._grants)
-            return Started(await connector.create_workload(spec, extras))
+            with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
+                return Started(await connector.create_workload(spec, extras))
         except Rejected as error:  # also files that cannot be written
             return StartImpossible(str(error))
         except Unavailable as error:
@@ -190,7 +215,8 @@ class WorkloadTask:
         if connector is None:
             return Deleted()
         try:
-            await connector.delete_workload(runtime_id)
+            with self._patience(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
+                await connector.delete_workload(runtime_id)
         except (Rejected, Unavailable) as error:
             return DeleteFailed(str(error))
         return Deleted()

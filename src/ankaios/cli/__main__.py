@@ -9,15 +9,19 @@ import os
 import sys
 
 from ankaios.cli.arguments import Call, HelpWanted, UsageError, VersionWanted
-from ankaios.cli.output import CliError, Output
+from ankaios.cli.commands import load_module
+from ankaios.cli.output import CliError, Output, OutputFailed
 from ankaios.cli.parser import parse
 from ankaios.cli.root import RootCommand
 from ankaios.common.errors import AnkaiosError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Sequence
     from typing import NoReturn
+else:
+    import _signal as signal  # the Python module around it would only make enums of the numbers, for 5 ms
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -27,8 +31,10 @@ READER_GONE = 141
 def main() -> NoReturn:
     """Runs, and leaves without tidying up: what the kernel frees need not be freed by us first."""
     import gc
-    import signal
 
+    from ankaios.common.message_loader import forgo_well_known_types
+
+    forgo_well_known_types()
     # Nothing this short-lived is worth a collection while it loads.
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -53,8 +59,15 @@ def run(words: Sequence[str]) -> int:
         return _answer(words, output)
     except BrokenPipeError:
         return READER_GONE
-    except OSError as fault:
+    except OutputFailed as fault:
         output.error(f"Could not write the output: {fault.strerror}")
+        return FAILED
+    except OSError as fault:
+        from ankaios.cli.input_file import advice
+
+        what = f"cannot use '{fault.filename}': " if fault.filename else ""
+        output.error(f"{what}{fault.strerror or fault}")
+        output.hint(advice(fault))
         return FAILED
 
 
@@ -103,10 +116,8 @@ def _run_command(call: Call, output: Output) -> int:
 
 
 def _function(reference: str) -> Callable[[Call], int]:
-    from importlib import import_module
-
     module, _, name = reference.partition(":")
-    function: Callable[[Call], int] = getattr(import_module(module), name)
+    function: Callable[[Call], int] = getattr(load_module(module), name)
     return function
 
 

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from ankaios.cli.arguments import Call
-from ankaios.cli.connection import CommandFailed, Session, run_session
-from ankaios.cli.output import Output
-from ankaios.cli.settings import load_settings
-from ankaios.common.errors import AnkaiosError
-from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.runtimes.registry import RUNTIME_NAMES
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
+
+    from ankaios.cli.connection import Session
+    from ankaios.common.pb import ank_base_pb2 as base
 
 PATIENCE_MS = 1000
 
-_FIXED = {
-    "runtimes": RUNTIME_NAMES,
-    "states": (
-        "Running(Ok)",
-        "Pending(Initial)",
-        "Pending(WaitingToStart)",
-        "Pending(Starting)",
-        "Pending(StartingFailed)",
-        "Succeeded(Ok)",
-        "Failed(ExecFailed)",
-        "Failed(Unknown)",
-        "Failed(Lost)",
-        "Stopping(Stopping)",
-        "Stopping(WaitingToStop)",
-        "Stopping(RequestedAtRuntime)",
-        "Stopping(DeleteFailed)",
-        "NotScheduled",
-        "AgentDisconnected",
-    ),
-}
+_STATES = (
+    "Running(Ok)",
+    "Pending(Initial)",
+    "Pending(WaitingToStart)",
+    "Pending(Starting)",
+    "Pending(StartingFailed)",
+    "Succeeded(Ok)",
+    "Failed(ExecFailed)",
+    "Failed(Unknown)",
+    "Failed(Lost)",
+    "Stopping(Stopping)",
+    "Stopping(WaitingToStop)",
+    "Stopping(RequestedAtRuntime)",
+    "Stopping(DeleteFailed)",
+    "NotScheduled",
+    "AgentDisconnected",
+)
+
+
+def _runtime_names() -> Iterable[str]:
+    from ankaios.runtimes.registry import RUNTIME_NAMES
+
+    return RUNTIME_NAMES
+
+
+_FIXED: dict[str, Callable[[], Iterable[str]]] = {"runtimes": _runtime_names, "states": lambda: _STATES}
 _MASKS = {
     "workloads": ("desiredState.workloads.*.agent",),
     "configs": ("desiredState.configs",),
@@ -50,14 +48,24 @@ _MASKS = {
 
 
 def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
-    if kind in _FIXED:
-        return _FIXED[kind]
+    return _FIXED[kind]() if kind in _FIXED else _asked_for(kind, global_values)
+
+
+def _asked_for(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
+    import os
+
+    from ankaios.cli.arguments import Call
+    from ankaios.cli.connection import CommandFailed, run_session
+    from ankaios.cli.output import Output
+    from ankaios.cli.settings import load_settings
+    from ankaios.common.errors import AnkaiosError
+
     found: list[str] = []
 
-    async def action(session: Session) -> None:
-        found.extend(values_of(kind, await session.complete_state(*_MASKS[kind])))
+    def action(session: Session) -> None:
+        found.extend(values_of(kind, session.complete_state(*_MASKS[kind])))
 
-    with Path(os.devnull).open("w") as nowhere:
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
         call = Call((), {}, global_values)
         call.output = Output(nowhere, nowhere)
         try:

@@ -1,26 +1,37 @@
 """One session with the server: requests go out, the matching answers come back, everything else is kept or ignored.
 
 `run_session` opens the connection, hands a `Session` to the command and translates what can go wrong into the texts
-people know. A session owns the request ids, the one read under way and the workload states that came in unasked.
+people know. A session owns the request ids, the answers that came before they were asked for, and the workload states
+that came in unasked.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 from collections import deque
+from time import monotonic
 
 from ankaios.cli.output import CliError
 from ankaios.common.config import BadPemFile
+from ankaios.common.errors import Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.version import PROTOCOL_VERSION
-from ankaios.middleware import client as middleware
+from ankaios.middleware.blocking_client import connect
+from ankaios.middleware.connecting import (
+    AccessRefused,
+    BadUrl,
+    CannotConnect,
+    ConnectionLost,
+    ConnectionSettings,
+    VersionRefused,
+)
+from ankaios.middleware.methods import Method
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
     from typing import Protocol
 
     from ankaios.cli.arguments import Call
@@ -28,9 +39,11 @@ if TYPE_CHECKING:
     class Wire(Protocol):
         """What a session needs of a connection."""
 
-        async def send(self, message: grpc.ToServer) -> None: ...
+        def send(self, message: grpc.ToServer) -> None: ...
 
-        async def receive(self) -> grpc.FromServer: ...
+        def receive(self, limit: float | None) -> grpc.FromServer | None: ...
+
+        def watch(self, descriptor: int | None) -> None: ...
 
 
 STATE_LOST = "Channel preliminary closed."
@@ -52,34 +65,29 @@ class CommandFailed(Exception):
         return f"Command failed: '{self}'"
 
 
-def run_session(call: Call, action: Callable[[Session], Awaitable[None]]) -> None:
+def run_session(call: Call, action: Callable[[Session], None]) -> None:
     """Connect, do, disconnect. What the command did not handle comes out as `CommandFailed`."""
-    asyncio.run(_in_session(call, action))
-
-
-async def _in_session(call: Call, action: Callable[[Session], Awaitable[None]]) -> None:
-    settings = call.settings
-    pem = settings.security(call.output)
-    url = settings.server_url
-    shown = middleware.effective_url(url, pem)
-    hello = grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION))
+    settings = ConnectionSettings(call.settings.server_url, call.settings.security(call.output))
+    shown = settings.shown_url
     call.output.debug(f"Connecting to '{shown}'")
     try:
-        async with middleware.connect(
-            middleware.ConnectionSettings(url, pem), middleware.Method.CLI, hello
-        ) as connection:
+        with connect(settings, Method.CLI, commander_hello()) as connection:
             _resume_collecting()
-            await action(Session(connection, settings.timeout_ms))
-    except middleware.BadUrl as fault:
+            action(Session(connection, call.settings.timeout_ms))
+    except BadUrl as fault:
         raise CliError(f"Cannot connect to server: '{fault}'") from fault
     except BadPemFile as fault:
         raise CliError(f"Certificate error: '{fault.reason}'") from fault
-    except middleware.VersionRefused as fault:
+    except VersionRefused as fault:
         raise CliError(str(fault)) from fault
-    except middleware.CannotConnect as fault:
+    except CannotConnect as fault:
         raise CliError(str(fault), _connect_hint(shown, fault.reason)) from fault
-    except middleware.AccessRefused as fault:
+    except AccessRefused as fault:
         raise CliError(f"Could not connect to Ankaios server on '{shown}'.", str(fault)) from fault
+
+
+def commander_hello() -> grpc.ToServer:
+    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION))
 
 
 def _resume_collecting() -> None:
@@ -89,7 +97,7 @@ def _resume_collecting() -> None:
 
 
 def _connect_hint(url: str, reason: str) -> str:
-    if "Connection refused" not in reason and "Connect call failed" not in reason:
+    if "Connection refused" not in reason:
         return reason
     started = "'ank-server --insecure'" if url.startswith("http:") else "'ank-server' and its certificates"
     return f"no server listens there: start one with {started}, or name yours with '--server-url' or ANK_SERVER_URL"
@@ -101,50 +109,64 @@ class Session:
     def __init__(self, connection: Wire, timeout_ms: int) -> None:
         self._connection = connection
         self._timeout_ms = timeout_ms
-        self._reading: asyncio.Task[grpc.FromServer] | None = None
+        self._awaited: dict[str, base.Response | None] = {}
         self._states: deque[base.WorkloadState] = deque(maxlen=_MAX_KEPT_STATES)
 
-    async def complete_state(self, *masks: str) -> base.CompleteState:
+    def complete_state(self, *masks: str, patience_ms: int | None = None) -> base.CompleteState:
         """What the masks select; everything without masks. An empty state if the server sends none."""
-        request = base.Request(completeStateRequest=base.CompleteStateRequest(fieldMask=masks))
-        response = await self._ask(request, ("completeStateResponse",), STATE_LOST)
+        return self.take_state(self.post_state_request(*masks), patience_ms)
+
+    def post_state_request(self, *masks: str) -> str:
+        """Only ask; `take_state` waits for the answer."""
+        wanted = base.CompleteStateRequest(fieldMask=masks)
+        return self._post(base.Request(completeStateRequest=wanted), STATE_LOST)
+
+    def take_state(self, request_id: str, patience_ms: int | None = None) -> base.CompleteState:
+        response = self._answer(request_id, ("completeStateResponse",), STATE_LOST, patience_ms)
         return response.completeStateResponse.completeState
 
-    async def update(self, new_state: base.CompleteState, masks: Iterable[str]) -> base.UpdateStateSuccess:
+    def update(self, new_state: base.CompleteState, masks: Iterable[str]) -> base.UpdateStateSuccess:
+        return self.take_success(self.post_update(new_state, masks))
+
+    def post_update(self, new_state: base.CompleteState, masks: Iterable[str]) -> str:
+        """Only send; `take_success` waits for the answer."""
         update = base.UpdateStateRequest(newState=new_state, updateMask=masks)
-        response = await self._ask(
-            base.Request(updateStateRequest=update), ("UpdateStateSuccess", "error"), UPDATE_LOST
-        )
+        return self._post(base.Request(updateStateRequest=update), UPDATE_LOST)
+
+    def take_success(self, request_id: str) -> base.UpdateStateSuccess:
+        response = self._answer(request_id, ("UpdateStateSuccess", "error"), UPDATE_LOST)
         if response.HasField("error"):
             raise CommandFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
 
-    async def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
+    def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
         """The id of the subscription and the state it starts from."""
         wanted = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)
-        response = await self._ask(base.Request(completeStateRequest=wanted), ("completeStateResponse",), STATE_LOST)
-        return response.requestId, response.completeStateResponse
+        subscription = self._post(base.Request(completeStateRequest=wanted), STATE_LOST)
+        response = self._answer(subscription, ("completeStateResponse",), STATE_LOST)
+        return subscription, response.completeStateResponse
 
-    async def next_event(self, subscription: str) -> base.CompleteStateResponse:
+    def next_event(self, subscription: str) -> base.CompleteStateResponse:
         while True:
-            message = await self._next(None, UPDATE_LOST)
+            message = self._next(None, UPDATE_LOST)
             response = message.response if message else None
             if response and response.requestId == subscription and response.HasField("completeStateResponse"):
                 return response.completeStateResponse
 
-    async def request_logs(self, wanted: base.LogsRequest) -> base.Response:
+    def request_logs(self, wanted: base.LogsRequest) -> base.Response:
         """Accepted or refused; the id of the response is that of the campaign."""
-        return await self._ask(base.Request(logsRequest=wanted), ("logsRequestAccepted", "error"), LOGS_LOST)
+        campaign = self._post(base.Request(logsRequest=wanted), LOGS_LOST)
+        return self._answer(campaign, ("logsRequestAccepted", "error"), LOGS_LOST)
 
-    async def next_log_response(self, campaign: str) -> base.Response:
+    def next_log_response(self, campaign: str) -> base.Response:
         while True:
-            message = await self._next(None, LOGS_LOST)
+            message = self._next(None, LOGS_LOST)
             if message and message.response.requestId == campaign:
                 return message.response
 
-    async def cancel_logs(self, campaign: str) -> None:
+    def cancel_logs(self, campaign: str) -> None:
         """Not waiting for the answer: who cancels wants to leave."""
-        await self._send(base.Request(requestId=campaign, logsCancelRequest=base.LogsCancelRequest()), LOGS_LOST)
+        self._send(base.Request(requestId=campaign, logsCancelRequest=base.LogsCancelRequest()), LOGS_LOST)
 
     def kept_states(self) -> list[base.WorkloadState]:
         """The states that came while something else was awaited."""
@@ -152,71 +174,85 @@ class Session:
         self._states.clear()
         return kept
 
-    async def next_states(self, limit: float | None = None) -> list[base.WorkloadState]:
+    def next_states(self, limit: float | None = None) -> list[base.WorkloadState]:
         """The states of one message, first those that were kept; [] at the time limit."""
         if self._states:
             return self.kept_states()
+        end = None if limit is None else monotonic() + limit
         while True:
-            message = await self._next(limit, UPDATE_LOST)
+            message = self._next(_left(end), UPDATE_LOST)
             if message is None:
                 return []
             if message.HasField("updateWorkloadState"):
                 return list(message.updateWorkloadState.workloadStates)
 
-    async def goodbye(self) -> None:
+    def watch(self, descriptor: int | None) -> None:
+        """Every wait ends with `Woken` as soon as this descriptor is readable; None: no more."""
+        self._connection.watch(descriptor)
+
+    def goodbye(self) -> None:
         """Tell the server that nobody listens any more, and give it a moment to end the stream."""
+        end = monotonic() + _GOODBYE_LIMIT
         try:
-            async with asyncio.timeout(_GOODBYE_LIMIT):
-                await self._connection.send(grpc.ToServer(goodbye=grpc.Goodbye()))
-                while True:
-                    await self._next(None, STATE_LOST)
-        except (CommandFailed, TimeoutError, middleware.ConnectionLost):
+            self._connection.send(grpc.ToServer(goodbye=grpc.Goodbye()))
+            while self._connection.receive(_left(end)) is not None:
+                pass
+        except Unavailable:
             return
 
-    async def _ask(self, request: base.Request, kinds: tuple[str, ...], lost: str) -> base.Response:
-        """Send, then wait for the answer of one of the kinds, keeping the workload states that come between."""
+    def _post(self, request: base.Request, lost: str) -> str:
+        """Send under a new id, which is returned: its answer will be kept."""
         request.requestId = os.urandom(16).hex()
-        await self._send(request, lost)
+        self._awaited[request.requestId] = None
+        self._send(request, lost)
+        return request.requestId
+
+    def _answer(
+        self, request_id: str, kinds: tuple[str, ...], lost: str, patience_ms: int | None = None
+    ) -> base.Response:
+        """Wait for the answer of one of the kinds, keeping the workload states and other answers that come between."""
+        limit_ms = self._timeout_ms if patience_ms is None else min(patience_ms, self._timeout_ms)
+        end = monotonic() + limit_ms / 1000
         refusal = ""
-        try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                while True:
-                    message = await self._next(None, lost)
-                    if message is None:
-                        continue
-                    if message.HasField("updateWorkloadState"):
-                        self._states.extend(message.updateWorkloadState.workloadStates)
-                        continue
-                    response = message.response
-                    if response.requestId == request.requestId:
-                        if response.WhichOneof("ResponseContent") in kinds:
-                            return response
-                        refusal = response.error.message
-        except TimeoutError:
-            hint = f"the server answered '{refusal}'" if refusal else "give it more time with '--response-timeout MS'"
-            raise CommandFailed(f"Command timed out after '{duration_text(self._timeout_ms)}'", hint) from None
+        while True:
+            response = self._awaited[request_id]
+            if response is not None and response.WhichOneof("ResponseContent") in kinds:
+                del self._awaited[request_id]
+                return response
+            refusal = response.error.message if response is not None else refusal
+            self._awaited[request_id] = None
+            message = self._next(_left(end), lost)
+            if message is None:
+                raise _timed_out(limit_ms, refusal)
+            self._keep(message)
 
-    async def _send(self, request: base.Request, lost: str) -> None:
+    def _keep(self, message: grpc.FromServer) -> None:
+        if message.HasField("updateWorkloadState"):
+            self._states.extend(message.updateWorkloadState.workloadStates)
+        elif message.response.requestId in self._awaited:
+            self._awaited[message.response.requestId] = message.response
+
+    def _send(self, request: base.Request, lost: str) -> None:
         try:
-            await self._connection.send(grpc.ToServer(request=request))
-        except middleware.ConnectionLost as fault:
+            self._connection.send(grpc.ToServer(request=request))
+        except ConnectionLost as fault:
             raise CommandFailed(lost) from fault
 
-    async def _next(self, limit: float | None, lost: str) -> grpc.FromServer | None:
-        """The next message, or None at the time limit.
-
-        A read is never cancelled by a limit, because half a message would be lost: it goes on and is met again here.
-        """
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._connection.receive(), name="read from server")
-        done, _ = await asyncio.wait({self._reading}, timeout=limit)
-        if not done:
-            return None
-        reading, self._reading = self._reading, None
+    def _next(self, limit: float | None, lost: str) -> grpc.FromServer | None:
+        """The next message, or None at the time limit."""
         try:
-            return reading.result()
-        except middleware.ConnectionLost as fault:
+            return self._connection.receive(limit)
+        except ConnectionLost as fault:
             raise CommandFailed(lost) from fault
+
+
+def _timed_out(limit_ms: int, refusal: str) -> CommandFailed:
+    hint = f"the server answered '{refusal}'" if refusal else "give it more time with '--response-timeout MS'"
+    return CommandFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint)
+
+
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(end - monotonic(), 0)
 
 
 def duration_text(milliseconds: int) -> str:

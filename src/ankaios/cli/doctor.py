@@ -141,8 +141,18 @@ def _storage_findings(folder: str, driver: str) -> Iterator[Finding]:
         )
 
 
+def _user_name(around: Surroundings) -> str:
+    """The variable is often that of somebody else, or not there: after `su`, in a service, in a container."""
+    path = around.root / "etc/passwd"
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2] == str(around.uid):
+            return fields[0]
+    return around.environ.get("USER", str(around.uid))
+
+
 def _rootless_findings(around: Surroundings) -> Iterator[Finding]:
-    user = around.environ.get("USER", str(around.uid))
+    user = _user_name(around)
     for name in ("subuid", "subgid"):
         path = around.root / "etc" / name
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []

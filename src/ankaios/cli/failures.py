@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from ankaios.cli.connection import CommandFailed
 from ankaios.cli.output import CliError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@contextmanager
-def told_as(prefix: str = "") -> Iterator[None]:
+class told_as:  # noqa: N801  # reads as `with told_as("Failed to get agents"):`
     """`<prefix>: 'Command failed: '<reason>''`, without prefix just the inner text."""
-    try:
-        yield
-    except CommandFailed as fault:
-        raise CliError(f"{prefix}: '{fault.text}'" if prefix else fault.text, fault.hint) from fault
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> None:
+        if isinstance(fault, CommandFailed):
+            raise CliError(f"{self._prefix}: '{fault.text}'" if self._prefix else fault.text, fault.hint) from fault
 
 
 def execution_error(fault: CommandFailed) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from ankaios.cli.connection import CommandFailed
-from ankaios.cli.suggestions import did_you_mean, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
     from ankaios.cli.connection import Session
     from ankaios.common.pb import ank_base_pb2 as base
 
-_HINT_LIMIT = 0.5
+_PATIENCE_MS = 500
 """A hint is not worth a longer wait."""
 
 _WORKLOAD_KEYS = [
@@ -45,23 +42,25 @@ _KNOWN_KEYS = {
 }
 
 
-async def hint_at_unknown_workloads(call: Call, session: Session, unknown: Sequence[str]) -> None:
+def hint_at_unknown_workloads(call: Call, session: Session, unknown: Sequence[str]) -> None:
     if not unknown or call.output.quiet or call.settings.no_wait:
         return
-    state = await _ask(session, "desiredState.workloads.*.agent")
+    from ankaios.cli.suggestions import did_you_mean
+
+    state = _ask(session, "desiredState.workloads.*.agent")
     if state is not None:
         for name in unknown:
             call.output.hint(did_you_mean("workload", name, state.desiredState.workloads.workloads))
 
 
-async def hint_at_unmatched_masks(call: Call, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
+def hint_at_unmatched_masks(call: Call, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
     """Say for each mask that selected nothing where it leaves the state."""
     if call.output.quiet:
         return
     for mask in masks:
         parts = mask.split(".")
         if not matches(form, parts):
-            call.output.hint(await _mask_hint(session, mask, parts))
+            call.output.hint(_mask_hint(session, mask, parts))
 
 
 def matches(form: Any, parts: Sequence[str]) -> bool:
@@ -75,11 +74,13 @@ def matches(form: Any, parts: Sequence[str]) -> bool:
     return any(matches(value, rest) for value in inner)
 
 
-async def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
+def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
     """Walk down until a part is unknown, asking for the names at a level only if they are not fixed."""
+    from ankaios.cli.suggestions import nearest
+
     for depth, part in enumerate(parts):
         parent = parts[:depth]
-        known = await _keys_below(session, parent)
+        known = _keys_below(session, parent)
         if known and part != "*" and part not in known:
             if guess := nearest(part, known):
                 return f"nothing matches '{mask}', did you mean '{'.'.join((*parent, guess, *parts[depth + 1 :]))}'?"
@@ -88,16 +89,16 @@ async def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
     return f"nothing matches '{mask}' at the moment"
 
 
-async def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
-    from ankaios.common.state_form import complete_state_to_form
-
+def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     for pattern, keys in _KNOWN_KEYS.items():
         levels = pattern.split(".") if pattern else []
         if len(levels) == len(parent) and all(level in ("*", part) for level, part in zip(levels, parent, strict=True)):
             return keys
-    state = await _ask(session, ".".join(parent))
+    state = _ask(session, ".".join(parent))
     if state is None:
         return []
+    from ankaios.common.state_form import complete_state_to_form
+
     return sorted(_keys_at(complete_state_to_form(state), parent))
 
 
@@ -111,9 +112,8 @@ def _keys_at(form: Any, parts: Sequence[str]) -> set[str]:
     return set().union(*(_keys_at(value, rest) for value in inner))
 
 
-async def _ask(session: Session, mask: str) -> base.CompleteState | None:
+def _ask(session: Session, mask: str) -> base.CompleteState | None:
     try:
-        async with asyncio.timeout(_HINT_LIMIT):
-            return await session.complete_state(mask)
-    except (CommandFailed, TimeoutError):
+        return session.complete_state(mask, patience_ms=_PATIENCE_MS)
+    except CommandFailed:
         return None

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
+import os
+
+from ankaios.middleware.blocking_client import Woken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    import signal
+    from collections.abc import Callable
     from types import FrameType
-    from typing import Any
+
+    from ankaios.cli.connection import Session
+else:
+    import _signal as signal  # the Python module around it would only make enums of the numbers, for 5 ms
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 
 
-async def until_signal(work: Coroutine[Any, Any, None], name: str) -> bool:
-    """Do the work. True if it came to its end, False if a signal ended it."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.create_task(work, name=name)
+def until_signal(session: Session, work: Callable[[], None]) -> bool:
+    """Do the work. True if it came to its end, False if a signal ended it.
+
+    A signal only fills a pipe that the session looks at while it waits for the server, so nothing is torn that is half
+    done. A reader of our output that does not read blocks us in a write: then only the second signal helps.
+    """
+    told, teller = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def end(number: int, _: FrameType | None) -> None:
-        # A reader that does not read blocks the loop in its write: then only the second signal helps.
         signal.signal(number, signal.SIG_DFL)
-        loop.call_soon_threadsafe(task.cancel)
+        os.write(teller, b"!")
 
-    for number in ENDING_SIGNALS:
-        signal.signal(number, end)
-    await asyncio.wait({task})
-    if task.cancelled():
+    before = {number: signal.signal(number, end) for number in ENDING_SIGNALS}
+    session.watch(told)
+    try:
+        work()
+    except Woken:
         return False
-    task.result()
+    finally:
+        session.watch(None)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(told)
+        os.close(teller)
     return True

@@ -19,45 +19,46 @@ class UnknownName(CommandFailed):
 
 
 def run(call: Call) -> int:
-    async def action(session: Session) -> None:
+    def action(session: Session) -> None:
         try:
-            await _print_logs(call, session)
+            _print_logs(call, session)
         except UnknownName:
             raise
         except CommandFailed as fault:
             raise CommandFailed(f"Failed to get logs: '{execution_error(fault)}'", fault.hint) from fault
-        await session.goodbye()
+        session.goodbye()
 
     with told_as("Failed to output logs"):
         run_session(call, action)
     return 0
 
 
-async def _print_logs(call: Call, session: Session) -> None:
-    state = await session.complete_state("workloadStates")
+def _print_logs(call: Call, session: Session) -> None:
+    state = session.complete_state("workloadStates")
     instances = resolve(call.values["workloads"], state.workloadStates)
-    response = await session.request_logs(logs_request(call, instances))
+    response = session.request_logs(logs_request(call, instances))
     campaign = response.requestId
     check_accepted(instances, response)
     with_names = call.values["names"] or len(instances) > 1
-    printing = _print_until_all_stopped(call, session, campaign, set(instances), with_names)
     finished = False
     try:
-        finished = await until_signal(printing, "print logs")
+        finished = until_signal(
+            session, lambda: _print_until_all_stopped(call, session, campaign, set(instances), with_names)
+        )
     except BrokenPipeError:
         # Nobody reads any more, but the agents still send.
-        await session.cancel_logs(campaign)
-        await session.goodbye()
+        session.cancel_logs(campaign)
+        session.goodbye()
         raise
     if not finished:
-        await session.cancel_logs(campaign)
+        session.cancel_logs(campaign)
 
 
-async def _print_until_all_stopped(
+def _print_until_all_stopped(
     call: Call, session: Session, campaign: str, running: set[Instance], with_names: bool
 ) -> None:
     while running:
-        response = await session.next_log_response(campaign)
+        response = session.next_log_response(campaign)
         if response.HasField("logEntriesResponse"):
             call.output.write(lines_of(response.logEntriesResponse.logEntries, with_names))
         elif response.HasField("logsStopResponse"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ankaios.cli.arguments import Call
-from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
+from ankaios.cli.input_file import STANDARD_INPUT, Unreadable, advice, hint_of, read_file, read_standard_input
 from ankaios.cli.output import CliError, Output
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
@@ -26,7 +26,7 @@ def run(call: Call) -> int:
             return 0
         new_state = _state_of(change, deleting)
     except Rejected as fault:
-        raise CliError(f"Command failed: '{fault}'") from fault
+        raise CliError(f"Command failed: '{fault}'", hint_of(fault)) from fault
     _send(call, change, new_state)
     return 0
 
@@ -51,10 +51,10 @@ def _read_stdin() -> tuple[str, bytes]:
 def _read(file: str) -> tuple[str, bytes]:
     try:
         return f"'{file}'", read_file(file)
-    except FileNotFoundError:
-        raise Rejected(f"File '{file}' not found!") from None
+    except FileNotFoundError as fault:
+        raise Unreadable(f"File '{file}' not found!", advice(fault)) from None
     except OSError as fault:
-        raise Rejected(f"File '{file}' cannot be read: {fault.strerror}") from fault
+        raise Unreadable(f"File '{file}' cannot be read: {fault.strerror}", advice(fault)) from fault
 
 
 def _state_of(change: ManifestChange, deleting: bool) -> base.CompleteState:
@@ -77,9 +77,9 @@ def _send(call: Call, change: ManifestChange, new_state: base.CompleteState) -> 
     # A changed configuration item changes every workload that uses it, whoever that is.
     names = change.desired_state.get("workloads", {}).keys()
 
-    async def action(session: Session) -> None:
-        await update_and_wait(call, session, new_state, change.masks, names)
-        await session.goodbye()
+    def action(session: Session) -> None:
+        update_and_wait(call, session, new_state, change.masks, names)
+        session.goodbye()
 
     with told_as():
         run_session(call, action)

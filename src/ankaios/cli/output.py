@@ -44,6 +44,10 @@ class CliError(AnkaiosError):
         self.hint = hint
 
 
+class OutputFailed(OSError):
+    """Nothing can be printed any more, for example because the disk is full."""
+
+
 class Output:
     """The two streams of this process and how much may be said on them."""
 
@@ -93,8 +97,7 @@ class Output:
 
     def write(self, text: str) -> None:
         """As it is, flushed."""
-        self._stdout.write(text)
-        self._stdout.flush()
+        _print(self._stdout, text)
 
     def line(self, text: str) -> None:
         self.write(text + "\n")
@@ -119,8 +122,17 @@ class Output:
             self.stderr_line(f"{self.paint_stderr('hint:', 'hint')} {text}")
 
     def stderr_line(self, text: str) -> None:
-        self._stderr.write(text + "\n")
-        self._stderr.flush()
+        _print(self._stderr, text + "\n")
+
+
+def _print(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise OutputFailed(fault.errno, fault.strerror) from fault
 
 
 def _styled(text: str, style: str) -> str:

@@ -6,7 +6,6 @@ In come the global values of the command line; out goes `Settings`, or `CliError
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ankaios.cli.output import CliError, Output
 from ankaios.common.config import (
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 DEFAULT_TIMEOUT_MS = 3000
-SYSTEM_CONFIG_FILE = Path("/etc/ankaios/ank.conf")
+SYSTEM_CONFIG_FILE = "/etc/ankaios/ank.conf"
 
 
 class Settings:
@@ -74,7 +73,7 @@ def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[st
     try:
         given = values.get("ank_config")
         defaults = [] if given else _default_files(environ, output)
-        file = load_config_file(Path(given) if given else None, defaults, default_table=True)
+        file = load_config_file(given, defaults, default_table=True)
         output.quiet = choose(values.get("quiet"), None, file, "quiet", default=False)
         output.verbose = choose(values.get("verbose"), None, file, "verbose", default=False)
         return Settings(
@@ -92,9 +91,9 @@ def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[st
         raise CliError(str(fault)) from fault
 
 
-def _default_files(environ: Mapping[str, str], output: Output) -> list[Path]:
+def _default_files(environ: Mapping[str, str], output: Output) -> list[str]:
     home = environ.get("HOME")
     if not home:
         output.warn(f"HOME is not set: only the system configuration '{SYSTEM_CONFIG_FILE}' is looked for.")
         return [SYSTEM_CONFIG_FILE]
-    return [Path(home) / ".config/ankaios/ank.conf", SYSTEM_CONFIG_FILE]
+    return [f"{home}/.config/ankaios/ank.conf", SYSTEM_CONFIG_FILE]

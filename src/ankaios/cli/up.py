@@ -3,16 +3,19 @@
 In come manifests and a few wishes; out goes a live table or the output of the workloads. Owns the tasks of server and
 agents and a temporary run folder. At the end the desired state is emptied first, so that every workload is stopped and
 removed in the right order, and only then agents and server end.
+
+The session with the server is the one every command has; it waits in a thread, because server and agents need the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import shutil
 import signal
 import tempfile
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,8 @@ from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
 from ankaios.cli.arguments import Call
 from ankaios.cli.commands.get_workloads import MASKS, table_of, updated
-from ankaios.cli.connection import CommandFailed, Session
+from ankaios.cli.connection import CommandFailed, Session, commander_hello
+from ankaios.cli.input_file import hint_of
 from ankaios.cli.manifests import read_change
 from ankaios.cli.output import CliError, Output
 from ankaios.cli.screen import Screen
@@ -30,9 +34,9 @@ from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.version import PROTOCOL_VERSION
-from ankaios.middleware import client as middleware
+from ankaios.middleware import blocking_client, client
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.server.shell import ServerShell
 
@@ -43,9 +47,12 @@ CLEAN_UP_SECONDS = 60.0
 CALM_SECONDS = 1.5
 _MOVING = ("Pending(Initial)", "Pending(Starting)", "Stopping")
 _ANSWER_MS = 10_000
+_GLANCE_SECONDS = 0.25
+"""How long a look at the news takes if there are none, and so how late a stop is noticed."""
 
 
 def run(call: Call) -> int:
+    gc.enable()  # which a short command does without
     logging.getLogger().addHandler(logging.NullHandler())
     if call.output.verbose:
         setup_logging()
@@ -53,7 +60,7 @@ def run(call: Call) -> int:
         change = read_change(call.output, call.values["files"], None, need_agent=False)
         return asyncio.run(Up(call, dict(change.desired_state)).run())
     except (Rejected, StartupFailed) as fault:
-        raise CliError(str(fault)) from fault
+        raise CliError(str(fault), hint_of(fault)) from fault
     except CommandFailed as fault:
         raise CliError(str(fault), fault.hint) from fault
 
@@ -65,9 +72,19 @@ class Up:
         self._desired = desired
         self._stop = asyncio.Event()
         self._server = ServerShell(None, ())
-        self._folder = Path(tempfile.mkdtemp(prefix="ank-up-"))
+        self._folder = Path()
 
     async def run(self) -> int:
+        self._folder = Path(tempfile.mkdtemp(prefix="ank-up-"))
+        try:
+            await self._run()
+        except ExceptionGroup as faults:
+            raise _first(faults) from faults
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return 0
+
+    async def _run(self) -> None:
         names = list(self._values["names"])
         workloads = self._desired.setdefault("workloads", {})
         for name, workload in workloads.items():
@@ -78,18 +95,15 @@ class Up:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._server.run(), name="server")]
             try:
-                async with self._connect() as connection:
+                with await asyncio.to_thread(self._dial) as connection:
                     session = Session(connection, _ANSWER_MS)
                     agents = names or await _agents_of(session)
                     running += [tasks.create_task(self._run_agent(name), name=f"agent {name}") for name in agents]
-                    await self._watch(session)
-                    await self._clean_up(session)
+                    await self._watch_and_clean_up(session)
             finally:
                 for task in running:
                     task.cancel()
                 await self._server.middleware.close()
-                shutil.rmtree(self._folder, ignore_errors=True)
-        return 0
 
     # --- starting
 
@@ -109,9 +123,11 @@ class Up:
         where = "" if self._server.middleware.port == DEFAULT_PORT else f" -s {self._url}"
         return f"ank -k{where}"
 
-    def _connect(self) -> Any:
-        hello = grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION))
-        return middleware.connect(middleware.ConnectionSettings(self._url), middleware.Method.CLI, hello)
+    def _dial(self) -> blocking_client.BlockingConnection:
+        return blocking_client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
+
+    def _connect(self) -> AbstractAsyncContextManager[client.ServerConnection]:
+        return client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
 
     async def _run_agent(self, name: str) -> None:
         wanted = self._values["runtimes"] or [
@@ -126,7 +142,7 @@ class Up:
             tags={},
             runtimes=tuple(wanted),
         )
-        await run_agent(settings, make_connectors(wanted, self._folder, name), devices_for(settings))
+        await run_agent(settings, make_connectors(wanted, self._folder, name), devices_for)
 
     def _stop_on_signals(self) -> None:
         """The first one ends politely, the second one at once."""
@@ -136,10 +152,18 @@ class Up:
             loop.remove_signal_handler(number)
             self._stop.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, stop, number)
 
     # --- watching
+
+    async def _watch_and_clean_up(self, session: Session) -> None:
+        try:
+            await self._watch(session)
+        except OSError:  # nobody reads what we say any more: the pipe or the terminal was closed, or the disk is full
+            await self._clean_up(session)
+            raise
+        await self._clean_up(session)
 
     async def _watch(self, session: Session) -> None:
         """Until somebody has seen enough or, if that is wanted, until nothing moves any more."""
@@ -147,18 +171,17 @@ class Up:
         if self._values["follow"]:
             following = asyncio.create_task(follow_logs(self._connect, self._output), name="logs of workloads")
         screen = Screen(self._output)
-        rows = rows_of(await session.complete_state(*MASKS))
+        rows = rows_of(await asyncio.to_thread(session.complete_state, *MASKS))
         live = self._output.is_terminal and following is None
         loop = asyncio.get_running_loop()
         changed = loop.time()
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or (following and following.done())):
             if live:
                 screen.draw(table_of(self._output, rows.values()))
-            states = await self._states_or_stop(session)
-            if states:
+            if states := await asyncio.to_thread(session.next_states, _GLANCE_SECONDS):
                 changed = loop.time()
                 if not all(updated(rows, state) for state in states):
-                    rows = rows_of(await session.complete_state(*MASKS))
+                    rows = rows_of(await asyncio.to_thread(session.complete_state, *MASKS))
             elif self._values["settle"] and loop.time() - changed > CALM_SECONDS and _settled(rows):
                 break
         if following is not None:
@@ -168,42 +191,40 @@ class Up:
         if not live:
             self._output.line("\n".join(table_of(self._output, rows.values())))
 
-    async def _states_or_stop(self, session: Session) -> list[base.WorkloadState]:
-        """What is new, or nothing after a moment; waits no longer than until the stop."""
-        news = asyncio.create_task(session.next_states(0.25), name="next states")
-        stopped = asyncio.create_task(self._stop.wait(), name="stop wanted")
-        try:
-            await asyncio.wait({news, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            return news.result() if news.done() else []
-        finally:
-            stopped.cancel()
-            if not news.done():
-                news.cancel()
-
     # --- ending
 
     async def _clean_up(self, session: Session) -> None:
         """Emptying the desired state stops everything in the order that dependencies ask for."""
         self._say("Stopping and removing all workloads (once more Ctrl+C: leave at once) …")
         nothing = base.CompleteState(desiredState=base.State(apiVersion="v1", workloads=base.WorkloadMap()))
-        await session.update(nothing, ["desiredState"])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLEAN_UP_SECONDS):
-                while (await session.complete_state("workloadStates")).workloadStates.agentStateMap:
-                    await session.next_states(0.2)
+        end = asyncio.get_running_loop().time() + CLEAN_UP_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            state = await asyncio.to_thread(session.complete_state, "workloadStates", "desiredState.workloads")
+            if state.desiredState.workloads.workloads:  # again for what a workload starts while it is being stopped
+                await asyncio.to_thread(session.update, nothing, ["desiredState"])
+            elif not state.workloadStates.agentStateMap:
                 return
-        self._output.warn("some workloads could not be removed in time; see 'podman ps'")
+            await asyncio.to_thread(session.next_states, _GLANCE_SECONDS)
+        with suppress(OSError):
+            self._output.warn("some workloads could not be removed in time; see 'podman ps'")
 
     def _say(self, text: str) -> None:
         if not self._output.quiet:
-            self._output.stderr_line(text)
+            with suppress(OSError):  # whoever it is for has gone, and there is still something to do
+                self._output.stderr_line(text)
 
 
 async def _agents_of(session: Session) -> list[str]:
     """The names that workloads ask for once their templates are rendered."""
-    state = await session.complete_state("effectiveState.workloads.*.agent")
+    state = await asyncio.to_thread(session.complete_state, "effectiveState.workloads.*.agent")
     names = {workload.agent for workload in state.effectiveState.workloads.workloads.values()} - {""}
     return sorted(names) or [DEFAULT_NAME]
+
+
+def _first(faults: ExceptionGroup[Exception]) -> Exception:
+    """The one that came first: the others followed from it."""
+    fault = faults.exceptions[0]
+    return _first(fault) if isinstance(fault, ExceptionGroup) else fault
 
 
 def _settled(rows: dict[Instance, Row]) -> bool:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractAsyncContextManager
 
 from ankaios.cli.output import Output
 from ankaios.cli.workload_rows import Instance, instance_of, instances_of, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.middleware.client import ServerConnection
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92")
 
 
-async def follow_logs(connect: Callable[[], Any], output: Output) -> None:
+async def follow_logs(connect: Callable[[], AbstractAsyncContextManager[ServerConnection]], output: Output) -> None:
     """Until cancelled."""
     async with connect() as connection:
         view = _View(output)

@@ -16,6 +16,8 @@ HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL IN
 STATE_COLUMN = 3
 ROW_FIELDS = ("agent", "runtime", "placement")
 """What a row needs to know of the desired workload."""
+MADE_BY_SERVER = "effectiveState.workloads.*.runtime"
+"""The mask for workloads that are not desired: brokers of devices."""
 
 Instance = tuple[str, str, str]
 """Workload, id, agent: the order of the text `<workload>.<id>.<agent>`, which is also the order of watched rows."""
@@ -51,14 +53,17 @@ def rows_of(state: base.CompleteState) -> dict[Instance, Row]:
     """All instances that have a state.
 
     The runtime stands in the desired state, where the agent may still be a template: it is known only if both name and
-    agent are the same, or if the server chose the agent.
+    agent are the same, or if the server chose the agent. Brokers of devices stand only in the effective state.
     """
-    desired = state.desiredState.workloads.workloads
+    desired, effective = state.desiredState.workloads.workloads, state.effectiveState.workloads.workloads
     rows: dict[Instance, Row] = {}
     for instance, execution_state in instances_of(state.workloadStates):
         name, _, agent = instance
-        same = name in desired and (desired[name].agent == agent or desired[name].HasField("placement"))
-        runtime = desired[name].runtime if same else ""
+        runtime = ""
+        if name in desired and (desired[name].agent == agent or desired[name].HasField("placement")):
+            runtime = desired[name].runtime
+        elif name in effective and name not in desired:
+            runtime = effective[name].runtime
         rows[instance] = Row(instance, runtime, state_text(execution_state), info_text(execution_state))
     return rows
 

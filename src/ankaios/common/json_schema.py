@@ -4,12 +4,16 @@ Texts are those people know from the usual validators. A keyword that is not kno
 everything, so it is an error of the schema, found by its test.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from __future__ import annotations
 
-Schema = Mapping[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    Schema = Mapping[str, Any]
+
 Violation = tuple[str, str]
 """JSON pointer of the place, and what is wrong there."""
 
@@ -26,10 +30,15 @@ _MAX_SHOWN = 120
 
 
 class Validator:
-    """Owns the schema, to which its references point, and the compiled patterns."""
+    """Owns the schema, to which its references point, and the compiled patterns.
 
-    def __init__(self, schema: Schema) -> None:
+    `shortcuts` are for patterns that most texts match, so that sound values can do without regular expressions, which
+    take time to load: if the function says True, the text matches; if it says False, the pattern decides.
+    """
+
+    def __init__(self, schema: Schema, shortcuts: Mapping[str, Callable[[str], bool]] | None = None) -> None:
         self._root = schema
+        self._shortcuts = shortcuts or {}
         self._patterns: dict[str, re.Pattern[str]] = {}
 
     def violations(self, value: Any) -> list[Violation]:
@@ -64,13 +73,18 @@ class Validator:
             yield at, f"{_shown(wanted)} was expected"
 
     def _pattern(self, value: Any, wanted: str, at: str, _: Schema) -> Iterator[Violation]:
-        if not isinstance(value, str):
-            return
-        if wanted not in self._patterns:
-            # For Python a final `$` would permit a newline behind the text.
-            self._patterns[wanted] = re.compile(wanted.removesuffix("$") + (r"\Z" if wanted.endswith("$") else ""))
-        if not self._patterns[wanted].search(value):
+        if isinstance(value, str) and not self._matches(value, wanted):
             yield at, f"{_shown(value)} does not match {_shown(wanted)}"
+
+    def _matches(self, text: str, pattern: str) -> bool:
+        if pattern in self._shortcuts and self._shortcuts[pattern](text):
+            return True
+        if pattern not in self._patterns:
+            import re
+
+            # For Python a final `$` would permit a newline behind the text.
+            self._patterns[pattern] = re.compile(pattern.removesuffix("$") + (r"\Z" if pattern.endswith("$") else ""))
+        return self._patterns[pattern].search(text) is not None
 
     def _max_length(self, value: Any, wanted: int, at: str, _: Schema) -> Iterator[Violation]:
         if isinstance(value, str) and len(value) > wanted:
@@ -153,6 +167,8 @@ def _same(value: Any, other: Any) -> bool:
 
 def _shown(value: Any) -> str:
     """As JSON, shortened: nobody reads a whole file in an error message."""
+    import json
+
     text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True, separators=(",", ":"))
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 

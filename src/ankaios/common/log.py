@@ -1,8 +1,9 @@
 """Log lines of server and agent on stderr: `[<UTC seconds>Z LEVEL module] text`.
 
 Comes in: the environment variables `RUST_LOG` (directives of the env_logger syntax: `level`, `module=level` lists and
-an optional `/regular expression` at the end) and `RUST_LOG_STYLE` (`auto`, `always`, `never`). Goes out: a configured
-`logging` root. Owns nothing. The CLI does not use it.
+an optional `/regular expression` at the end) and `RUST_LOG_STYLE` (`auto`, `always`, `never`); `JOURNAL_STREAM`, which
+systemd sets, tells whether stderr is its journal. Goes out: a configured `logging` root. Owns nothing. The CLI does not
+use it.
 
 Modules are named as in Eclipse Ankaios (`ank_server::shell` for `ankaios.server.shell`), so that existing directives
 keep their meaning; dotted Python names are understood, too.
@@ -30,6 +31,8 @@ _LEVELS = {
     "trace": TRACE,
 }
 _WORDS = ((logging.ERROR, "ERROR"), (logging.WARNING, "WARN "), (logging.INFO, "INFO "), (logging.DEBUG, "DEBUG"))
+# The journal takes the priority of a line from its mark and hides that: `journalctl -p warning` finds what it should.
+_MARKS = {"ERROR": "<3>", "WARN ": "<4>", "INFO ": "<6>", "DEBUG": "<7>", "TRACE": "<7>"}
 _COLOURS = {"ERROR": "31", "WARN ": "33", "INFO ": "32", "DEBUG": "34", "TRACE": "36"}
 _CRATES = (
     ("ankaios.server", "ank_server"),
@@ -115,15 +118,20 @@ def level_word(level: int) -> str:
 class LineFormatter(logging.Formatter):
     """One record, one line; further lines are indented so that no text can pass itself off as a record."""
 
-    def __init__(self, coloured: bool) -> None:
+    def __init__(self, coloured: bool, for_journal: bool = False) -> None:
         super().__init__()
         self._coloured = coloured
+        self._for_journal = for_journal
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return self._head(record) + text.translate(_CONTROL)
+        lines = self._head(record) + text.translate(_CONTROL)
+        if self._for_journal:
+            mark = _MARKS[level_word(record.levelno)]
+            return mark + lines.replace("\n", "\n" + mark)
+        return lines
 
     def _head(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
@@ -148,13 +156,23 @@ def wants_colour(style: str, is_terminal: bool) -> bool:
     return style == "always" or (style != "never" and is_terminal)
 
 
+def is_journal(variable: str, stream: TextIO) -> bool:
+    """`variable` is `<device>:<inode>` of the stream that systemd gave to the service; it may lead elsewhere by now."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return variable == f"{found.st_dev}:{found.st_ino}"
+
+
 def setup_logging(environ: Mapping[str, str] | None = None, stream: TextIO | None = None) -> None:
     """Call once, first thing in a program; an earlier set-up is replaced."""
     variables = os.environ if environ is None else environ
     target = sys.stderr if stream is None else stream
     directives, faults = parse_directives(variables.get("RUST_LOG", "info"))
     handler = logging.StreamHandler(target)
-    handler.setFormatter(LineFormatter(wants_colour(variables.get("RUST_LOG_STYLE", "auto"), target.isatty())))
+    coloured = wants_colour(variables.get("RUST_LOG_STYLE", "auto"), target.isatty())
+    handler.setFormatter(LineFormatter(coloured, is_journal(variables.get("JOURNAL_STREAM", ""), target)))
     handler.addFilter(_DirectiveFilter(directives))
     logging.addLevelName(TRACE, "TRACE")
     logging.root.handlers[:] = [handler]

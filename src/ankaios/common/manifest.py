@@ -4,22 +4,28 @@ In comes YAML text written by people; out goes `ManifestChange` (what is to be s
 saying what is wrong and where. Pure but for reading our own schema. Owns the manifest formats `v1` and `v0.1`.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import cache
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+import os
 
 from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
-from ankaios.common.json_schema import Validator, Violation
+from ankaios.common.json_schema import Validator
 from ankaios.common.names import CHARACTERS_TEXT, has_allowed_characters
 from ankaios.common.yaml_text import load_yaml
 
-Form = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ankaios.common.json_schema import Violation
+
+    Form = dict[str, Any]
 
 API_VERSION = "v1"
 DEPRECATED_API_VERSION = "v0.1"
-SCHEMA_FILE = Path(__file__).with_name("manifest.schema.json")
+_SCHEMA_FILE = os.path.join(os.path.dirname(__file__), "manifest.schema.json")  # noqa: PTH118, PTH120
 DEPRECATED_WARNING = (
     f"The manifest API version '{DEPRECATED_API_VERSION}' is deprecated and support will be removed in future "
     f"releases. Please update to the latest API version '{API_VERSION}'."
@@ -31,6 +37,18 @@ _FILE_FIELDS = ("mountPoint", "data", "binaryData")
 _RESOURCE_FIELDS = ("name", "quantity", "container")
 
 
+def _is_name(text: str) -> bool:
+    return bool(text) and has_allowed_characters(text)
+
+
+_SHORTCUTS = {
+    "^v1$": API_VERSION.__eq__,
+    "^[a-zA-Z0-9_-]+$": _is_name,
+    r"^(?:[a-zA-Z0-9_-]|\{\{[a-zA-Z0-9_-]+(?:\.[a-zA-Z0-9_-]+)*\}\})*$": has_allowed_characters,
+}
+"""How to tell without regular expressions that a text of a usual manifest matches a pattern of the schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
     """`desired_state` has the form of the state; `masks` are sorted and name every entry."""
@@ -39,16 +57,20 @@ class ManifestChange:
     masks: tuple[str, ...]
 
 
-@cache
-def _validator() -> Validator:
-    import json
+def schema_text() -> str:
+    with open(_SCHEMA_FILE, encoding="utf-8") as opened:  # noqa: PTH123
+        return opened.read()
 
-    return Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
+
+_validators: list[Validator] = []  # at most one, made when it is first needed
 
 
 def violations(manifest: Any) -> list[Violation]:
     """Everything that the schema of `v1` manifests forbids, in the order of the schema."""
-    return _validator().violations(manifest)
+    if not _validators:
+        # JSON is YAML, and that parser is there anyway.
+        _validators.append(Validator(load_yaml(schema_text(), "the schema"), _SHORTCUTS))
+    return _validators[0].violations(manifest)
 
 
 def is_deprecated(manifest: Any) -> bool:

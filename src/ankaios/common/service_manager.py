@@ -2,6 +2,7 @@
 
 The protocol is one datagram to the socket that `NOTIFY_SOCKET` names; `WATCHDOG_USEC` says how often a sign of life is
 wanted. A sign is sent by the event loop itself, so a loop that hangs is a process that systemd restarts.
+Owned: what systemd told this process in its environment, once it is kept from the programs that this process starts.
 """
 
 import asyncio
@@ -11,11 +12,26 @@ import socket
 READY = "READY=1"
 STOPPING = "STOPPING=1"
 ALIVE = "WATCHDOG=1"
+_FOR_US_ALONE = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID")
+_kept: dict[str, str] = {}
+
+
+def keep_from_children() -> None:
+    """What systemd told this process is not for the programs it starts.
+
+    Podman would hand the socket on to containers and, being asked to run by a service itself, leave their monitors in
+    the control group of the agent, so that the journal shows what they write as words of the agent.
+    """
+    _kept.update({name: os.environ.pop(name) for name in _FOR_US_ALONE if name in os.environ})
+
+
+def _told(name: str) -> str:
+    return _kept.get(name) or os.environ.get(name, "")
 
 
 def notify(message: str) -> bool:
     """Whether somebody was there to be told."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
+    address = _told("NOTIFY_SOCKET")
     if not address:
         return False
     if address.startswith("@"):
@@ -32,10 +48,10 @@ def notify(message: str) -> bool:
 
 def watchdog_interval() -> float | None:
     """Half the time after which systemd gives up, in seconds; None if it does not watch this process."""
-    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+    if _told("WATCHDOG_PID") not in ("", str(os.getpid())):
         return None
     try:
-        microseconds = int(os.environ.get("WATCHDOG_USEC", ""))
+        microseconds = int(_told("WATCHDOG_USEC"))
     except ValueError:
         return None
     return microseconds / 2_000_000 if microseconds > 0 else None
@@ -44,6 +60,10 @@ def watchdog_interval() -> float | None:
 async def keep_watchdog_calm() -> None:
     """Runs for ever if systemd watches this process, else ends at once."""
     interval = watchdog_interval()
+    if interval is not None:
+        import faulthandler
+
+        faulthandler.enable()  # systemd ends a hanging process by SIGABRT: then the journal says where it hung
     while interval is not None:
         notify(ALIVE)
         await asyncio.sleep(interval)

@@ -5,7 +5,6 @@ All of it is frozen; a change makes a new object, so equality tells whether a wo
 
 from collections.abc import Mapping
 from enum import IntEnum
-from hashlib import sha256
 from types import MappingProxyType
 
 from ankaios.common.dataclass import dataclass, field
@@ -49,6 +48,8 @@ class InstanceName:
 
 def runtime_config_id(runtime_config: str) -> str:
     """The id is the hash of the rendered runtimeConfig and of nothing else."""
+    from hashlib import sha256  # loads OpenSSL, which an agent can do without: the server assigns ids
+
     return sha256(runtime_config.encode()).hexdigest()
 
 

@@ -13,12 +13,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.dataclass import as_dict, dataclass
+from ankaios.common.dataclass import as_dict, dataclass, field
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
-from ankaios.devices.core.grants import Grant
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
-from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.whole_file import remove_drafts, write_whole
 
 SUFFIX = ".json"
 
@@ -27,11 +28,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Devices of one resource in one container."""
+    """Devices of one resource in one container, and what their plugin gave for them."""
 
     resource: str
     container: str | None
     ids: tuple[str, ...]
+    grant: DeviceGrant = field(default_factory=DeviceGrant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,12 @@ class Record:
 
     owner: str
     allocations: tuple[Allocation, ...]
-    grants: tuple[Grant, ...]
     slots: tuple[HeldSlot, ...] = ()
     lost: bool = False
+
+    @property
+    def containers(self) -> tuple[str | None, ...]:
+        return tuple(dict.fromkeys(allocation.container for allocation in self.allocations))
 
 
 class ClaimStore:
@@ -60,6 +65,7 @@ class ClaimStore:
     def load(self) -> Iterator[Record]:
         """The newest first: if two records name the same thing, the newer one is right."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_drafts(self._folder)
         for path in sorted(self._folder.glob(f"*{SUFFIX}"), key=_written, reverse=True):
             try:
                 yield record_from_json(path.read_text())
@@ -71,18 +77,19 @@ class ClaimStore:
                     path.unlink(missing_ok=True)
 
     def save(self, record: Record) -> None:
-        """Atomic: after a crash there is the whole record or none."""
+        """After a crash there is the whole record, or the one before."""
         path = self._path(record.owner)
-        draft = path.with_suffix(".new")
         try:
-            draft.write_text(record_to_json(record))
-            draft.replace(path)
+            write_whole(path, record_to_json(record), 0o600)
         except OSError as error:
             raise Unavailable(f"cannot keep the claims of '{record.owner}' in '{path}': {error}") from error
 
     def remove(self, owner: str) -> None:
-        with suppress(OSError):
+        """If it stays, its devices are held after a restart until somebody notices that the workload is gone."""
+        try:
             self._path(owner).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("cannot remove the claims of '%s': %s", owner, error)
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{blake2b(owner.encode(), digest_size=16).hexdigest()}{SUFFIX}"
@@ -112,8 +119,7 @@ def record_from_json(text: str) -> Record:
         raise ValueError("the checksum is wrong")
     return Record(
         content["owner"],
-        tuple(Allocation(it["resource"], it["container"], tuple(it["ids"])) for it in content["allocations"]),
-        tuple(map(_grant, content["grants"])),
+        tuple(map(_allocation, content["allocations"])),
         tuple(
             HeldSlot(Slot(**it["slot"]), Claim(**it["claim"]), _instance(it["instance"]), it["capacity"])
             for it in content["slots"]
@@ -126,10 +132,16 @@ def _checksum(content: str) -> str:
     return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
-def _grant(form: dict[str, Any]) -> Grant:
+def _allocation(form: dict[str, Any]) -> Allocation:
+    return Allocation(form["resource"], form["container"], tuple(form["ids"]), _grant(form["grant"]))
+
+
+def _grant(form: dict[str, Any]) -> DeviceGrant:
     mounts = tuple(DeviceMount(**it) for it in form["mounts"])
     devices = tuple(DeviceNode(**it) for it in form["devices"])
-    return Grant(form["envs"], mounts, devices, form["annotations"], tuple(form["cdi_devices"]), form["container"])
+    return DeviceGrant(
+        form["envs"], mounts, devices, form["annotations"], tuple(form["cdi_devices"]), form["container"]
+    )
 
 
 def _instance(form: dict[str, Any]) -> Instance:

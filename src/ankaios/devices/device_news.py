@@ -1,6 +1,7 @@
 """Passes on what changed: to the plugins that advertise it, to the server, and to those who wait for devices.
 
-In: what was touched. Out: plugins started, refreshed and ended; one report and one wake-up for all changes of a moment.
+In: what was touched. Out: plugins started, refreshed and ended; one report for all changes of a moment, and a word to
+those who wait and for whom they make a difference. Before `begin` nothing is passed on.
 """
 
 import asyncio
@@ -10,55 +11,72 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.node_devices import NodeDevices, Touched
+from ankaios.devices.core.node_reports import NodeReports
+from ankaios.devices.core.waiting_room import WaitingRoom
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.kubelet_registration import PluginHost
 from ankaios.devices.plugin_service import ConfigurationDevicePlugin, Devices, InstanceDevicePlugin
 
 
 class DeviceNews:
-    def __init__(self, node: NodeDevices, manager: DeviceManager, plugins: PluginHost, devices: Devices) -> None:
-        self.send: Callable[[grpc.ToServer], None] = lambda message: None
-        self.wake: Callable[[], None] = lambda: None
+    """`send` and `wake` reach the server and a workload that should ask again."""
+
+    def __init__(
+        self,
+        node: NodeDevices,
+        manager: DeviceManager,
+        plugins: PluginHost,
+        devices: Devices,
+        room: WaitingRoom,
+        send: Callable[[grpc.ToServer], None],
+        wake: Callable[[str], None],
+    ) -> None:
         self._node = node
+        self._reports = NodeReports(node)
         self._manager = manager
         self._plugins = plugins
         self._devices = devices
-        self._touched = Touched()
-        self._foreign: set[str] = set()
-        self._wakes = False
+        self._room = room
+        self._send = send
+        self._wake = wake
+        self._touched = Touched()  # not reported yet
+        self._foreign: set[str] = set()  # likewise, resources of others
+        self._changed: set[str] = set()  # resources of which those who wait are not told yet
+        self._came: set[str] = set()
+        self._began = False
         self._planned = False
 
     def begin(self) -> None:
-        """Plugins for what is known from before a restart."""
-        known = self._node.known()
-        self._sync_plugins(known)
+        """With plugins for what is known from before a restart."""
+        self._began = True
+        self.note(self._node.known())
 
     def note(self, touched: Touched) -> None:
-        if not touched:
-            return
-        self._sync_plugins(touched)
-        self._touched.instances |= touched.instances
-        self._touched.configurations |= touched.configurations
-        self._wakes |= not touched.quiet
-        self._plan()
+        if touched and self._began:
+            self._sync_plugins(touched)
+            self._touched.instances |= touched.instances
+            self._touched.configurations |= touched.configurations
+            names = touched.instances | touched.configurations
+            self._plan(DEFAULT_RESOURCE_PREFIX + name for name in names)
 
-    def plugin_changed(self, resource: str) -> None:
+    def plugin_changed(self, resource: str, came: bool) -> None:
+        """Lists of our own plugins are computed from what passes through `note`; of them only the plugin is news."""
+        if not self._began:
+            return
         if resource not in self._plugins:
             self._foreign.add(resource)
         elif self._manager.has_lost(resource):
             self._plugins.register_again(resource)
-        self.wake_soon()
+        elif not came:
+            return
+        if came:
+            self._came.add(resource)
+        self._plan([resource])
 
-    def resources_used(self, resources: Iterable[str]) -> None:
-        """Counts of devices that belong to plugins of others are known only here."""
-        foreign = {resource for resource in resources if resource not in self._plugins}
-        if foreign:
-            self._foreign |= foreign
-            self.wake_soon()
-
-    def wake_soon(self) -> None:
-        self._wakes = True
-        self._plan()
+    def try_again(self) -> None:
+        """For those whose try failed for a reason that sends no word when it is over."""
+        for owner in self._room.failed():
+            self._wake(owner)
 
     # --- plugins ---
 
@@ -82,32 +100,32 @@ class DeviceNews:
         else:
             self._plugins.add(behaviour)
 
-    # --- reports ---
+    # --- reports and wake-ups ---
 
-    def _plan(self) -> None:
+    def _plan(self, resources: Iterable[str]) -> None:
+        self._changed.update(resources)
         if not self._planned:
             self._planned = True
             asyncio.get_running_loop().call_soon(self._tell)
 
     def _tell(self) -> None:
         self._planned = False
-        touched, self._touched = self._touched, Touched()
-        foreign, self._foreign = self._foreign, set()
-        report = self._node.report(touched) or grpc.DeviceReport()
-        self._add_foreign(report, foreign)
-        if touched or foreign:
-            self.send(grpc.ToServer(deviceReport=report))
-        if self._wakes:
-            self._wakes = False
-            self.wake()
+        if self._touched or self._foreign:
+            report = self._reports.report(self._touched)
+            self._add_foreign(report, self._foreign)
+            self._touched, self._foreign = Touched(), set()
+            self._send(grpc.ToServer(deviceReport=report))
+        changed, came = self._changed, self._came
+        self._changed, self._came = set(), set()
+        for owner in self._room.changed(changed, came):
+            self._wake(owner)
 
     def report_all(self) -> None:
         """For a server that knows nothing of this node."""
         self._touched, self._foreign = Touched(), set()
-        report = self._node.complete_report()
+        report = self._reports.complete_report()
         self._add_foreign(report, (name for name in self._manager.resources() if name not in self._plugins))
-        self.send(grpc.ToServer(deviceReport=report))
-        self.wake_soon()
+        self._send(grpc.ToServer(deviceReport=report))
 
     def _add_foreign(self, report: grpc.DeviceReport, resources: Iterable[str]) -> None:
         known = set(self._manager.resources())

@@ -11,9 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ankaios.common.dataclass import replace
+from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
-from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, Grant, devices_file_text
-from ankaios.devices.discovery.base import DeviceMount
+from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
+from ankaios.devices.whole_file import remove_drafts, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,9 @@ class DevicesFiles:
 
     def open(self) -> None:
         self._folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        remove_drafts(self._folder)
 
-    def write(self, owner: str, number: int, grant: Grant, allocated: Sequence[Allocated]) -> Grant:
+    def write(self, owner: str, number: int, grant: DeviceGrant, allocated: Sequence[Allocated]) -> DeviceGrant:
         """The file has the same path inside and outside, so that it is right for plain processes too."""
         path = self._path(owner, number)
         envs = {**grant.envs, DEVICES_FILE_VARIABLE: str(path)}
@@ -54,13 +56,4 @@ def _put(path: Path, text: str) -> None:
     with suppress(OSError, ValueError):
         if path.read_text() == text:
             return
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)  # one that a crash left behind may not be writable any more
-    try:
-        draft.write_text(text)
-        draft.chmod(0o444)
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, text, 0o444)

@@ -1,15 +1,17 @@
 """Runs discovery: for each configuration, every handler of the name it asks for.
 
-In: configurations that come, change and go, and handlers likewise. Out: the lists of the handlers, with who told them.
-A handler that breaks off is asked again; what it said stays until it says something else, is gone for good, or is no
-longer the one to ask.
+In: configurations that come, change and go, and handlers likewise. Out: the lists of the handlers, with who told them,
+and their refusals. A handler that breaks off is asked again; what it said stays until it says something else, is gone
+for good, or is no longer the one to ask. One that refuses the question sees nothing: what answered an earlier question
+is no answer to this one, and after a restart nobody would know of it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from itertools import count
+from typing import Protocol
 
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
@@ -19,17 +21,22 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 log = logging.getLogger(__name__)
 
-# configuration, source, devices, shared
-Observed = Callable[[str, str, Devices, bool], None]
+
+class Observer(Protocol):
+    """Who hears what handlers say; `source` names the one that speaks."""
+
+    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None: ...
+
+    def refused(self, configuration: str, source: str, why: str) -> None: ...
 
 
 class DiscoveryRunner:
-    def __init__(self, registry: HandlerRegistry, observed: Observed) -> None:
+    def __init__(self, registry: HandlerRegistry, observer: Observer) -> None:
         self._registry = registry
-        self._observed = observed
+        self._observer = observer
         self._wanted: dict[str, Configuration] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._sources: dict[int, tuple[DiscoveryHandler, str]] = {}
+        self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # those that count for a configuration
         self._numbers = count()
         self._group: asyncio.TaskGroup | None = None
 
@@ -51,41 +58,44 @@ class DiscoveryRunner:
             if name not in wanted or not wanted[name].discovers_like(before[name]):
                 task.cancel()
                 del self._running[name]
-                if name in wanted and wanted[name].handler != before[name].handler:
-                    self._retract(before[name])
+            if name not in wanted:
+                self._sources.pop(name, None)
         for name, configuration in wanted.items():
             if name not in self._running:
                 task = self._group.create_task(self._discover(configuration), name=f"discovery for {name}")
                 self._running[name] = task
 
-    def _retract(self, configuration: Configuration) -> None:
-        """Another handler is asked from now on, so nobody else would ever say that these devices are gone."""
-        for handler, source in list(self._sources.values()):
-            if handler.name == configuration.handler:
-                self._observed(configuration.name, source, (), handler.shared)
-
     async def _discover(self, configuration: Configuration) -> None:
         """Follow all handlers of the name, those that register later too."""
-        following: dict[int, asyncio.Task[None]] = {}
+        following: dict[DiscoveryHandler, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
                 version = self._registry.version
-                handlers = {id(handler): handler for handler in self._registry.get(configuration.handler)}
-                for key in following.keys() - handlers.keys():
-                    following.pop(key).cancel()
-                    handler, source = self._sources[key]
-                    self._observed(configuration.name, source, (), handler.shared)
-                for key, handler in handlers.items():
-                    if key not in following:
-                        work = self._follow(configuration, handler)
-                        following[key] = group.create_task(work, name=f"discovery for {configuration.name}")
-                if not handlers:
-                    log.info("waiting for discovery handler '%s' to register", configuration.handler)
+                self._review(configuration, following, group)
                 await self._registry.wait_changed(version)
 
-    async def _follow(self, configuration: Configuration, handler: DiscoveryHandler) -> None:
+    def _review(
+        self,
+        configuration: Configuration,
+        following: dict[DiscoveryHandler, asyncio.Task[None]],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        handlers = self._registry.get(configuration.handler)
+        sources = self._sources.setdefault(configuration.name, {})
+        for handler in [handler for handler in sources if handler not in handlers]:
+            if handler in following:
+                following.pop(handler).cancel()
+            # Nobody else would ever say that these devices are gone.
+            self._observer.observed(configuration.name, sources.pop(handler), (), handler.shared)
+        for handler in [handler for handler in handlers if handler not in following]:
+            source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
+            work = self._follow(configuration, handler, source)
+            following[handler] = group.create_task(work, name=f"discovery for {configuration.name}")
+        if not handlers:
+            log.info("waiting for discovery handler '%s' to register", configuration.handler)
+
+    async def _follow(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> None:
         """Ask again after a break. A refused question is not repeated before somebody has registered anew."""
-        source = self._source(handler)
         pause, complaint = FIRST_PAUSE, ""
         while True:
             version = self._registry.version
@@ -93,11 +103,11 @@ class DiscoveryRunner:
                 async with aclosing(handler.discover(configuration.details, configuration.properties)) as lists:
                     async for devices in lists:
                         pause, complaint = FIRST_PAUSE, ""
-                        if self._is_asked(configuration):
-                            self._observed(configuration.name, source, devices, handler.shared)
+                        if self._counts(configuration, handler, source):
+                            self._observer.observed(configuration.name, source, devices, handler.shared)
                 raise HandlerLost(f"handler '{handler.name}' said no more")
             except InvalidDetails as fault:
-                log.error("cannot discover devices for '%s': %s", configuration.name, fault)
+                self._refused(configuration, handler, source, str(fault))
                 await self._registry.wait_changed(version)
             except HandlerLost as fault:
                 if str(fault) != complaint:
@@ -108,13 +118,14 @@ class DiscoveryRunner:
                         await self._registry.wait_changed(version)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _is_asked(self, configuration: Configuration) -> bool:
+    def _refused(self, configuration: Configuration, handler: DiscoveryHandler, source: str, why: str) -> None:
+        log.error("no devices are discovered for '%s': %s", configuration.name, why)
+        if self._counts(configuration, handler, source):
+            self._observer.observed(configuration.name, source, (), handler.shared)
+            self._observer.refused(configuration.name, source, why)
+
+    def _counts(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
         """The last words of a discovery that is being ended answer a question of the past."""
         wanted = self._wanted.get(configuration.name)
-        return wanted is not None and wanted.discovers_like(configuration)
-
-    def _source(self, handler: DiscoveryHandler) -> str:
-        """The name of a handler object; it is kept alive here, so that its number stays its own."""
-        if id(handler) not in self._sources:
-            self._sources[id(handler)] = (handler, f"{handler.name}#{next(self._numbers)}")
-        return self._sources[id(handler)][1]
+        is_asked = wanted is not None and wanted.discovers_like(configuration)
+        return is_asked and self._sources.get(configuration.name, {}).get(handler) == source

@@ -15,14 +15,12 @@ from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 
-from grpclib.client import UnaryUnaryMethod
-
 from ankaios.common.errors import Unavailable
 from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
 from ankaios.devices.plugin_service import API_VERSION, DevicePluginBehaviour, DevicePluginService, options
-from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, UnixServer, failure
+from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, UnixServer, call, failure
 
 REGISTER = f"/{API_VERSION}.Registration/Register"
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
@@ -165,8 +163,8 @@ class PluginHost:
         """The kubelet is back, or somebody deleted a socket of ours."""
         if exists and name in (KUBELET_SOCKET, ""):
             self._restart_all()
-        elif not exists and (resource := self._sockets.get(name)) is not None:
-            self._restarts[resource].set()
+        elif not exists and (restart := self._restarts.get(self._sockets.get(name, ""))) is not None:
+            restart.set()
 
     def _restart_all(self) -> None:
         for event in self._restarts.values():
@@ -186,7 +184,6 @@ def ensure_descriptors(number: int) -> None:
 async def call_register(socket: Path, request: pb.RegisterRequest) -> None:
     channel = UnixChannel(socket)
     try:
-        async with asyncio.timeout(REGISTER_SECONDS):
-            await UnaryUnaryMethod(channel, REGISTER, pb.RegisterRequest, pb.Empty)(request)
+        await call(channel, REGISTER, request, pb.Empty, REGISTER_SECONDS)
     finally:
         channel.close()

@@ -1,7 +1,7 @@
 """What happens to workloads whose device is gone for good, as their configuration says.
 
 In: devices that vanished, and claims that the server took away. Out: workloads that are to be restarted. Owned: which
-workloads are stopped until their device is back.
+workloads are stopped until their device is back, and the claims that are to be won back.
 """
 
 import asyncio
@@ -9,11 +9,14 @@ import logging
 from collections.abc import Callable
 
 from ankaios.common.dataclass import dataclass, field
-from ankaios.devices.acquisition import Acquisition
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
+from ankaios.devices.holdings import Holdings
+from ankaios.devices.server_slots import ServerAway
 from ankaios.devices.slot_office import SlotOffice
+
+PAUSE_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -25,21 +28,23 @@ class _Stopped:
 
 
 class LostDevices:
-    def __init__(self, node: NodeDevices, office: SlotOffice, acquisition: Acquisition) -> None:
+    def __init__(
+        self, node: NodeDevices, office: SlotOffice, holdings: Holdings, restart: Callable[[str], None]
+    ) -> None:
         self._node = node
         self._office = office
-        self._acquisition = acquisition
+        self._holdings = holdings
+        self._restart = restart
         self._stopped: dict[str, _Stopped] = {}
         # No more than there are slots of this node, so it needs no other bound.
         self._taken_away: asyncio.Queue[tuple[Slot, Claim]] = asyncio.Queue()
-        self._restart: Callable[[str], None] = lambda owner: None
 
-    async def run(self, restart: Callable[[str], None]) -> None:
+    async def run(self) -> None:
         """Own the attempts to get slots back."""
-        self._restart = restart
-        while True:
-            slot, claim = await self._taken_away.get()
-            await self._claim_again(slot, claim)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                slot, claim = await self._taken_away.get()
+                tasks.create_task(self._claim_again(slot, claim), name=f"claim of slot {slot}")
 
     def note(self, touched: Touched) -> None:
         for instance in touched.vanished:
@@ -47,29 +52,40 @@ class LostDevices:
                 if claim.node == self._node.node:
                     self._lose(slot, claim, f"device '{instance.name}' is gone")
         for slot, claim in touched.taken_away.items():
-            if self._acquisition.holds(claim.owner, slot):
+            if self._holdings.holds(claim.owner, slot):
                 self._taken_away.put_nowait((slot, claim))
 
     async def _claim_again(self, slot: Slot, claim: Claim) -> None:
         """The server forgot us, as after a long absence. Maybe nobody else has the slot yet.
 
-        The workload may let go at any time; a slot for nobody would stay taken.
+        Only a server that is there can refuse, and only for a device that is there it is asked. The workload may let
+        go at any time; then nothing is claimed for it.
         """
-        if not self._acquisition.holds(claim.owner, slot):
-            return
-        try:
-            refusal = await self._office.claim([SlotChange(slot, claim)])
-        except SlotConflict as conflict:
-            refusal = str(conflict)
-        if not self._acquisition.holds(claim.owner, slot):
-            if refusal is None and claim.owner not in self._acquisition.under_way:
-                self._office.give_back({slot: claim})
-        elif refusal is not None:
-            self._acquisition.lose(claim.owner, slot)
-            self._lose(slot, claim, refusal)
+        while self._holdings.holds(claim.owner, slot):
+            try:
+                await self._office.claim([SlotChange(slot, claim)])
+                self._give_back_if_too_late(slot, claim)
+                return
+            except ServerAway:
+                pass
+            except SlotConflict as refusal:
+                if not self._is_away(slot.instance):
+                    self._holdings.lose(claim.owner, slot)
+                    self._lose(slot, claim, str(refusal))
+                    return
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def _is_away(self, instance: str) -> bool:
+        """For a while: it may return, and the server may yet say who uses it."""
+        return instance in self._node.ledger and not self._node.ledger.is_online(instance)
+
+    def _give_back_if_too_late(self, slot: Slot, claim: Claim) -> None:
+        """Whoever acquires anew looks after all claims in its name."""
+        if claim.owner not in self._holdings.under_way and not self._holdings.holds(claim.owner, slot):
+            self._office.give_back({slot: claim})
 
     def _lose(self, slot: Slot, claim: Claim, why: str) -> None:
-        if claim.owner not in self._acquisition.records:
+        if claim.owner not in self._holdings.records:
             return
         configuration = self._node.configurations.get(slot.instance.rpartition("-")[0])
         policy = configuration.on_lost if configuration else OnDeviceLost.KEEP

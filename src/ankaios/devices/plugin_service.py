@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError, Unavailable
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
-from ankaios.devices.core.grants import Grant
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, with_departed
 from ankaios.devices.pb import device_plugin_pb2 as pb
 
@@ -46,7 +46,9 @@ class Devices(Protocol):
         self, target: str, by_configuration: bool, available: Sequence[str], must_include: Sequence[str], size: int
     ) -> list[str]: ...
 
-    async def allocate(self, target: str, by_configuration: bool, requests: Requests, owner: str) -> list[Grant]: ...
+    async def allocate(
+        self, target: str, by_configuration: bool, requests: Requests, owner: str
+    ) -> list[DeviceGrant]: ...
 
 
 class DevicePluginBehaviour:
@@ -68,7 +70,7 @@ class DevicePluginBehaviour:
     def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         return self._devices.preferred(self.target, self.by_configuration, available, must_include, size)
 
-    async def allocate(self, requests: Requests, owner: str) -> list[Grant]:
+    async def allocate(self, requests: Requests, owner: str) -> list[DeviceGrant]:
         return await self._devices.allocate(self.target, self.by_configuration, requests, owner)
 
 
@@ -208,7 +210,7 @@ def to_response(listed: Sequence[Advertised]) -> pb.ListAndWatchResponse:
     )
 
 
-def grant_to_pb(grant: Grant) -> pb.ContainerAllocateResponse:
+def grant_to_pb(grant: DeviceGrant) -> pb.ContainerAllocateResponse:
     return pb.ContainerAllocateResponse(
         envs=grant.envs,
         mounts=[

@@ -11,15 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-from grpclib.client import UnaryUnaryMethod
-
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
-from ankaios.devices.acquisition import Acquisition
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from ankaios.devices.core.stale_claims import StaleClaims
+from ankaios.devices.holdings import Holdings
 from ankaios.devices.pb import pod_resources_pb2 as pb
 from ankaios.devices.slot_office import SlotOffice
-from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, failure
+from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, call, failure
 
 INTERVAL_SECONDS = 10.0
 UNUSED_SECONDS = 20.0
@@ -41,12 +39,12 @@ class Reconciler:
 
     def __init__(
         self,
-        acquisition: Acquisition,
+        holdings: Holdings,
         office: SlotOffice,
         living: Callable[[], Collection[str] | None],
         unused_seconds: float = UNUSED_SECONDS,
     ) -> None:
-        self._acquisition = acquisition
+        self._holdings = holdings
         self._office = office
         self._living = living
         self._owners: StaleClaims[str] = StaleClaims(unused_seconds)
@@ -56,16 +54,16 @@ class Reconciler:
         living = self._living()
         if living is None:
             return
-        for owner in self._owners.review(list(self._acquisition.records), living, now):
+        for owner in self._owners.review(list(self._holdings.records), living, now):
             log.warning("freed the devices of '%s', which does not exist any more", owner)
-            self._acquisition.release(owner)
+            self._holdings.release(owner)
         self._free_unknown(now)
 
     def _free_unknown(self, now: float) -> None:
         """Claims in the name of this node that no workload knows of, as a lost message leaves them."""
         node = self._office.node
         claims = node.ledger.claims_on(node.node)
-        owners = self._acquisition.records.keys() | self._acquisition.under_way
+        owners = self._holdings.records.keys() | self._holdings.under_way
         known = [item for item in claims.items() if item[1].owner in owners]
         for slot, claim in self._slots.review(claims.items(), known, now):
             log.warning("freed the slot '%s', which nobody uses", slot)
@@ -96,8 +94,8 @@ class PodReconciler:
     async def _ids_in_use(self) -> set[tuple[str, str]]:
         channel = UnixChannel(self._socket)
         try:
-            method = UnaryUnaryMethod(channel, LIST, pb.ListPodResourcesRequest, pb.ListPodResourcesResponse)
-            response = await method(pb.ListPodResourcesRequest(), timeout=LIST_SECONDS)
+            request = pb.ListPodResourcesRequest()
+            response = await call(channel, LIST, request, pb.ListPodResourcesResponse, LIST_SECONDS)
         finally:
             channel.close()
         return {

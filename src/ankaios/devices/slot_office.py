@@ -7,6 +7,7 @@ local devices are settled here at once; those of shared devices only with the se
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.devices.core.allocation import (
     Assignment,
     Denied,
@@ -16,15 +17,15 @@ from ankaios.devices.core.allocation import (
     preferred_ids,
 )
 from ankaios.devices.core.extended_resource import pick
-from ankaios.devices.core.grants import Grant, GrantedDevice, grant_for
+from ankaios.devices.core.grants import GrantedDevice, grant_for
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.resource_views import AdvertisedList
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.plugin_service import AllocationDenied, Requests
-from ankaios.devices.server_slots import ServerSlots
+from ankaios.devices.server_slots import ServerAway, ServerSlots
 
 ATTEMPTS = 5
-PAUSE_SECONDS = 1.0  # short, since all else that the workload is told waits meanwhile
+ALLOCATE_SECONDS = 10.0  # a kubelet admits no other pod meanwhile
 
 
 class SlotOffice:
@@ -34,7 +35,6 @@ class SlotOffice:
         self.node = node
         self._server = server
         self._note = note
-        self._resting: dict[str, float] = {}  # owners whose last attempt was undone, and until when they pause
 
     # --- for plugins ---
 
@@ -50,22 +50,32 @@ class SlotOffice:
         distinct = self._is_distinct(target)
         return preferred_ids(ledger, target, node, available, must_include, size, distinct=distinct)
 
-    async def allocate(self, target: str, by_configuration: bool, requests: Requests, owner: str) -> list[Grant]:
-        """Claim what these ids stand for; ids that are held already are only described.
+    async def allocate(self, target: str, by_configuration: bool, requests: Requests, owner: str) -> list[DeviceGrant]:
+        """Claim what these ids stand for; ids that are held already are only described."""
+        try:
+            async with asyncio.timeout(ALLOCATE_SECONDS):
+                found = await self._claim_ids(target, by_configuration, requests, owner)
+        except TimeoutError as error:
+            raise AllocationDenied(f"not settled with the server within {ALLOCATE_SECONDS:.0f} s") from error
+        except ServerAway as fault:
+            raise AllocationDenied(str(fault)) from fault
+        return [self._grant(target, by_configuration, assignment) for assignment in found]
 
-        If another node was faster, the ledger is right by now and it is tried again.
-        """
+    async def _claim_ids(
+        self, target: str, by_configuration: bool, requests: Requests, owner: str
+    ) -> Sequence[Assignment]:
+        """If another node was faster, the ledger is right by now, and other slots may do."""
         reason = ""
         for _ in range(ATTEMPTS):
             found = self._assign(target, by_configuration, requests, owner)
             if isinstance(found, Denied):
                 raise AllocationDenied(found.reason)
-            changes = changes_of(found, self.node.node, owner, by_configuration=by_configuration)
-            refusal = await self.claim(changes)
-            if refusal is None:
-                return [self._grant(target, by_configuration, assignment) for assignment in found]
-            reason = refusal
-        raise AllocationDenied(reason)
+            try:
+                await self.claim(changes_of(found, self.node.node, owner, by_configuration=by_configuration))
+                return found
+            except SlotConflict as conflict:
+                reason = str(conflict)
+        raise AllocationDenied(f"others were faster {ATTEMPTS} times, the last time: {reason}")
 
     def _assign(self, target: str, by_configuration: bool, requests: Requests, owner: str) -> list[Assignment] | Denied:
         ledger, node = self.node.ledger, self.node.node
@@ -78,7 +88,7 @@ class SlotOffice:
         known = self.node.configurations.get(configuration)
         return known is None or known.distinct
 
-    def _grant(self, target: str, by_configuration: bool, assignment: Assignment) -> Grant:
+    def _grant(self, target: str, by_configuration: bool, assignment: Assignment) -> DeviceGrant:
         name = target if by_configuration else self.node.ledger.configuration(target)
         configuration = self.node.configurations.get(name)
         devices = self.described(assignment, by_configuration)
@@ -93,49 +103,33 @@ class SlotOffice:
 
     # --- claims ---
 
-    async def claim(self, changes: Sequence[SlotChange]) -> str | None:
-        """Take all the slots or none. None if they are ours now, else why not."""
-        await self._pause({change.claim.owner for change in changes})
+    async def claim(self, changes: Sequence[SlotChange]) -> None:
+        """Take all the slots or none: `SlotConflict` if somebody else was faster, `ServerAway` if nobody can say."""
+        settled, asked = self.node.begin(changes)
         try:
-            settled, asked = self.node.begin(changes)
-        except SlotConflict as conflict:
-            return str(conflict)
-        if asked:
-            granted = False
-            try:
-                refusal = await self._server.ask(asked)
-                granted = refusal is None
-            finally:
-                self.node.settle(asked, granted)
-                if not granted:
-                    self.node.undo(settled)
-            if refusal is not None:
-                return refusal
-        # Fewer slots are free now: nobody need try again, least of all one whose next step fails.
-        self._note_slots((change.slot for change in (*settled, *asked)), quiet=True)
-        return None
+            if asked:
+                await self._ask(settled, asked)
+        finally:
+            # Also if nothing came of it: somebody may have been refused because of what was taken for a moment.
+            self._note_slots(change.slot for change in (*settled, *asked))
 
-    def give_back(self, claims: Mapping[Slot, Claim], quiet: bool = False) -> None:
-        """`quiet`: an attempt is undone, because a step after the claim failed."""
-        if quiet:
-            self._rest({claim.owner for claim in claims.values()})
+    async def _ask(self, settled: Sequence[SlotChange], asked: Sequence[SlotChange]) -> None:
+        granted = is_ours = False
+        try:
+            await self._server.ask(asked)
+            granted = True
+        finally:
+            is_ours = self.node.settle(asked, granted)
+            if not is_ours:
+                self.node.undo(settled)
+        if not is_ours:
+            self._server.tell([change.reversed() for change in asked])
+            raise SlotConflict(f"cannot claim slot '{asked[0].slot}': the device vanished while the server was asked")
+
+    def give_back(self, claims: Mapping[Slot, Claim]) -> None:
         self._server.tell(self.node.end(claims))
-        self._note_slots(claims, quiet)
+        self._note_slots(claims)
 
-    def _rest(self, owners: Iterable[str]) -> None:
-        """An undone attempt changed lists twice, so it comes back as news that makes its own owner try again."""
-        now = asyncio.get_running_loop().time()
-        self._resting = {owner: until for owner, until in self._resting.items() if until > now}
-        self._resting |= dict.fromkeys(owners, now + PAUSE_SECONDS)
-
-    async def _pause(self, owners: Iterable[str]) -> None:
-        until = max((self._resting.pop(owner, 0.0) for owner in owners), default=0.0)
-        # Without a pause nobody else comes between a plan and its claim.
-        if (left := until - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(left)
-
-    def _note_slots(self, slots: Iterable[Slot], quiet: bool = False) -> None:
-        touched = self.node.touched_by(slots)
-        touched.quiet = quiet
-        if touched:
+    def _note_slots(self, slots: Iterable[Slot]) -> None:
+        if touched := self.node.touched_by(slots):
             self._note(touched)

@@ -8,18 +8,22 @@ import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
-from grpclib.client import Channel
-from grpclib.const import Handler
+from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.const import Handler, Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.server import Server
 
 from ankaios.devices.plugin_folder import bind
 
 CLOSE_SECONDS = 2.0
+RECEIVE_SECONDS = 10.0
+LARGEST_REQUEST = 64 * 1024
 LARGEST_MESSAGE = 16 * 1024 * 1024
+
+A = TypeVar("A")
 
 # What a call raises when the other side refuses, breaks off, or does not speak the protocol.
 CALL_FAILED = (
@@ -95,7 +99,41 @@ class UnixServer:
         self._server = None
 
 
-def limit_messages(stream: Any, size: int = LARGEST_MESSAGE) -> None:
+async def call(
+    channel: Channel,
+    method: str,
+    request: Any,
+    answer: type[A],
+    seconds: float,
+    metadata: Mapping[str, str] | None = None,
+) -> A:
+    """One question, one answer of bounded size within the time; raises one of `CALL_FAILED`."""
+    rpc = UnaryUnaryMethod(channel, method, type(request), answer)
+    async with asyncio.timeout(seconds), rpc.open(metadata=metadata) as stream:
+        await stream.send_message(request, end=True)
+        limit_messages(stream, LARGEST_MESSAGE)
+        response = await stream.recv_message()
+    if not isinstance(response, answer):
+        raise ProtocolError("there was no answer")
+    return response
+
+
+async def receive(stream: Any) -> Any:
+    """The one message of a small request; a caller who says nothing, or far too much, is turned away."""
+    limit_messages(stream, LARGEST_REQUEST)
+    try:
+        async with asyncio.timeout(RECEIVE_SECONDS):
+            request = await stream.recv_message()
+    except TimeoutError as error:
+        raise GRPCError(Status.DEADLINE_EXCEEDED, f"no request came within {RECEIVE_SECONDS} s") from error
+    except ValueError as error:
+        raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from error
+    if request is None:
+        raise GRPCError(Status.INVALID_ARGUMENT, "there was no request")
+    return request
+
+
+def limit_messages(stream: Any, size: int) -> None:
     """grpclib reads a message of any length its sender announces; this makes it stop before."""
     receive = stream._stream.recv_data
 

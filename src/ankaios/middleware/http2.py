@@ -2,45 +2,39 @@
 
 Comes in: plaintext of the wire. Goes out: opened streams, their bytes and endings. Owns the HTTP/2 state.
 
-The library h2 knows the protocol; this link does the input and output. A peer cannot send more than the window allows
+The engine knows the protocol; this link does the input and output. A peer cannot send more than the window allows
 before it is read.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.errors import ErrorCodes
-from h2.events import (
-    ConnectionTerminated,
+from ankaios.middleware.http2_engine.engine import Http2Engine
+from ankaios.middleware.http2_engine.errors import CannotSend, ProtocolError
+from ankaios.middleware.http2_engine.events import (
     DataReceived,
     Event,
-    RemoteSettingsChanged,
+    GoawayReceived,
+    HeadersReceived,
     RequestReceived,
-    ResponseReceived,
+    SettingsReceived,
     StreamEnded,
     StreamReset,
     TrailersReceived,
     WindowUpdated,
 )
-from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes
-
 from ankaios.middleware.keepalive import Keepalive
-from ankaios.middleware.stream import Headers, Stream
+from ankaios.middleware.peer_conduct import (
+    FLOODED,
+    PING,
+    ChatterLimit,
+    goaway_text,
+    protocol_error_text,
+    reset_text,
+)
+from ankaios.middleware.stream import Broken, Headers, Stream
 from ankaios.middleware.tls import TlsLayer
 from ankaios.middleware.wire import Wire
-
-WINDOW = 2 * 1024 * 1024
-MAX_STREAMS = 16
-MAX_FRAME = 256 * 1024
-MAX_HEADER_BYTES = 16 * 1024
-_MAX_CHATTER_PER_SECOND = 1_000
-_SUBSTANCE = (DataReceived, WindowUpdated, ResponseReceived, TrailersReceived, StreamEnded)
-_PING = b"ankaios?"
-_DEFAULT_WINDOW = 65535
 
 
 class Link(Wire):
@@ -61,9 +55,9 @@ class Link(Wire):
         self._accept = accept
         self._on_made = on_made
         self._on_end = on_end
-        self._http2 = H2Connection(H2Configuration(client_side=accept is None, header_encoding=None))
+        self._http2 = Http2Engine(client_side=accept is None)
         self._streams: dict[int, Stream] = {}
-        self._counting_since, self._chatter = 0.0, 0
+        self._chatter = ChatterLimit()
         self._flush_planned = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -72,20 +66,11 @@ class Link(Wire):
             self._on_made(self)
 
     def began(self) -> None:
-        self._http2.initiate_connection()
-        self._http2.update_settings(
-            {
-                SettingCodes.INITIAL_WINDOW_SIZE: WINDOW,
-                SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
-                SettingCodes.MAX_FRAME_SIZE: MAX_FRAME,
-                SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
-            }
-        )
-        self._http2.increment_flow_control_window(WINDOW - _DEFAULT_WINDOW)
+        self._http2.begin()
         self.flush()
 
     def ask_for_sign(self) -> None:
-        self._http2.ping(_PING)
+        self._http2.ping(PING)
         self.flush()
 
     def resumed(self) -> None:
@@ -107,29 +92,22 @@ class Link(Wire):
 
     def received(self, plaintext: bytes) -> None:
         try:
-            events = self._http2.receive_data(plaintext)
+            events = self._http2.receive(plaintext)
         except ProtocolError as error:
             self.flush()
-            self.linger(_protocol_error_text(error))
+            self.linger(protocol_error_text(error))
             return
-        if self._chatters(events):
-            self.abort("the peer floods the connection with frames that carry nothing")
+        if self._chatter.is_exceeded_by(events, self._loop.time()):
+            self.abort(FLOODED)
             return
         for event in events:
-            self._handle(event)
-        # Only now, since h2 is already at the end of the events: a stream may have been reset by the last of them.
-        if any(isinstance(event, WindowUpdated | RemoteSettingsChanged) for event in events):
+            if self.reason is None:  # what follows a farewell came too late
+                self._handle(event)
+        # Only now, since the engine is already at the end of the events: a stream may have been reset by the last.
+        if any(isinstance(event, WindowUpdated | SettingsReceived) for event in events):
             self._pump_all()
         if self.reason is None:
             self.flush()
-
-    def _chatters(self, events: list[Event]) -> bool:
-        """Pings, settings, resets, empty data: cheap to send, dear to handle, and an honest peer has few of them."""
-        now = self._loop.time()
-        if now - self._counting_since > 1.0:
-            self._counting_since, self._chatter = now, 0
-        self._chatter += sum(not isinstance(event, _SUBSTANCE) or _is_empty(event) for event in events)
-        return self._chatter > _MAX_CHATTER_PER_SECOND
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -137,42 +115,41 @@ class Link(Wire):
                 self._handle_data(event)
             case RequestReceived():
                 self._handle_request(event)
-            case RemoteSettingsChanged():
+            case SettingsReceived():
                 self.peer_has_spoken = True
                 self.set_up()
-            case ConnectionTerminated():
-                self.linger(f"the peer ended the connection ({_goaway_text(event)})")
-            case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
+            case GoawayReceived():
+                self.linger(goaway_text(event))
+            case HeadersReceived() | TrailersReceived() | StreamEnded() | StreamReset():
                 if stream := self._streams.get(event.stream_id):
                     self._handle_stream_event(stream, event)
             case _:
                 pass  # answers to pings and settings, priorities and frames unknown to us need no action
 
     def _handle_stream_event(
-        self, stream: Stream, event: ResponseReceived | TrailersReceived | StreamEnded | StreamReset
+        self, stream: Stream, event: HeadersReceived | TrailersReceived | StreamEnded | StreamReset
     ) -> None:
         match event:
             case StreamEnded():
                 stream.receive_end()
             case StreamReset():
                 del self._streams[stream.id]
-                stream.break_off("the peer reset the stream")
+                stream.break_off(reset_text(event))
             case _:
-                stream.receive_headers(_readable(event.headers))
+                stream.receive_headers(dict(event.headers))
 
     def _handle_request(self, event: RequestReceived) -> None:
-        assert self._accept is not None  # h2 lets nobody open a stream towards a client
+        assert self._accept is not None  # the engine lets nobody open a stream towards a client
         stream = self._streams[event.stream_id] = Stream(self, event.stream_id)
-        stream.receive_headers(_readable(event.headers))
+        stream.receive_headers(dict(event.headers))
         self._accept(stream)
 
     def _handle_data(self, event: DataReceived) -> None:
         stream = self._streams.get(event.stream_id)
         if stream is None:
-            self.acknowledge(event.stream_id, event.flow_controlled_length)
-            return
-        stream.receive(event.data)
-        self.acknowledge(event.stream_id, event.flow_controlled_length - len(event.data))
+            self.acknowledge(event.stream_id, len(event.data))
+        else:
+            stream.receive(event.data)
 
     def _pump_all(self) -> None:
         for stream in tuple(self._streams.values()):
@@ -181,35 +158,37 @@ class Link(Wire):
     # Outgoing, for streams
 
     def open(self, headers: Headers) -> Stream:
-        stream = Stream(self, self._http2.get_next_available_stream_id())
+        try:
+            stream = Stream(self, self._http2.open_stream(headers))
+        except CannotSend as error:
+            raise Broken(str(error)) from error
         self._streams[stream.id] = stream
-        self.send_headers(stream.id, headers, end=False)
+        self.flush_soon()
         return stream
 
     def sendable(self, stream_id: int) -> int:
         """How many bytes the peer takes in the next frame."""
-        return min(self._http2.local_flow_control_window(stream_id), self._http2.max_outbound_frame_size)
+        return self._http2.sendable(stream_id)
 
     def send_data(self, stream_id: int, data: memoryview) -> None:
         self._http2.send_data(stream_id, data)
 
     def send_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
-        self._http2.send_headers(stream_id, headers, end_stream=end)
+        self._http2.send_headers(stream_id, headers, end=end)
         self.flush_soon()
 
     def send_end(self, stream_id: int) -> None:
         self._http2.end_stream(stream_id)
         self.flush_soon()
 
-    def reset(self, stream_id: int, code: ErrorCodes) -> None:
-        self._http2.reset_stream(stream_id, code)
+    def reset(self, stream_id: int, code: int) -> None:
+        self._http2.reset(stream_id, code)
         self.flush_soon()
 
     def acknowledge(self, stream_id: int, size: int) -> None:
         """These bytes were taken out of the window: the peer may send as many again."""
         if size and self.reason is None:
-            with suppress(ProtocolError):  # the connection was ended by what arrived together with the data
-                self._http2.acknowledge_received_data(size, stream_id)
+            self._http2.acknowledge(stream_id, size)
             self.flush_soon()
 
     def forget(self, stream: Stream) -> None:
@@ -229,25 +208,5 @@ class Link(Wire):
             self.flush()
 
     def flush(self) -> None:
-        if data := self._http2.data_to_send():
+        if data := self._http2.take_outgoing():
             self.write(data)
-
-
-def _is_empty(event: Event) -> bool:
-    return isinstance(event, DataReceived) and not event.data
-
-
-def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-
-
-def _protocol_error_text(error: ProtocolError) -> str:
-    # After a GOAWAY h2 takes nothing more, not even the PING that a server sends along when it ends gracefully.
-    if "ConnectionState.CLOSED" in str(error):
-        return "the peer ended the connection"
-    return f"HTTP/2 protocol error: {error}"
-
-
-def _goaway_text(event: ConnectionTerminated) -> str:
-    words = (event.additional_data or b"").decode("ascii", "replace")
-    return f"{event.error_code}" + (f", {words}" if words else "")

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from h2.errors import ErrorCodes
+from ankaios.middleware.http2_engine.errors import CANCEL, NO_ERROR
 
 if TYPE_CHECKING:
     from ankaios.middleware.http2 import Link
@@ -122,7 +122,7 @@ class Stream:
         """End the stream now: with these headers if nothing is queued before them, else without."""
         self.finish(headers)
         if self.broken is None:
-            self.link.reset(self.id, ErrorCodes.CANCEL)
+            self.link.reset(self.id, CANCEL)
             self.break_off(reason)
             self.link.forget(self)
 
@@ -158,7 +158,7 @@ class Stream:
             self.link.send_headers(self.id, self._last_headers, end=True)
             if not self._peer_ended:
                 # The peer need not send the rest of its request; the answer is complete.
-                self.link.reset(self.id, ErrorCodes.NO_ERROR)
+                self.link.reset(self.id, NO_ERROR)
             self.break_off("the stream was ended")
             self.link.forget(self)
         elif self._half_close:

@@ -6,16 +6,18 @@ In come a program with its arguments, what it reads and a time limit; out comes 
 
 import asyncio
 import os
-import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 MAX_OUTPUT = 64 * 1024 * 1024
 MAX_ERROR_TEXT = 64 * 1024
 LOG_PIECE = 64 * 1024
 _END_LIMIT = 5.0
+# Only where the system has no process descriptors: how long to wait between two looks whether a program has ended.
+_LOOKS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class CommandFailed(RuntimeFailed):
@@ -42,7 +44,11 @@ async def run_command(
 ) -> str:
     """Return what the program prints if it ends with 0 within `limit` seconds."""
     text = command_text(program, arguments)
-    process = await _spawn(program, arguments, text, asyncio.subprocess.PIPE, env)
+    return await finish_command(_spawn(program, arguments, text, env), text, limit=limit, stdin=stdin)
+
+
+async def finish_command(process: ChildProcess, text: str, *, limit: float, stdin: bytes = b"") -> str:
+    """The same for a program that runs already; `text` is its command for messages."""
     try:
         async with asyncio.timeout(limit):
             out, err = await _communicate(process, stdin)
@@ -51,9 +57,9 @@ async def run_command(
     except _TooMuch:
         raise CommandFailed(text, f"More than {MAX_OUTPUT} bytes of output") from None
     finally:
-        await end_process(process)
-    if process.returncode:
-        raise CommandFailed(text, _reason(err, process.returncode), process.returncode)
+        await _end(process)
+    if process.exit_code:
+        raise CommandFailed(text, _reason(err, process.exit_code), process.exit_code)
     try:
         return out.decode()
     except UnicodeDecodeError as fault:
@@ -65,55 +71,44 @@ async def stream_command(
 ) -> AsyncIterator[bytes]:
     """Yield standard output and error output, merged, in pieces as they come; closing ends the program."""
     text = command_text(program, arguments)
-    process = await _spawn(program, arguments, text, asyncio.subprocess.STDOUT, env)
+    process = _spawn(program, arguments, text, env, merge=True)
     try:
-        assert process.stdout
-        while piece := await process.stdout.read(LOG_PIECE):
+        process.close_stdin()
+        while piece := await _piece(process.stdout):
             yield piece
     finally:
-        await end_process(process)
+        await _end(process)
 
 
 class _TooMuch(Exception):
     pass
 
 
-async def _spawn(
-    program: str, arguments: Sequence[str], text: str, stderr: int, env: Mapping[str, str] | None
-) -> asyncio.subprocess.Process:
+def _spawn(
+    program: str, arguments: Sequence[str], text: str, env: Mapping[str, str] | None, *, merge: bool = False
+) -> ChildProcess:
     try:
-        # The own group keeps a Ctrl-C meant for the agent from the call, and names what is to be ended. An own session
-        # would do so as well, but Linux schedules sessions apart: on a busy machine the call took half as long again.
-        return await asyncio.create_subprocess_exec(
-            program,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-            env=env,
-            process_group=0,
-        )
+        return ChildProcess(program, arguments, env, merge=merge)
     except (OSError, ValueError) as fault:
         raise CommandFailed(text, f"Could not spawn command: {fault}") from fault
 
 
-async def _communicate(process: asyncio.subprocess.Process, stdin: bytes) -> tuple[bytes, bytes]:
-    assert process.stdin and process.stdout and process.stderr
+async def _communicate(process: ChildProcess, stdin: bytes) -> tuple[bytes, bytes]:
     try:
         async with asyncio.TaskGroup() as group:
             out = group.create_task(_read(process.stdout, MAX_OUTPUT), name="read standard output")
             err = group.create_task(_read(process.stderr, MAX_OUTPUT), name="read error output")
-            group.create_task(_feed(process.stdin, stdin), name="write standard input")
-            group.create_task(process.wait(), name="wait for the end")
+            await _feed(process, stdin)
+            await _ended(process)
     except* _TooMuch as faults:
         raise faults.exceptions[0] from None
     return out.result(), err.result()
 
 
-async def _read(stream: asyncio.StreamReader, most: int) -> bytes:
+async def _read(descriptor: int, most: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    while piece := await stream.read(LOG_PIECE):
+    while piece := await _piece(descriptor):
         size += len(piece)
         if size > most:
             raise _TooMuch
@@ -121,13 +116,62 @@ async def _read(stream: asyncio.StreamReader, most: int) -> bytes:
     return b"".join(pieces)
 
 
-async def _feed(stream: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # a program may end without reading what it is given
-        if data:
-            stream.write(data)
-            await stream.drain()
-        stream.close()
-        await stream.wait_closed()
+async def _piece(descriptor: int) -> bytes:
+    """Empty at the end."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return os.read(descriptor, LOG_PIECE)
+        except BlockingIOError:
+            await _ready(descriptor, loop.add_reader, loop.remove_reader)
+
+
+async def _feed(process: ChildProcess, data: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    rest = memoryview(data)
+    with suppress(BrokenPipeError):  # a program may end without reading what it is given
+        while rest:
+            try:
+                rest = rest[os.write(process.stdin, rest) :]
+            except BlockingIOError:
+                await _ready(process.stdin, loop.add_writer, loop.remove_writer)
+    process.close_stdin()
+
+
+async def _ended(process: ChildProcess) -> None:
+    """Until the program has ended and that was taken notice of."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (OSError, AttributeError):  # the last one: built for an old system
+        await _ended_at_a_look(process)
+        return
+    loop = asyncio.get_running_loop()
+    try:
+        while not process.has_ended():
+            await _ready(descriptor, loop.add_reader, loop.remove_reader)
+    finally:
+        os.close(descriptor)
+
+
+async def _ended_at_a_look(process: ChildProcess) -> None:
+    pauses = iter(_LOOKS)
+    while not process.has_ended():  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(next(pauses, _LOOKS[-1]))
+
+
+async def _ready(descriptor: int, watch: Callable[..., None], unwatch: Callable[[int], bool]) -> None:
+    """Until something can be read or written, depending on what the loop is asked to watch."""
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    watch(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        unwatch(descriptor)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _reason(err: bytes, exit_code: int) -> str:
@@ -137,12 +181,11 @@ def _reason(err: bytes, exit_code: int) -> str:
     return f"Ended by signal {-exit_code}" if exit_code < 0 else f"Ended with exit code {exit_code}"
 
 
-async def end_process(process: asyncio.subprocess.Process) -> None:
-    """Kill the program and all it started in its group, if anything is left."""
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_END_LIMIT):
-            await process.wait()
+async def _end(process: ChildProcess) -> None:
+    """Whatever happened: the program is gone afterwards, unless the system cannot even kill it."""
+    process.close()
+    if not process.has_ended():
+        process.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_LIMIT):
+                await _ended(process)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import InstanceName
 from ankaios.common.yaml_text import load_yaml
-from ankaios.runtimes.runtime_connector import DeviceGrant, Extras, LogOptions, Unsupported, WorkloadId
+from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported, WorkloadId
 
 CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
 

@@ -55,11 +55,10 @@ class ContainerdRuntime:
         self._cli = cli
         self._checkers = StateCheckers()
 
-    def available(self) -> bool:
-        """Without nerdctl this runtime is as good as not enabled."""
-        return self._cli.available()
-
     async def existing_workloads(self, agent: str) -> list[Existing]:
+        """Where nerdctl never was nothing exists; most nodes have none, and need not be asked again and again."""
+        if not self._cli.available():
+            return []
         containers = await self._cli.labelled("agent", agent)
         states = (await self._cli.states()).get() if containers else {}
         found: dict[InstanceName, Existing] = {}

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+_PIECE = 64 * 1024
+
 
 class ExitWatch:
     """Calls `on_exit` once, from the event loop, unless closed before."""
@@ -73,16 +75,25 @@ def parent_of(pid: int) -> int | None:
 
 
 def command_line(pid: int) -> list[str]:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
-    return []
+    return _read(f"/proc/{pid}/cmdline").decode(errors="surrogateescape").split("\0")[:-1]
 
 
 def _stat(pid: int) -> list[bytes]:
     """The fields after the name, which may itself hold blanks and brackets."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    """Nothing, if there is no such file. An agent that starts reads two for each container, so it is done plainly."""
+    pieces = []
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return []
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while piece := os.read(descriptor, _PIECE):
+                pieces.append(piece)
+        finally:
+            os.close(descriptor)
+    return b"".join(pieces)
 
 
 def boot_id() -> str:

@@ -146,7 +146,12 @@ class FakeRuntime:
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
         if spec.runtime != self.name:
             raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
-        await self._script("create", str(spec.instance_name))
+        try:
+            await self._script("create", str(spec.instance_name))
+        except RuntimeFailed:
+            if extras.reuse:  # after a failed start nothing is left, as with containers
+                self.vanish(extras.reuse)
+            raise
         if extras.reuse:
             return self._start_again(extras.reuse)
         workload = FakeWorkload(self._new_id(), spec.instance_name, spec, extras)

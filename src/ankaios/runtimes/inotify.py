@@ -5,12 +5,10 @@ where the system has no room for it, or drops some, a slow look at everything st
 """
 
 import asyncio
-import ctypes
 import os
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
@@ -26,22 +24,23 @@ _READ = 64 * 1024
 class Inotify:
     """Calls `on_change(folder, name)`; with an empty name, some changes were missed."""
 
-    def __init__(self, on_change: Callable[[Path, str], None]) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
+    def __init__(self, on_change: Callable[[str, str], None]) -> None:
+        import ctypes  # only who watches has to wait for it
+
+        self._libc, self._errno = ctypes.CDLL(None, use_errno=True), ctypes.get_errno
         self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._on_change = on_change
-        self._folders: dict[int, Path] = {}
-        self._watches: dict[Path, int] = {}
+        self._folders: dict[int, str] = {}
+        self._watches: dict[str, int] = {}
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
-    @staticmethod
-    def _check(result: int) -> int:
+    def _check(self, result: int) -> int:
         if result < 0:
-            number = ctypes.get_errno()
+            number = self._errno()
             raise OSError(number, os.strerror(number))
         return result
 
-    def add(self, folder: Path) -> None:
+    def add(self, folder: str) -> None:
         """Raises OSError if the folder cannot be watched."""
         if folder in self._watches:
             return
@@ -49,7 +48,7 @@ class Inotify:
         self._folders[watch] = folder
         self._watches[folder] = watch
 
-    def remove(self, folder: Path) -> None:
+    def remove(self, folder: str) -> None:
         watch = self._watches.pop(folder, None)
         if watch is not None:
             self._folders.pop(watch, None)
@@ -62,7 +61,7 @@ class Inotify:
 
     def _handle(self, watch: int, mask: int, name: str) -> None:
         if mask & IN_Q_OVERFLOW:
-            self._on_change(Path(), "")
+            self._on_change("", "")
         elif folder := self._folders.get(watch):
             if mask & IN_IGNORED:  # the folder itself is gone, and the watch with it
                 del self._folders[watch]

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET
-from ankaios.runtimes.runtime_connector import DeviceGrant, Unsupported
+from ankaios.runtimes.runtime_connector import Unsupported
 
 CONTROL_INTERFACE_VOLUME = "control-interface-volume"
 _POD_SPEC = {"Pod": ("spec",), "Deployment": ("spec", "template", "spec")}

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.runtimes.container_config import config_mapping, optional_text, required_text, text_list
 from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants
 from ankaios.runtimes.podman_listing import Listing
 from ankaios.runtimes.podman_states import METADATA_UNREADABLE, container_state, pods_state
-from ankaios.runtimes.runtime_connector import DeviceGrant, Extras, Unsupported
+from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
 _log = logging.getLogger(__name__)
 

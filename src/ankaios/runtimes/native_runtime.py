@@ -11,7 +11,6 @@ import logging
 import marshal
 import os
 import pwd
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +22,6 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
-from ankaios.runtimes.native_log import read_log
 from ankaios.runtimes.native_order import NativeConfig, User, make_order
 from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
@@ -151,6 +149,8 @@ class NativeRuntime:
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         folder = self._of(workload)
+        from ankaios.runtimes.native_log import read_log  # an agent starts faster without
+
         return read_log(folder.path, options, lambda: not folder.keeper_alive)
 
     # -- stopping
@@ -224,6 +224,8 @@ def _make_private(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
+    import shutil  # an agent starts faster without
+
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

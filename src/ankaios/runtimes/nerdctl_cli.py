@@ -5,7 +5,6 @@ call has a time limit, few are under way at a time, and one listing serves all w
 """
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ankaios.common.dataclass import dataclass
@@ -19,6 +18,7 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.child_process import is_installed
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import Loaded, StateCache
@@ -47,7 +47,7 @@ class NerdctlCli:
         self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
 
     def available(self) -> bool:
-        return shutil.which(self.settings.program) is not None
+        return is_installed(self.settings.program, self.settings.environment)
 
     async def _call(self, arguments: Sequence[str], limit: float) -> str:
         async with self._slots.slot():

@@ -10,78 +10,73 @@ import base64
 import binascii
 import json
 import logging
-import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.call_slots import CallSlots
-from ankaios.runtimes.command import CommandFailed, run_command, stream_command
+from ankaios.runtimes.child_process import ChildProcess
+from ankaios.runtimes.command import CommandFailed, command_text, finish_command, run_command, stream_command
+from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.runtimes.podman_environment import options_take_environment, settings_take_environment
 from ankaios.runtimes.podman_listing import Listing, parse_listing
+from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from ankaios.runtimes.state_cache import Loaded, StateCache
+from ankaios.runtimes.state_cache import MAX_AGE, Loaded, StateCache
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PodmanSettings:
-    """Limits are in seconds. `run` covers the download of an image, `stop` the time a workload takes to end.
-
-    `resync` is the time between two listings of all containers when nothing hints at a change. `socket` is the path of
-    the podman service to be used instead of the podman of this user.
-    """
-
-    program: str = "podman"
-    query_limit: float = 30.0
-    run_limit: float = 900.0
-    stop_limit: float = 180.0
-    calls_at_a_time: int = 4
-    stops_at_a_time: int = 8
-    resync: float = 30.0
-    socket: str | None = None
-    environment: Mapping[str, str] | None = None
-
-    def child_environment(self) -> Mapping[str, str] | None:
-        """None: that of this process. Podman itself knows how to use a service, with the same arguments."""
-        if self.socket is None:
-            return self.environment
-        return {**(self.environment or os.environ), "CONTAINER_HOST": f"unix://{self.socket}"}
 
 
 class PodmanCli:
     """One for both podman connectors, so they share the listing and the bound on calls."""
 
-    def __init__(self, settings: PodmanSettings = PodmanSettings()) -> None:  # noqa: B008 - it is frozen
+    def __init__(
+        self,
+        settings: PodmanSettings = PodmanSettings(),  # noqa: B008 - it is frozen
+        early: EarlyListing | None = None,
+    ) -> None:
         self.settings = settings
-        self._environment = settings.child_environment()
+        self._environment = settings.call_environment()
+        self._plain_environment = settings.plain_environment()
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._states: StateCache[Listing] = StateCache(self._list)
+        self._patience = min(settings.list_limit, settings.query_limit)
+        if early is not None and (process := early.take()):
+            self._states.begin(early.asked, partial(self._finish_listing, process))
 
-    async def _call(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+    async def _call(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         async with self._slots.slot():
-            return await self._call_now(arguments, limit, stdin)
+            return await self._call_now(arguments, limit, stdin, environment)
 
     async def _stop(self, arguments: Sequence[str], stdin: str = "") -> None:
         """These mostly wait for workloads to end, and nothing else shall wait for that."""
         async with self._stop_slots.slot():
             await self._call_now(arguments, self.settings.stop_limit, stdin)
 
-    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
-        program = self.settings.program
-        return await run_command(program, arguments, limit=limit, stdin=stdin.encode(), env=self._environment)
+    async def _call_now(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
+        program, environ = self.settings.program, environment or self._environment
+        return await run_command(program, arguments, limit=limit, stdin=stdin.encode(), env=environ)
 
     # -- containers
 
-    async def start(self, arguments: Sequence[str]) -> str:
-        """`run` or `start`; returns the id of the container, which no listing asked for before can show.
+    async def start(self, arguments: Sequence[str], options: Sequence[str] = ()) -> str:
+        """`run`, with these options of the user among its arguments, or `start`.
 
+        Returns the id of the container, which no listing asked for before can show.
         [impl->swdd~podman-state-getter-reset-cache~1]
         """
+        plain = self._plain_environment
+        copied = options_take_environment(options) or settings_take_environment(plain)
+        environment = plain if copied else self._environment
         try:
-            container = (await self._call(arguments, self.settings.run_limit)).strip()
+            container = (await self._call(arguments, self.settings.run_limit, environment=environment)).strip()
         finally:
             self._states.reset()
         if not container:
@@ -109,12 +104,27 @@ class PodmanCli:
     # -- states
 
     async def _list(self) -> Listing:
-        """Not bounded by the slots: there is never more than one, and states must not wait for slow starts."""
-        return parse_listing(await self._call_now(["ps", "--all", "--format=json"], self.settings.query_limit))
+        """Not bounded by the slots: there is never more than one, and states must not wait for slow starts.
 
-    async def listing(self, not_before: float = 0.0) -> Loaded[Listing]:
+        All wait for it, so a podman that hangs is given up soon; one that is just slow gets more time the next time.
+        """
+        limit, began = self._patience, time.monotonic()
+        self._patience = min(2 * limit, self.settings.query_limit)
+        listing = parse_listing(await self._call_now(LIST_CONTAINERS, limit))
+        self._be_patient(time.monotonic() - began)
+        return listing
+
+    def _be_patient(self, took: float) -> None:
+        """What took long today may take long again."""
+        self._patience = min(max(self.settings.list_limit, 3 * took), self.settings.query_limit)
+
+    async def _finish_listing(self, process: ChildProcess) -> Listing:
+        text = command_text(self.settings.program, LIST_CONTAINERS)
+        return parse_listing(await finish_command(process, text, limit=self._patience))
+
+    async def listing(self, not_before: float = 0.0, max_age: float = MAX_AGE) -> Loaded[Listing]:
         """All containers, as podman told at most a second ago and not before the given moment."""
-        return await self._states.get(not_before=not_before)
+        return await self._states.get(max_age, not_before)
 
     def newest_listing(self, max_age: float = inf) -> Loaded[Listing] | None:
         """What podman told last, without asking."""

@@ -16,7 +16,7 @@ from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.kube_manifest import exits_are_final, is_pod_of
 from ankaios.runtimes.kube_workload import KubeConfig, KubeWorkload, listed_state, prepared_manifest, read_workload
 from ankaios.runtimes.merged_logs import LogSource, merged_logs
-from ankaios.runtimes.podman_runtime import Podman
+from ankaios.runtimes.podman_runtime import LISTED_BEFORE, Podman
 from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter
 from ankaios.runtimes.runtime_connector import (
     Existing,
@@ -48,14 +48,17 @@ class PodmanKubeRuntime:
         self._checkers = StateCheckers()
         self._workloads: dict[WorkloadId, KubeWorkload] = {}
         self._getters: dict[WorkloadId, PodmanKubeStateGetter] = {}
+        self._others: dict[WorkloadId, set[str]] = {}  # pods that were there before a start that is not settled
 
     # -- finding
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         """The filter also lets agents pass whose names only end the same way; their workloads are not ours.
 
+        The containers come first: the other podman connector waits for that listing as well.
         [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
         """
+        listing = await self._cli.listing(max_age=LISTED_BEFORE)
         texts = await self._cli.stored(f".{agent}.(config|pods)$")
         names = [
             InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if volume.endswith(CONFIG_SUFFIX)
@@ -63,11 +66,10 @@ class PodmanKubeRuntime:
         ours = [name for name in names if name is not None and name.agent == agent]
         if not ours:
             return []
-        listing = (await self._cli.listing()).get()
         found = []
         for name in ours:
             self._remember(name, texts)
-            found.append(Existing(name, listed_state(self._workloads[str(name)], listing)))
+            found.append(Existing(name, listed_state(self._workloads[str(name)], listing.get())))
         return found
 
     def _remember(self, name: InstanceName, texts: dict[str, str | None]) -> None:
@@ -126,28 +128,32 @@ class PodmanKubeRuntime:
             _log.warning("cannot store volume '%s': %s", volume, fault)
 
     async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
-        others = await self._pods_before()
+        """Not without knowing which pods there are: those of a start that fails could not be told from others."""
+        if workload not in self._others:
+            self._others[workload] = (await self._cli.listing()).get().pods()
         try:
-            return await self._cli.kube_play(config.general_options, config.play_options, manifest)
+            pods = await self._cli.kube_play(config.general_options, config.play_options, manifest)
         except RuntimeFailed:
-            await self._clean_up(workload, manifest, others)
+            await self._clean_up(workload, manifest)
             raise
+        del self._others[workload]
+        return pods
 
-    async def _pods_before(self) -> set[str] | None:
-        try:
-            return (await self._cli.listing()).get().pods()
-        except RuntimeFailed:
-            return None
+    async def _clean_up(self, workload: WorkloadId, manifest: str) -> None:
+        """Podman leaves pods behind that block every further attempt. Pods that were there before are not ours.
 
-    async def _clean_up(self, workload: WorkloadId, manifest: str, others: set[str] | None) -> None:
-        """Podman leaves pods behind that block every further attempt. Pods that were there before are not ours."""
+        If podman is in no state to clean up, the next attempt does it: what was there before is remembered until then.
+        """
+        others = self._others[workload]
         try:
-            pods = await self._cli.pods() if others is not None else {}
-            left = [pod for pod, name in pods.items() if pod not in (others or ()) and is_pod_of(name, manifest)]
+            pods = await self._cli.pods()
+            left = [pod for pod, name in pods.items() if pod not in others and is_pod_of(name, manifest)]
             if left:
                 await self._cli.remove_pods(left)
         except RuntimeFailed as fault:
             _log.warning("cannot clean up after the failed start of '%s': %s", workload, fault)
+            return
+        del self._others[workload]
         await self._forget(workload)
 
     # -- watching

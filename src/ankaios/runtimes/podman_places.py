@@ -1,11 +1,12 @@
 """Where podman keeps what is told without asking it: process ids and exit codes of containers.
 
-In come the command lines of container monitors (conmon); out come paths, and what the files there say.
+In come the command lines of container monitors (conmon); out come paths, and what the files there say. Paths are plain
+text: a restarted agent looks at several for each of its containers before it can tell their states.
 """
 
+import os
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
 from ankaios.common.dataclass import dataclass
 
@@ -14,8 +15,8 @@ from ankaios.common.dataclass import dataclass
 class Monitor:
     """What the command line of a container monitor tells."""
 
-    pid_file: Path | None
-    exit_folder: Path | None
+    pid_file: str | None
+    exit_folder: str | None
     auto_remove: bool
 
 
@@ -27,8 +28,8 @@ def read_monitor(arguments: list[str], container: str) -> Monitor | None:
     values = dict(pairs)
     pid_file, exit_folder = values.get("-p"), values.get("--exit-dir")
     return Monitor(
-        Path(pid_file) if pid_file and container in pid_file else None,
-        Path(exit_folder) if exit_folder else None,
+        pid_file if pid_file and container in pid_file else None,
+        exit_folder or None,
         ("--exit-command-arg", "--rm") in pairs,
     )
 
@@ -38,33 +39,41 @@ class Places:
     """Where podman keeps what is told without asking it, known after the first running container was seen."""
 
     pid_file_pattern: tuple[str, str] | None = None
-    exit_folder: Path | None = None
+    exit_folder: str | None = None
 
     def learn(self, monitor: Monitor, container: str) -> None:
         if monitor.pid_file is not None:
-            before, _, after = str(monitor.pid_file).partition(container)
+            before, _, after = monitor.pid_file.partition(container)
             self.pid_file_pattern = (before, after)
         if monitor.exit_folder is not None:
             self.exit_folder = monitor.exit_folder
 
-    def pid_file(self, container: str) -> Path | None:
-        return Path(container.join(self.pid_file_pattern)) if self.pid_file_pattern else None
+    def pid_file(self, container: str) -> str | None:
+        return container.join(self.pid_file_pattern) if self.pid_file_pattern else None
+
+    def exit_file(self, container: str) -> str | None:
+        return f"{self.exit_folder}/{container}" if self.exit_folder else None
 
     @property
-    def containers_folder(self) -> Path | None:
-        return Path(self.pid_file_pattern[0]) if self.pid_file_pattern else None
+    def containers_folder(self) -> str | None:
+        return self.pid_file_pattern[0].rstrip("/") if self.pid_file_pattern else None
 
 
-def stamp_of(path: Path | None) -> int | None:
+def stamp_of(path: str | None) -> int | None:
     with suppress(OSError):
-        return path.stat().st_mtime_ns if path else None
+        return os.stat(path).st_mtime_ns if path else None  # noqa: PTH116
     return None
 
 
-def exit_code(path: Path, old: int | None) -> int | None:
+def number_in(path: str) -> int | None:
+    """What a pid file or exit file says."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:  # noqa: PTH123
+        return int(file.read())
+    return None
+
+
+def exit_code(path: str, old: int | None) -> int | None:
     """None: there is no exit file, or it is the one of an earlier run."""
     if (stamp := stamp_of(path)) is None or stamp == old:
         return None
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+    return number_in(path)

@@ -28,6 +28,10 @@ from ankaios.runtimes.runtime_connector import (
     WorkloadId,
 )
 
+# The agent may have asked for the first listing when it started. What it changes itself outdates a listing at once, and
+# what ended since is noticed as soon as it is watched, so some seconds of age do no harm.
+LISTED_BEFORE = 5.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +64,7 @@ class PodmanRuntime:
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         """One listing answers everything, and the lookups that follow."""
-        listing = (await self._cli.listing()).get()
+        listing = (await self._cli.listing(max_age=LISTED_BEFORE)).get()
         by_name: dict[InstanceName, list[Container]] = {}
         for container in listing.of_agent(agent):
             name = container.instance_name
@@ -80,7 +84,7 @@ class PodmanRuntime:
         else:
             arguments = run_arguments(config, spec.instance_name, extras)
         try:
-            container = await self._cli.start(arguments)
+            container = await self._cli.start(arguments, config.command_options)
         except RuntimeFailed:
             await self._clean_up(spec.instance_name, extras.reuse)
             raise

@@ -61,7 +61,7 @@ class ContainerView:
         """
         return RUNNING_OK if self.watch.attach() else self.watch.fact or PODMAN_UNREADABLE
 
-    def _as_listed(self, container: Container | None, asked: float) -> ExecutionState:
+    def _as_listed(self, container: Container | None, asked: float) -> ExecutionState | None:
         """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
         if container is None:
             self.watch.told(LOST, asked)
@@ -70,6 +70,10 @@ class ContainerView:
         running = state == RUNNING_OK and self.watch.attach(container.pid)
         if not running and self._is_not_tidied_up(container, state, asked):
             return self.watch.fact or RUNNING_OK
+        if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
+            # It ran before anybody watched it, and its process is not to be seen: it may have ended since.
+            self.watch.told(None, self.watch.began)
+            return None
         self.watch.told(state if has_ended(state) else None, asked)
         return state
 

@@ -8,15 +8,14 @@ files are is learned from the command line of a monitor. All of it is optional: 
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.runtimes.exit_watch import ExitWatch, command_line, parent_of, watch_exit
 from ankaios.runtimes.inotify import Inotify
-from ankaios.runtimes.podman_places import Monitor, Places, exit_code, read_monitor, stamp_of
+from ankaios.runtimes.podman_places import Monitor, Places, exit_code, number_in, read_monitor, stamp_of
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +32,7 @@ class ContainerWatch:
 
     def __init__(self, hub: "PodmanWatch", container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> None:
         self.container = container
+        self.began = hub.now()
         self.fact: ExecutionState | None = None
         self.since = 0.0
         self.seen_ending = 0
@@ -196,24 +196,21 @@ class PodmanWatch:
 
     def pid_of(self, container: str) -> int:
         path = self._places.pid_file(container)
-        with suppress(OSError, ValueError):
-            return int(path.read_text()) if path else 0
-        return 0
+        return (number_in(path) if path else None) or 0
 
-    def exit_file(self, container: str) -> Path | None:
-        folder = self._places.exit_folder
-        return folder / container if folder else None
+    def exit_file(self, container: str) -> str | None:
+        return self._places.exit_file(container)
 
     def watch_restart(self, container: str) -> None:
         """Somebody, or podman itself, may start the ended container again."""
         if path := self._places.pid_file(container):
-            self._watch_folder(path.parent)
+            self._watch_folder(os.path.dirname(path))  # noqa: PTH120
 
     def _unwatch_restart(self, container: str) -> None:
         if self._folders is not None and (path := self._places.pid_file(container)):
-            self._folders.remove(path.parent)
+            self._folders.remove(os.path.dirname(path))  # noqa: PTH120
 
-    def _watch_folder(self, folder: Path) -> None:
+    def _watch_folder(self, folder: str) -> None:
         if self._no_folders:
             return
         try:
@@ -225,18 +222,18 @@ class PodmanWatch:
             self._no_folders = True
             _log.warning("cannot watch '%s': %s; removed containers are noticed later", folder, fault)
 
-    def _changed(self, folder: Path, name: str) -> None:
+    def _changed(self, folder: str, name: str) -> None:
         if not name:
             for container in list(self._watches):
                 self._doubt(container)
         elif folder == self._places.containers_folder:
             self._doubt(name)
-        elif self._places.pid_file_pattern and name == Path(self._places.pid_file_pattern[1]).name:
+        elif self._places.pid_file_pattern and name == os.path.basename(self._places.pid_file_pattern[1]):  # noqa: PTH119
             self._restarted(folder)
 
-    def _restarted(self, folder: Path) -> None:
+    def _restarted(self, folder: str) -> None:
         assert self._places.pid_file_pattern
-        container = str(folder)[len(self._places.pid_file_pattern[0]) :].partition("/")[0]
+        container = folder[len(self._places.pid_file_pattern[0]) :].partition("/")[0]
         for watch in list(self._watches.get(container, ())):
             watch.look_for_restart()
 

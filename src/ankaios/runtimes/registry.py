@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
+    from ankaios.runtimes.early_listing import EarlyListing
     from ankaios.runtimes.nerdctl_cli import NerdctlSettings
-    from ankaios.runtimes.podman_cli import PodmanSettings
     from ankaios.runtimes.podman_runtime import Podman
+    from ankaios.runtimes.podman_settings import PodmanSettings
 
 RUNTIME_NAMES = ("podman", "podman-kube", "containerd", "native")
 
@@ -27,14 +28,16 @@ def make_connectors(
     agent_name: str,
     podman: "PodmanSettings | None" = None,
     nerdctl: "NerdctlSettings | None" = None,
+    early: "EarlyListing | None" = None,
 ) -> dict[str, RuntimeConnector]:
-    """Unknown names are warned about and skipped, and so is a runtime whose program is not installed and that says so.
+    """Unknown names are warned about and skipped. `early` is a listing of podman's containers that has begun already.
 
-    A missing podman is not checked: it may be installed later, and its absence shows in the state of its workloads.
+    Whether the programs are there is not checked: they may be installed later, and what is missing shows in the state
+    of the workloads that need it.
     """
-    shared = _SharedPodman(podman)
+    shared = _SharedPodman(podman, early)
     native_folder = run_folder / f"{agent_name}_native"
-    makers: dict[str, Callable[[], RuntimeConnector | None]] = {
+    makers: dict[str, Callable[[], RuntimeConnector]] = {
         "podman": shared.podman_runtime,
         "podman-kube": shared.podman_kube_runtime,
         "containerd": lambda: _containerd(nerdctl),
@@ -45,22 +48,24 @@ def make_connectors(
         maker = makers.get(name)
         if maker is None:
             _log.warning("unknown runtime '%s' is skipped; known are %s", name, ", ".join(RUNTIME_NAMES))
-        elif connector := maker():
-            connectors[name] = connector
+        else:
+            connectors[name] = maker()
     return connectors
 
 
 class _SharedPodman:
-    def __init__(self, settings: "PodmanSettings | None") -> None:
+    def __init__(self, settings: "PodmanSettings | None", early: "EarlyListing | None") -> None:
         self._settings = settings
+        self._early = early
         self._podman: Podman | None = None
 
     def _get(self) -> "Podman":
-        from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+        from ankaios.runtimes.podman_cli import PodmanCli
         from ankaios.runtimes.podman_runtime import Podman
+        from ankaios.runtimes.podman_settings import PodmanSettings
 
         if self._podman is None:
-            self._podman = Podman(PodmanCli(self._settings or PodmanSettings()))
+            self._podman = Podman(PodmanCli(self._settings or PodmanSettings(), self._early))
         return self._podman
 
     def podman_runtime(self) -> RuntimeConnector:
@@ -74,15 +79,11 @@ class _SharedPodman:
         return PodmanKubeRuntime(self._get())
 
 
-def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector | None:
+def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector:
     from ankaios.runtimes.containerd_runtime import ContainerdRuntime
     from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
 
-    connector = ContainerdRuntime(NerdctlCli(settings or NerdctlSettings()))
-    if connector.available():
-        return connector
-    _log.info("runtime 'containerd' is not available: the program nerdctl is not installed")
-    return None
+    return ContainerdRuntime(NerdctlCli(settings or NerdctlSettings()))
 
 
 def _native(folder: Path) -> RuntimeConnector:

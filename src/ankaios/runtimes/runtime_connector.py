@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ankaios.common.dataclass import dataclass, field
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
@@ -23,32 +24,6 @@ class Unsupported(Rejected):
 
 class RuntimeFailed(Unavailable):
     """A call to the runtime failed; the text says which call and why. Trying again may help."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMount:
-    container_path: str
-    host_path: str
-    read_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceNode:
-    container_path: str
-    host_path: str
-    permissions: str = "rwm"
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceGrant:
-    """All that the devices of a workload bring along; `container` is that of the request, for pods."""
-
-    envs: Mapping[str, str] = field(default_factory=dict)
-    mounts: tuple[DeviceMount, ...] = ()
-    devices: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    cdi_devices: tuple[str, ...] = ()
-    container: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,22 +61,30 @@ class StateCache(Generic[T]):
 
         [impl->swdd~podmancli-container-state-cache-refresh~1]
         """
-        wanted = max(self._clock() - max_age, not_before)
+        now = self._clock()
         while True:
             found = self.newest()
-            if found is not None and found.asked >= wanted:
-                return found
+            if found is not None:
+                # An error is no knowledge: it only spares who has just failed.
+                limit = min(max_age, MAX_AGE) if isinstance(found.value, RuntimeFailed) else max_age
+                if found.asked >= max(now - limit, not_before):
+                    return found
             await self._fly()
+
+    def begin(self, asked: float, load: Callable[[], Awaitable[T]]) -> None:
+        """A call that somebody made before is under way, `load` waits for its result."""
+        self._flight = asyncio.create_task(self._load_once(asked, load), name="list containers")
 
     async def _fly(self) -> None:
         """Wait for the call under way, or begin one; the caller judges whether its result is young enough."""
         if self._flight is None:
-            self._flight = asyncio.create_task(self._load_once(self._clock()), name="list containers")
+            self.begin(self._clock(), self._load)
+        assert self._flight
         await asyncio.shield(self._flight)
 
-    async def _load_once(self, asked: float) -> Loaded[T]:
+    async def _load_once(self, asked: float, load: Callable[[], Awaitable[T]]) -> Loaded[T]:
         try:
-            value = await self._load_twice()
+            value = await self._load_twice(load)
             loaded = Loaded(asked, self._clock() - asked, value)
             self._newest = loaded
         finally:
@@ -85,10 +93,10 @@ class StateCache(Generic[T]):
             listener()
         return loaded
 
-    async def _load_twice(self) -> T | RuntimeFailed:
+    async def _load_twice(self, load: Callable[[], Awaitable[T]]) -> T | RuntimeFailed:
         """A failing call is repeated once at once."""
         try:
-            return await self._load()
+            return await load()
         except RuntimeFailed:
             try:
                 return await self._load()

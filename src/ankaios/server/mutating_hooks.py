@@ -1,14 +1,14 @@
-"""Mutating hooks: programs that see every change of workloads before it is made, and may change or refuse it.
+"""Mutating hooks: programs that see which workloads an update of the desired state changes, to alter or refuse it.
 
 Each hook reads an encoded `UpdateWorkload` from its standard input and writes the one to use to its standard output;
 the next hook sees that. Exit code 0 accepts, anything else refuses. A hook that does not end in time has failed: the
-update is refused and the server goes on.
+update is refused and the server goes on. A hook does not outlive the server, however that ends.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ DEFAULT_DIRECTORY = "/usr/libexec/ankaios/hooks"
 DEFAULT_TIME_LIMIT = 30
 # Seconds for a killed process to vanish.
 _KILL_LIMIT = 5
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +94,63 @@ def _names(hooks: Iterable[MutatingHook]) -> str:
 
 
 async def _run(hook: MutatingHook, shown: bytes) -> bytes:
-    pipe = asyncio.subprocess.PIPE
-    try:
-        process = await asyncio.create_subprocess_exec(
-            hook.executable, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        )
-    except OSError as fault:
-        raise HookFailed(hook.name, f"cannot start '{hook.executable}': {fault.strerror}") from fault
+    process = await _start(hook)
     try:
         async with asyncio.timeout(hook.time_limit):
             wanted, said = await process.communicate(shown)
     except TimeoutError as fault:
-        raise HookFailed(hook.name, f"no answer within {hook.time_limit} s") from fault
-    finally:
         await _end(process)
+        raise HookFailed(hook.name, f"no answer within {hook.time_limit} s") from fault
+    except BaseException:
+        await _end(process)
+        raise
     if process.returncode != 0:
         raise HookVeto(hook.name, said.decode(errors="replace").strip())
     return wanted
 
 
+async def _start(hook: MutatingHook) -> asyncio.subprocess.Process:
+    """One that is given up while it starts is there in a moment, and must not stay."""
+    starting = asyncio.create_task(_launch(hook), name=f"start of hook '{hook.name}'")
+    try:
+        return await asyncio.shield(starting)
+    except OSError as fault:
+        raise HookFailed(hook.name, f"cannot start '{hook.executable}': {fault.strerror}") from fault
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _end(await starting)
+        raise
+
+
+async def _launch(hook: MutatingHook) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        hook.executable,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
+        preexec_fn=_ends_with_the_server(),  # the server has one thread
+    )
+
+
+def _ends_with_the_server() -> Callable[[], None]:
+    """What a hook does before it begins, so that the kernel ends it even if the server is killed."""
+    import ctypes
+
+    prctl, server = ctypes.CDLL(None).prctl, os.getpid()
+
+    def prepare() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != server:
+            os._exit(1)
+
+    return prepare
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Also what the hook started; its session is its own."""
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
+    """Also what the hook started, which may go on though the hook itself has ended; its session is its own."""
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         async with asyncio.timeout(_KILL_LIMIT):

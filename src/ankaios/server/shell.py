@@ -8,7 +8,8 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from ankaios import __version__
 from ankaios.common.channels import ToServerChannel
@@ -41,8 +42,8 @@ async def serve(settings: ServerSettings) -> None:
     pem = security(settings)
     shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
     # [impl->swdd~server-starts-without-startup-config~1]
-    if startup is not None:
-        await shell.load(startup)
+    if startup is not None and not await _unless(stopped, shell.load(startup)):
+        return
     await shell.listen(settings)
     await shell.run_until(stopped)
 
@@ -53,6 +54,23 @@ def _asked_to_end() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
     return asked
+
+
+async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work, or leave it as soon as the end is asked for; tells whether it was done."""
+    doing = asyncio.create_task(work, name="startup state")
+    asked = asyncio.create_task(stopped.wait(), name="signals during the start")
+    try:
+        await asyncio.wait((doing, asked), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        doing.cancel()
+        await asyncio.wait((doing, asked))
+    if doing.cancelled():
+        _log.info("Ankaios server ends before it was ready.")
+        return False
+    doing.result()
+    return True
 
 
 def security(settings: ServerSettings) -> PemMaterial | None:

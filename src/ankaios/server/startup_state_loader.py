@@ -11,6 +11,7 @@ from typing import Any
 from ankaios.common.complete_state import API_VERSION, DEPRECATED_API_VERSION, parse_state
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.yaml_text import MAX_YAML_BYTES, load_yaml
+from ankaios.server.core.scalar_spelling import as_written
 
 _log = logging.getLogger(__name__)
 Form = dict[str, Any]
@@ -39,8 +40,10 @@ def parse_startup_manifest(text: bytes) -> Form:
     """
     try:
         manifest = load_yaml(text, "the startup manifest")
-        if isinstance(manifest, dict) and isinstance(manifest.get("workloads"), dict):
-            manifest = _with_checked_tags(manifest)
+        if isinstance(manifest, dict):
+            manifest = as_written(manifest, text.decode())
+            if isinstance(manifest.get("workloads"), dict):
+                manifest = _with_checked_tags(manifest)
         return parse_state(manifest)
     except Rejected as fault:
         raise StartupFailed(PARSE_CONTEXT, str(fault)) from fault

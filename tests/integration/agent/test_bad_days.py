@@ -80,6 +80,22 @@ async def test_an_agent_needs_its_run_folder_and_security(tmp_path: Path) -> Non
         assert (code, "--insecure" in output) == (1, True)
 
 
+async def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
+    flags = []
+    for name in ("ca_pem", "crt_pem", "key_pem"):
+        (tmp_path / name).write_text("no certificate")
+        (tmp_path / name).chmod(0o600)
+        flags += [f"--{name}", str(tmp_path / name)]
+    async with an_agent_process("-n", "A", "-r", str(tmp_path), *flags) as agent:
+        code, output = await ended(agent)
+        assert (code, "Traceback" in output) == (1, False)
+        assert "ERROR] Failed to load certificate files!: 'cannot use ca_pem" in output
+    async with an_agent_process("-n", 300 * "A", "-k", "-r", str(tmp_path)) as agent:
+        code, output = await ended(agent)
+        assert (code, "Traceback" in output) == (1, False)
+        assert "File name too long" in output
+
+
 async def test_mutual_tls(tmp_path: Path) -> None:
     """Ed25519 certificates, as the documentation makes them."""
     authority = Authority(tmp_path / "ca")
@@ -139,8 +155,8 @@ async def test_a_full_disk_stops_only_what_needs_it(full_disk: Path) -> None:
         assert podman.named("talks").extras.control_interface is None
 
 
-async def test_two_agents_of_one_name_do_not_harm_the_workloads(tmp_path: Path) -> None:
-    """They take the connection from each other, once a second; what runs goes on."""
+async def test_two_agents_of_one_name_take_the_connection_from_each_other_once_a_second(tmp_path: Path) -> None:
+    """They are on two machines; on one machine the second one waits, see the stories of bad days."""
     inbox = ToServerChannel(1000)
     server = MiddlewareServer(inbox, None)
     await server.start("127.0.0.1", 0)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ankaios.common.state_form import complete_state_from_form
 
 LIMIT = 30
 SOURCES = Path(__file__).parents[3] / "src"
+NO_HOME = Path(tempfile.gettempdir()) / "home-of-nobody"  # shells make theirs
 ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m "
 WARN = "\x1b[38;5;11mwarn:\x1b[39m "
 
@@ -23,7 +25,7 @@ def environment(home: Path | None = None, **extra: str) -> dict[str, str]:
     kept = {
         key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START")
     }
-    return {**kept, "PYTHONPATH": str(SOURCES), "HOME": str(home or "/nonexistent"), **extra}
+    return {**kept, "PYTHONPATH": str(SOURCES), "HOME": str(home or NO_HOME), **extra}
 
 
 def command(*words: str) -> list[str]:

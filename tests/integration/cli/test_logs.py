@@ -1,6 +1,8 @@
 """`ank logs` as a process against a scripted server."""
 
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +134,30 @@ def test_signals_cancel_the_campaign_and_exit_with_success(number: signal.Signal
         cancel = server.wait_for(lambda message: message.request.HasField("logsCancelRequest")).request
     assert (process.returncode, rest) == (0, (b"", b""))
     assert cancel.requestId == campaign
+
+
+def caught_signals(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+
+
+def test_a_second_signal_ends_even_what_a_reader_blocks_that_does_not_read() -> None:
+    def script(message: ToServer) -> list[FromServer] | None:
+        if not message.request.HasField("logsRequest"):
+            return None
+        return [accepted(message, WEB), entries(message, (WEB, "x" * 1_000_000))]
+
+    with ScriptedServer(two_workloads(), script) as server:
+        process = start("logs", "web", "-f", url=server.url)
+        assert process.stdout and process.stdout.read(1) == b"x"  # the rest fills the pipe
+        process.send_signal(signal.SIGINT)
+        limit = time.monotonic() + 10
+        while caught_signals(process.pid) & 1 << (signal.SIGINT - 1) and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT
+        process.communicate()
 
 
 def test_a_reader_that_goes_away_cancels_the_campaign_too() -> None:

@@ -1,11 +1,12 @@
 """`ank get ...` as a process against a scripted server: every byte of its output in a pipe."""
 
 import json
+import socket
 import time
 
 import pytest
 
-from ankaios.cli.workload_rows import ROW_FIELDS
+from ankaios.cli.workload_rows import MADE_BY_SERVER, ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from tests.integration.cli.ank import ERROR, ID, ank, environment, example_state, start
@@ -109,7 +110,11 @@ def test_queries_ask_for_no_more_than_they_show() -> None:
         masks[what] = list(server.requests[0].completeStateRequest.fieldMask)
         assert not any(message.HasField("goodbye") for message in server.received)
     assert masks == {
-        "workloads": ["workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS)],
+        "workloads": [
+            "workloadStates",
+            *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS),
+            MADE_BY_SERVER,
+        ],
         "agents": ["agents", "workloadStates"],
         "configs": ["desiredState.configs"],
     }
@@ -250,6 +255,17 @@ def test_events_start_with_the_current_state_on_request() -> None:
         "    configs:\n",
         "      image: alpine:3\n",
     ]
+
+
+def test_a_signal_ends_the_waiting_for_a_server_that_says_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        process = start("get", "events", url=f"http://127.0.0.1:{mute.getsockname()[1]}")
+        accepted, _ = mute.accept()
+        with accepted:
+            accepted.recv(1)  # it has begun to wait, or is about to
+            process.terminate()
+            _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (0, b"")
 
 
 def test_events_of_a_lost_connection_end_with_an_error() -> None:

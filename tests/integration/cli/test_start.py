@@ -8,7 +8,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from ankaios import __version__
-from ankaios.common.manifest import SCHEMA_FILE
+from ankaios.common.manifest import schema_text
 from tests.integration.cli.ank import ERROR, WARN, ank, command, environment, example_state
 from tests.integration.cli.scripted_server import ScriptedServer
 
@@ -160,7 +160,7 @@ def test_a_bad_switch_in_the_environment_is_wrong_usage() -> None:
 
 def test_the_schema_is_printed_as_it_is_shipped() -> None:
     done = ank("schema")
-    assert (done.returncode, done.stdout) == (0, SCHEMA_FILE.read_text())
+    assert (done.returncode, done.stdout) == (0, schema_text())
     assert json.loads(done.stdout)["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 

@@ -118,6 +118,29 @@ def test_apply_asks_only_about_the_workloads_concerned(manifest: str) -> None:
     assert asked == [of_db, [*of_db, "agents.n1"]]
 
 
+def test_the_update_leaves_before_the_question_how_it_was_is_answered(manifest: str) -> None:
+    """This server answers nothing before it has the update, and then in the order of the requests."""
+    cluster = Cluster(added=[f"db.{DB_ID}.n1"])
+    held: list[ToServer] = []
+
+    def script(message: ToServer) -> list[FromServer] | None:
+        update = cluster(message)
+        if update is None and not held:
+            held.append(message)
+            return []
+        if update is None:
+            return None
+        before = base.CompleteStateResponse(completeState=example_state())
+        running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
+        return [response(held[0], completeStateResponse=before), *update, running]
+
+    with ScriptedServer(cluster.state, script) as server:
+        done = ank("apply", manifest, url=server.url)
+    asked = [request.WhichOneof("RequestContent") for request in server.requests]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert asked == ["completeStateRequest", "updateStateRequest", "completeStateRequest"]
+
+
 def test_states_received_before_the_answer_count_too(manifest: str) -> None:
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
 
@@ -256,6 +279,7 @@ def test_set_state_tells_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     assert missing.stderr == (
         f"{ERROR}Failed to set state: 'Command failed: 'Could not read the state object file '{tmp_path / 'x'}'.\n"
         "Error: 'No such file or directory (os error 2)'''\n"
+        "hint: check the name\n"
     )
     for text in ("a: [", "[]", "", "desiredState: {}", "desiredState: {apiVersion: v1, workloads: {a: {tags: 5}}}"):
         done = ank("set", "state", "m", "-", stdin=text)
@@ -330,7 +354,8 @@ def test_a_bad_manifest_is_told_before_the_server_is_asked(text: str, told: str)
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     missing = ank("apply", str(tmp_path / "none.yaml"))
-    assert missing.stderr == f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
+    told = f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
+    assert missing.stderr == told + "hint: check the name\n"
     (tmp_path / "bad.yaml").write_text("a: [")
     assert ank("apply", str(tmp_path / "bad.yaml")).stderr.startswith(
         f"{ERROR}Command failed: 'Invalid manifest data provided: "
@@ -338,4 +363,5 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("apiVersion: v1\nconfigs: {a: b}")
     twice = ank("apply", str(tmp_path / "one.yaml"), str(tmp_path / "one.yaml"))
     assert twice.stderr == f"{ERROR}Command failed: 'Multiple workloads with the same name 'a' found!'\n"
-    assert ank("apply", str(tmp_path / "one.yaml"), "-").stderr == f"{ERROR}Command failed: 'File '-' not found!'\n"
+    late = ank("apply", str(tmp_path / "one.yaml"), "-")
+    assert late.stderr.startswith(f"{ERROR}Command failed: 'File '-' not found!'\n")

@@ -9,16 +9,23 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
-from ankaios.devices.core.grants import Grant
 from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, Properties
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Wait for something that sends no word."""
+    async with asyncio.timeout(30):
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 class FakeHandler:
@@ -28,6 +35,8 @@ class FakeHandler:
 
     def __init__(self, shared: bool, devices: Iterable[DiscoveredDevice] = ()) -> None:
         self.shared = shared
+        self.refuses: InvalidDetails | HandlerLost | None = None
+        self.asked = 0
         self._devices = tuple(devices)
         self._changed = asyncio.Event()
 
@@ -35,8 +44,15 @@ class FakeHandler:
         self._devices = devices
         self._changed.set()
 
+    def fail(self, fault: InvalidDetails | HandlerLost | None) -> None:
+        self.refuses = fault
+        self._changed.set()
+
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+        self.asked += 1
         while True:
+            if self.refuses is not None:
+                raise self.refuses
             self._changed.clear()
             yield self._devices
             await self._changed.wait()
@@ -51,16 +67,18 @@ class Agent:
         self.cluster = cluster
         registry = HandlerRegistry({"fake": lambda: handler})
         folder = cluster.folder / name
-        self.service = DeviceService(name, folder, registry, handlers_dir=cluster.folder / f"{name}-handlers")
         self.restarted: list[str] = []
+        self.wakes: list[str] = []
         self.woken = asyncio.Event()
         self.living: set[str] | None = None
+        host = Host(self._send, self._wake, self.restarted.append, lambda: self.living)
+        self.service = DeviceService(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
         self._task: asyncio.Task[None] | None = None
         self.connected = False
 
     async def start(self) -> None:
-        host = Host(self._send, self.woken.set, self.restarted.append, lambda: self.living)
-        self._task = asyncio.create_task(self.service.run(host), name=f"agent {self.name}")
+        self.service.restore()
+        self._task = asyncio.create_task(self.service.run(), name=f"agent {self.name}")
         self.connect()
 
     def connect(self, knows_devices: bool = True) -> None:
@@ -70,6 +88,7 @@ class Agent:
 
     def disconnect(self) -> None:
         self.connected = False
+        self.service.disconnected()
         self.cluster.perform(self.cluster.desk.gone(self.name))
 
     async def stop(self) -> None:
@@ -81,14 +100,18 @@ class Agent:
                 await self._task
         self.cluster.perform(self.cluster.desk.gone(self.name))
 
+    def _wake(self, owner: str) -> None:
+        self.wakes.append(owner)
+        self.woken.set()
+
     def _send(self, message: grpc.ToServer) -> None:
         if self.connected:
             self.cluster.to_server(self.name, message)
 
-    async def acquire(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[Grant, ...] | Waiting:
+    async def acquire(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...] | Waiting:
         return await self.service.acquire(owner, [ResourceRequest(name, quantity)])
 
-    async def acquire_when_possible(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[Grant, ...]:
+    async def acquire_when_possible(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...]:
         while True:
             self.woken.clear()
             answer = await self.acquire(owner, name, quantity)
@@ -118,8 +141,9 @@ class Cluster:
         await agent.start()
         return agent
 
-    def configure(self, name: str = "cam", **fields: object) -> None:
-        configuration = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="fake"), **fields)  # type: ignore[arg-type]
+    def configure(self, name: str = "cam", details: str = "", **fields: object) -> None:
+        handler = base.DiscoveryHandler(name="fake", discoveryDetails=details)
+        configuration = base.DeviceConfiguration(discoveryHandler=handler, **fields)  # type: ignore[arg-type]
         self.configurations[name] = configuration
         self.perform(self.desk.configure({name: configuration}))
 

@@ -1,6 +1,7 @@
 """A device plugin of somebody else, written with grpcio from the description of the API alone."""
 
 import queue
+import time
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ class ForeignPlugin:
         self.devices = devices
         self.pre_start = pre_start
         self.refuses = False
+        self.delay = 0.0
         self.prefers: list[str] = []
+        self.asked: list[tuple[list[str], int]] = []  # for a preference
         self.allocated: list[list[str]] = []
         self.started: list[list[str]] = []
         self._lists: list[queue.Queue[Any]] = []
@@ -87,11 +90,15 @@ class ForeignPlugin:
             yield response
 
     def _preferred(self, request: Any, context: Any) -> Any:
+        time.sleep(self.delay)
+        (wanted,) = request.container_requests
+        self.asked.append((list(wanted.available_deviceIDs), wanted.allocation_size))
         response = PB["PreferredAllocationResponse"]()
         response.container_responses.add().deviceIDs.extend(self.prefers)
         return response
 
     def _allocate(self, request: Any, context: Any) -> Any:
+        time.sleep(self.delay)
         if self.refuses:
             context.abort(grpc.StatusCode.INTERNAL, "out of order")
         response = PB["AllocateResponse"]()

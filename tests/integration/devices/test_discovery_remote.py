@@ -19,7 +19,8 @@ from h2.connection import H2Connection
 from h2.events import RequestReceived
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.discovery import registration_server, remote
+from ankaios.devices import unix_rpc
+from ankaios.devices.discovery import remote
 from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registration_server import REGISTER, RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
@@ -159,7 +160,7 @@ async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(tmp_pat
 
 
 async def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="too long"):
+    with pytest.raises(Unavailable, match="longer than 107 bytes"):
         await RegistrationServer(HandlerRegistry({}), tmp_path / ("x" * 100)).start()
 
 
@@ -200,7 +201,7 @@ async def test_devices_that_make_no_sense_are_left_out_and_repeated_lists_are_no
 
 
 async def test_a_message_that_is_too_long_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "MAX_MESSAGE", 1000)
+    monkeypatch.setattr(remote, "LARGEST_MESSAGE", 1000)
     async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id="x" * 2000)]) as handler:
         with pytest.raises(HandlerLost, match="longer than 1000"):
             await anext(handler.discover("", {}))
@@ -239,7 +240,7 @@ async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopp
 async def test_a_registration_without_content_is_ended_after_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registration_server, "RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr(unix_rpc, "RECEIVE_SECONDS", 0.1)
     async with asyncio.timeout(20), serving(tmp_path):
         channel = Channel(path=str(tmp_path / "agent-registration.sock"))
         method = UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)

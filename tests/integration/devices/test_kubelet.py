@@ -55,12 +55,11 @@ async def node(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
     kubelet = KubeletStub(short_path / "k")
     handler = FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"]))
-    service = DeviceService(
-        "node-a", short_path / "a", HandlerRegistry({"fake": lambda: handler}), short_path / "k", short_path / "h"
-    )
+    host = Host(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
+    registry = HandlerRegistry({"fake": lambda: handler})
+    service = DeviceService("node-a", short_path / "a", host, registry, short_path / "k", short_path / "h")
     await asyncio.to_thread(kubelet.start)
-    host = Host(lambda message: None, lambda: None, lambda owner: None, lambda: None)
-    running = asyncio.create_task(service.run(host))
+    running = asyncio.create_task(service.run())
     service.handle(configurations(capacity=2))
     async with asyncio.timeout(60):
         node = Node(kubelet, service, handler)

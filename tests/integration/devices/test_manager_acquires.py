@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.dataclass import replace
+from ankaios.common.device_grant import DeviceNode
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.claim_store import ClaimStore
-from ankaios.devices.discovery.base import DeviceNode, DiscoveredDevice
+from ankaios.devices.discovery.base import DiscoveredDevice, HandlerLost
 from ankaios.devices.server_slots import NO_ANSWER
 from ankaios.server.core.device_desk import NODE_LOST_TICKS
-from tests.integration.devices.cluster import Cluster
+from tests.integration.devices.cluster import Cluster, until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 FOO0, FOO1 = "cam-8120fe", "cam-a19705"
@@ -269,6 +270,53 @@ async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster
     assert await agent.acquire_when_possible("w1") == first
 
 
+async def test_a_handler_that_breaks_off_is_not_a_device_that_vanished(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any grace: a list without the device would make it vanish at once."""
+    monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0.01)
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure(offlineGraceSeconds=0, onDeviceLost=base.ON_DEVICE_LOST_RESTART)
+    first = await agent.acquire_when_possible("w1")
+    agent.handler.fail(HandlerLost("the stream is broken"))
+    await until(lambda: agent.handler.asked >= 3)
+    assert cluster.tree[FOO0].attributes.online
+    assert await agent.acquire("w1") == first
+    agent.handler.fail(None)
+    before = agent.handler.asked
+    await until(lambda: agent.handler.asked > before)
+    assert (await agent.acquire("w1"), agent.restarted) == (first, [])
+    agent.handler.show()
+    await until(lambda: agent.restarted == ["w1"])
+
+
+async def test_a_device_that_stays_away_vanishes_when_its_grace_is_over(cluster: Cluster) -> None:
+    """By itself: nobody says anything more about it."""
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure(offlineGraceSeconds=1, onDeviceLost=base.ON_DEVICE_LOST_RESTART)
+    await agent.acquire_when_possible("w1")
+    agent.handler.show()
+    await cluster.until(lambda: not cluster.tree["cam-fbcb99"].attributes.online)
+    assert agent.restarted == []
+    await cluster.until(lambda: not cluster.tree)
+    assert agent.restarted == ["w1"]
+
+
+async def test_claims_outlive_the_loss_of_all_devices_and_a_restart_of_the_agent_meanwhile(cluster: Cluster) -> None:
+    agent = await cluster.agent("node-a", True, "foo0")
+    cluster.configure(offlineGraceSeconds=60)
+    first = await agent.acquire_when_possible("w1")
+    agent.handler.show()
+    await cluster.until(lambda: not cluster.tree[FOO0].attributes.online)
+    await agent.stop()
+    agent = await cluster.restarted("node-a", agent.handler)
+    other = await cluster.agent("node-b", True, "foo0")
+    await cluster.until(lambda: "node-b" in cluster.tree[FOO0].nodes)
+    assert isinstance(await other.acquire("w2"), Waiting)
+    agent.handler.show(DiscoveredDevice("foo0"))
+    assert await agent.acquire_when_possible("w1") == first
+
+
 async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) -> None:
     """The node was away for so long that the server gave up on it, but nobody took its slot."""
     agent = await cluster.agent("node-a", True, "foo0")
@@ -293,11 +341,7 @@ async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster:
         cluster.perform(cluster.desk.tick())
     await other.acquire_when_possible("w2")
     agent.connect()
-    async with asyncio.timeout(10):
-        while not agent.restarted:
-            agent.woken.clear()
-            await agent.woken.wait()
-    assert agent.restarted == ["w1"]
+    await until(lambda: agent.restarted == ["w1"])
     agent.service.release("w1")
     assert isinstance(await agent.acquire("w1"), Waiting)
     assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
@@ -315,9 +359,7 @@ async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(c
         cluster.perform(cluster.desk.tick())
     await other.acquire_when_possible("w2", name)
     agent.connect()
-    while not agent.service.acquisition.records["w1"].lost:
-        agent.woken.clear()
-        await agent.woken.wait()
+    await until(lambda: agent.service.holdings.records["w1"].lost)
     (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
     assert record.slots == ()
     assert await agent.acquire("w1", name) == Waiting(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
@@ -340,7 +382,7 @@ async def test_a_device_that_returned_with_another_node_is_given_with_that_one(c
     assert grant.devices == (DeviceNode("/dev/2", "/dev/2"),)
     assert "/dev/2" in Path(grant.envs["ANKAIOS_DEVICES_FILE"]).read_text()
     (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
-    assert record.grants == (grant,)
+    assert record.allocations[0].grant.devices == grant.devices
 
 
 async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> None:
@@ -349,12 +391,11 @@ async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> 
     await agent.acquire_when_possible("probe")
     agent.service.release("probe")
     sent: list[grpc.ToServer] = []
-    agent.service._server.send = sent.append
+    agent.service._server._send = sent.append
     agent.service._server._answer_seconds = 0.01
-    assert await agent.acquire("w1") == Waiting(f"waits for akri.sh/cam: {NO_ANSWER}")
+    assert await agent.acquire("w1") == Waiting(NO_ANSWER, failed=True)
     asked = [change for message in sent for change in message.slotRequest.changes if change.after]
     assert len(asked) == 1
-    assert agent.service.acquisition.failed
 
 
 async def test_a_plugin_that_the_device_manager_lost_registers_again(
@@ -364,7 +405,9 @@ async def test_a_plugin_that_the_device_manager_lost_registers_again(
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
-    agent.service.manager._plugins["akri.sh/cam"].channel.close()
+    plugin = agent.service.manager._plugins.get("akri.sh/cam")
+    assert plugin is not None
+    plugin.channel.close()
     await asyncio.sleep(0)
     agent.service.release("w1")
     await agent.acquire_when_possible("w2")

@@ -11,7 +11,7 @@ import pytest
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.device_manager import DeviceManager
-from tests.integration.devices.cluster import Agent, Cluster
+from tests.integration.devices.cluster import Agent, Cluster, until
 from tests.integration.devices.foreign_plugin import ForeignPlugin
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
@@ -24,7 +24,7 @@ async def agent(short_path: Path) -> AsyncIterator[Agent]:  # noqa: F811
     cluster = Cluster(short_path)
     async with asyncio.timeout(60):
         agent = await cluster.agent("node-a", False, "foo0")
-        await agent.woken.wait()
+        await until((agent.service.manager.folder / "kubelet.sock").exists)
         yield agent
     await cluster.stop()
 
@@ -79,6 +79,98 @@ async def test_a_plugin_can_prepare_every_start(agent: Agent) -> None:
     await stopped(plugin)
 
 
+async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(agent: Agent) -> None:
+    """As a kubelet does: Allocate for an admission, PreStartContainer before every start, whoever restarted meanwhile.
+
+    That our own devices are asked anew for what they give does not matter to plugins of others.
+    """
+    agent.cluster.configure()
+    plugin = await a_plugin(agent, pre_start=True)
+    requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
+    await agent.acquire_when_possible("probe")
+    agent.service.release("probe")
+    await until(lambda: agent.service.manager.is_ready(GPU))
+    first = await agent.service.acquire("w1", requests)
+    assert await agent.service.acquire("w1", requests) == first  # the container starts again
+    assert (plugin.allocated, plugin.started) == ([["g0"]], [["g0"]] * 2)
+
+    await stopped(plugin)
+    plugin = await a_plugin(agent, pre_start=True)  # the plugin starts again
+    await until(lambda: agent.service.manager.is_ready(GPU))
+    assert await agent.service.acquire("w1", requests) == first
+    assert (plugin.allocated, plugin.started) == ([], [["g0"]])
+
+    await agent.stop()
+    later = await agent.cluster.restarted("node-a", agent.handler)
+    await until(lambda: later.service.manager.folder.joinpath("kubelet.sock").exists())
+    await stopped(plugin)
+    plugin = await a_plugin(later, pre_start=True)  # the agent starts again, and so its plugins register again
+    await until(lambda: later.service.manager.is_ready(GPU) and later.service.manager.is_ready("akri.sh/cam"))
+    assert await later.service.acquire("w1", requests) == first
+    assert (plugin.allocated, plugin.started) == ([], [["g0"]])
+
+    later.service.release("w1")  # a new admission
+    assert await later.service.acquire("w1", requests) == first
+    assert (plugin.allocated, plugin.started) == ([["g0"]], [["g0"]] * 2)
+    await stopped(plugin)
+
+
+async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(agent: Agent) -> None:
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await asyncio.to_thread(plugin.tell, HEALTHY | {"g0": "Unhealthy"})
+    gone = Waiting(f"waits for its devices of {GPU} to return")
+    await until(lambda: not agent.service.manager.are_healthy(GPU, ["g0"]))
+    assert await agent.acquire("w1", GPU, 1) == gone
+    await stopped(plugin)
+    await until(lambda: agent.service.manager.has_lost(GPU))
+    assert await agent.acquire("w1", GPU, 1) == gone
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await stopped(plugin)
+
+
+async def test_a_plugin_is_asked_for_its_preference_with_what_is_free(agent: Agent) -> None:
+    plugin = ForeignPlugin(agent.service.manager.folder, GPU, HEALTHY)
+    plugin.prefers = ["g1"]
+    await asyncio.to_thread(plugin.start)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await agent.acquire_when_possible("w2", GPU, 1)
+    assert plugin.asked == [(["g0", "g1"], 1), (["g0"], 1)]
+    assert plugin.allocated == [["g1"], ["g0"]]
+    await stopped(plugin)
+
+
+async def test_an_unhealthy_device_in_use_is_not_counted_against_the_healthy_ones(agent: Agent) -> None:
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await asyncio.to_thread(plugin.tell, {"g0": "Unhealthy", "g1": "Healthy", "g2": "Healthy"})
+    await until(lambda: agent.service.manager.free(GPU) == 2)
+    assert not isinstance(await agent.acquire("w2", GPU, 2), Waiting)
+    await stopped(plugin)
+
+
+async def test_two_containers_do_not_count_on_the_same_device(agent: Agent) -> None:
+    plugin = await a_plugin(agent)
+    await agent.acquire_when_possible("first", GPU, 1)
+    requests = [ResourceRequest(GPU, 1, "pod/a"), ResourceRequest(GPU, 1, "pod/b")]
+    assert await agent.service.acquire("w1", requests) == Waiting(f"waits for 2 x {GPU}, 2 visible, 1 free")
+    assert plugin.allocated == [["g0"]]
+    await stopped(plugin)
+
+
+async def test_what_no_runtime_could_use_is_not_taken_from_a_plugin(agent: Agent) -> None:
+    plugin = ForeignPlugin(agent.service.manager.folder, GPU, {"a\0b": "Healthy"})
+    await asyncio.to_thread(plugin.start)
+    await until(lambda: agent.service.manager.is_ready(GPU))
+    answer = await agent.acquire("w1", GPU, 1)
+    assert answer == Waiting(
+        f"cannot use what the plugin of '{GPU}' gives: 'GPU' cannot be a variable or annotation with this value",
+        failed=True,
+    )
+    await stopped(plugin)
+
+
 async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) -> None:
     """All or none, also across plugins of different people."""
     agent.cluster.configure()
@@ -91,10 +183,9 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     before = agent.service.node.ledger.snapshot()
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
     answer = await agent.service.acquire("w1", requests)
-    assert answer == Waiting(f"cannot allocate '{GPU}': out of order")
+    assert answer == Waiting(f"cannot allocate '{GPU}': out of order", failed=True)
     assert agent.service.node.ledger.snapshot() == before
     assert agent.service.manager.count(GPU).allocated == 0
-    assert agent.service.acquisition.failed
     plugin.refuses = False
     assert not isinstance(await agent.service.acquire("w1", requests), Waiting)
     await stopped(plugin)
@@ -102,7 +193,7 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
 
 async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(short_path: Path) -> None:  # noqa: F811
     changed = asyncio.Event()
-    manager = DeviceManager(short_path, lambda resource: changed.set(), grace=0.3)
+    manager = DeviceManager(short_path, lambda resource, came: changed.set(), grace=0.3)
     ready = asyncio.Event()
     running = asyncio.create_task(manager.run(ready))
     await ready.wait()
@@ -162,7 +253,7 @@ async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(short
         listener.bind(str(stale))
     (short_path / "notes").write_text("x")
     ready = asyncio.Event()
-    running = asyncio.create_task(DeviceManager(short_path, lambda resource: None).run(ready))
+    running = asyncio.create_task(DeviceManager(short_path, lambda resource, came: None).run(ready))
     await ready.wait()
     assert sorted(path.name for path in short_path.iterdir()) == ["kubelet.sock", "notes"]
     running.cancel()

@@ -1,4 +1,4 @@
-"""A server that announces its end (GOAWAY), as one built with tonic does when it stops gracefully."""
+"""A peer that announces its end (GOAWAY), as a server built with tonic does when it stops gracefully."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,17 +6,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from h2.connection import H2Connection
 from hyperframe.frame import Frame, GoAwayFrame, PingFrame
 
 from ankaios.common.config import PemMaterial
 from ankaios.middleware.client import ConnectionLost, ConnectionSettings, Method, connect
-from ankaios.middleware.grpc_call import RESPONSE_HEADERS, frame
+from ankaios.middleware.grpc_call import RESPONSE_HEADERS, frame, request_headers
 from ankaios.middleware.http2 import Link
 from ankaios.middleware.security import server_context
 from ankaios.middleware.stream import Stream
 from ankaios.middleware.tls import TlsLayer
 from tests.integration.middleware.certificates import Authority
-from tests.integration.middleware.support import CALM, PATIENCE, a_commander_hello, a_greeting, received
+from tests.integration.middleware.support import (
+    CALM,
+    PATIENCE,
+    a_commander_hello,
+    a_greeting,
+    received,
+    running_server,
+)
 
 EVERY_STREAM = 2**31 - 1
 
@@ -71,3 +79,17 @@ async def test_a_server_that_goes_away_is_a_lost_connection_and_nothing_worse(
             server.say(*farewell)
             with pytest.raises(ConnectionLost, match="the peer ended the connection"):
                 await received(cli)
+
+
+async def test_a_client_that_goes_away_and_calls_in_one_breath_is_not_served() -> None:
+    client = H2Connection()
+    client.initiate_connection()
+    beginning = client.data_to_send()
+    client.send_headers(1, request_headers(Method.CLI, "http", "x", "x"))
+    async with running_server() as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
+        writer.write(beginning + GoAwayFrame(0).serialize() + client.data_to_send())
+        async with asyncio.timeout(PATIENCE):
+            await reader.read()
+        assert not running.server._calls
+        writer.close()

@@ -20,6 +20,7 @@ from ankaios.middleware.client import (
     VersionRefused,
     connect,
 )
+from ankaios.middleware.methods import METHODS
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.support import (
     PATIENCE,
@@ -167,8 +168,8 @@ class GrpcioServer:
         handler = grpc.stream_stream_rpc_method_handler(
             behaviour, request_deserializer=ToServer.FromString, response_serializer=FromServer.SerializeToString
         )
-        for method in Method:
-            _, service, name = method.value.split("/")
+        for path in METHODS:
+            _, service, name = path.split("/")
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {name: handler})])
         self._port = self._server.add_insecure_port("127.0.0.1:0")
 

@@ -14,9 +14,10 @@ from ankaios.runtimes.containerd_runtime import ContainerdRuntime
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.native_runtime import NativeRuntime
 from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 from tests.system.podman_env import IMAGE, PodmanEnv
 from tests.system.stand_in import StandIn

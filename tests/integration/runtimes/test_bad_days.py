@@ -9,8 +9,9 @@ import pytest
 
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.podman_states import PODMAN_UNREADABLE
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.builders import a_workload

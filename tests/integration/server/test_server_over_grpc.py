@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from ankaios.common.complete_state import parse_state
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.proto_conversion import workload_state_to_pb
+from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.state_form import complete_state_from_form
+from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.shell import ServerShell
@@ -41,6 +45,16 @@ class Peer:
         await self.connection.send(grpc.ToServer(request=base.Request(requestId="u", updateStateRequest=content)))
         return await self.response()
 
+    async def greeting(self, *known: InstanceName) -> list[str]:
+        """What the agent is to run, by its greeting; it answers if it is asked before what it knows of workloads."""
+        while not (message := await self.receive()).HasField("serverHello"):
+            assert not message.HasField("updateWorkload"), "nothing comes before the greeting"
+            if message.HasField("tellWorkloads"):
+                answer = grpc.KnownWorkloads(instanceNames=map(instance_name_to_pb, known))
+                await self.connection.send(grpc.ToServer(knownWorkloads=answer))
+                await self.connection.send(grpc.ToServer(deviceReport=grpc.DeviceReport(complete=True)))
+        return [added.instanceName.workloadName for added in message.serverHello.addedWorkloads]
+
     async def report(self, *states: base.WorkloadState) -> None:
         content = grpc.UpdateWorkloadState(workloadStates=states)
         await self.connection.send(grpc.ToServer(updateWorkloadState=content))
@@ -55,8 +69,8 @@ class Running:
         return ConnectionSettings(f"http://127.0.0.1:{self.shell.middleware.port}")
 
     @asynccontextmanager
-    async def agent(self, name: str) -> AsyncIterator[Peer]:
-        hello = grpc.ToServer(agentHello=grpc.AgentHello(agentName=name, protocolVersion="1.0.0"))
+    async def agent(self, name: str, devices: bool = False) -> AsyncIterator[Peer]:
+        hello = grpc.ToServer(agentHello=grpc.AgentHello(agentName=name, protocolVersion="1.0.0", devices=devices))
         async with connect(self.settings, Method.AGENT, hello) as connection:
             yield Peer(connection)
 
@@ -68,8 +82,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running_server(*hooks: MutatingHook) -> AsyncIterator[Running]:
+async def running_server(*hooks: MutatingHook, startup: Form | None = None) -> AsyncIterator[Running]:
     shell = ServerShell(None, hooks)
+    if startup is not None:
+        await shell.load(startup)
     await shell.middleware.start("127.0.0.1", 0)
     task = asyncio.create_task(shell.run(), name="server under test")
     try:
@@ -117,6 +133,16 @@ async def test_reported_states_reach_command_lines_and_other_agents_but_not_thei
                 (state,) = (await peer.receive()).updateWorkloadState.workloadStates
                 assert state == workload_state_to_pb(web(), expected)
         assert (await n1.receive()).HasField("updateWorkload"), "and nothing else"
+
+
+@pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
+async def test_a_restarted_server_leaves_a_placed_workload_where_it_is(order: tuple[str, str]) -> None:
+    """On the agent with the greater name, whoever comes first; the same manifest, no devices."""
+    startup = parse_state(a_state({"web": a_form("", placement={})})["desiredState"])
+    async with running_server(startup=startup) as server, AsyncExitStack() as stack:
+        agents = [await stack.enter_async_context(server.agent(name, devices=True)) for name in order]
+        greetings = await asyncio.gather(*(agent.greeting(web("n2")) for agent in agents))
+    assert dict(zip(order, greetings, strict=True)) == {"n1": [], "n2": ["web"]}
 
 
 async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> None:

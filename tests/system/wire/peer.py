@@ -167,7 +167,7 @@ class ServerProcess:
 
     def start(self, *more: str) -> "ServerProcess":
         """Until it is ready."""
-        self._launch(*more)
+        self.launch(*more)
         for line in self._lines():
             if found := READY.search(line):
                 self.port = int(found[1])
@@ -176,11 +176,12 @@ class ServerProcess:
 
     def run_to_end(self, *more: str) -> int:
         """For starts that are to fail: the exit code."""
-        self._launch(*more)
+        self.launch(*more)
         assert self.process is not None
         return self.process.wait(PATIENCE)
 
-    def _launch(self, *more: str) -> None:
+    def launch(self, *more: str) -> None:
+        """Without waiting for anything."""
         with (self.folder / "log").open("wb") as log:
             address = ["-a", self.address] if self.address else []
             command = [sys.executable, "-m", "ankaios.server", *address, *self._arguments, *more]

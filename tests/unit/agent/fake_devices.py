@@ -3,9 +3,9 @@
 import asyncio
 
 from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate, SlotResponse
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.runtime_connector import DeviceGrant
 
 
 class FakeDevices:
@@ -14,6 +14,7 @@ class FakeDevices:
     def __init__(self) -> None:
         self.host: DeviceHost | None = None
         self.grant: DeviceGrant | None = None
+        self.waiting: set[InstanceName] = set()
         self.released: list[InstanceName] = []
         self.adopted: list[InstanceName] = []
         self.heard: list[object] = []
@@ -25,7 +26,9 @@ class FakeDevices:
     def appear(self, grant: DeviceGrant) -> None:
         assert self.host is not None
         self.grant = grant
-        self.host.wake()
+        waiting, self.waiting = self.waiting, set()
+        for name in waiting:
+            self.host.wake(name)
 
     def lose(self, name: InstanceName) -> None:
         assert self.host is not None
@@ -33,7 +36,10 @@ class FakeDevices:
         self.host.restart(name)
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
-        return (self.grant,) if self.grant else Waiting("no camera")
+        if self.grant:
+            return (self.grant,)
+        self.waiting.add(spec.instance_name)
+        return Waiting("no camera")
 
     async def adopt(self, spec: WorkloadSpec) -> None:
         self.adopted.append(spec.instance_name)
@@ -43,6 +49,9 @@ class FakeDevices:
 
     def connected(self) -> None:
         self.heard.append("connected")
+
+    def disconnected(self) -> None:
+        self.heard.append("disconnected")
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
         self.heard.append(message)

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.agent_devices import AgentDevices
+from ankaios.agent.agent_devices import BEING_LOADED, AgentDevices
 from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName, ResourceRequest
 from ankaios.devices.plugin_folder import short_folder
-from ankaios.runtimes.runtime_connector import DeviceGrant
 from tests.builders import a_workload
+from tests.integration.devices.cluster import until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 CAMERA = a_workload(resources=(ResourceRequest("cam", 1),))
@@ -26,17 +27,21 @@ class Agent:
         self.devices = AgentDevices("agent_A", folder)
         self.sent: list[grpc.ToServer] = []
         self.woken = asyncio.Event()
+        self.wakes: list[InstanceName] = []
         self.restarted: list[InstanceName] = []
-        host = DeviceHost(self.sent.append, self.woken.set, self.restarted.append, lambda: None)
+        host = DeviceHost(self.sent.append, self._wake, self.restarted.append, lambda: None)
         self.task = asyncio.create_task(self.devices.run(host))
+
+    def _wake(self, name: InstanceName) -> None:
+        self.wakes.append(name)
+        self.woken.set()
 
     @property
     def is_loaded(self) -> bool:
         return self.devices._service is not None
 
     async def until_loaded(self) -> None:
-        async with asyncio.timeout(20):
-            await self.devices._loaded.wait()
+        await until(lambda: self.is_loaded)
 
     def discover(self) -> None:
         update = grpc.DeviceUpdate(complete=True)
@@ -125,24 +130,78 @@ async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_se
     await asyncio.gather(later.task, return_exceptions=True)
 
 
+async def test_nobody_waits_until_the_devices_are_loaded(agent: Agent) -> None:
+    """A workload that hangs could not even be deleted. What it says before is not lost."""
+    other = a_workload("other", resources=(ResourceRequest("cam", 1),))
+    asking = agent.devices.acquire(CAMERA)
+    with pytest.raises(StopIteration) as answered:
+        asking.send(None)
+    assert answered.value.value == Waiting(BEING_LOADED)
+    await agent.devices.acquire(other)
+    await agent.devices.release(other.instance_name)
+    await agent.until_loaded()
+    assert agent.wakes == [CAMERA.instance_name]
+    agent.discover()
+    await agent.acquire()
+
+
+async def test_a_workload_that_let_go_before_the_devices_were_loaded_has_none_any_more(agent: Agent) -> None:
+    agent.discover()
+    await agent.acquire()
+    agent.task.cancel()
+    await asyncio.gather(agent.task, return_exceptions=True)
+    later = Agent(agent.folder)
+    await later.devices.release(CAMERA.instance_name)
+    later.discover()
+    await later.until_loaded()
+    assert list((agent.folder / "claims").iterdir()) == []
+    later.task.cancel()
+    await asyncio.gather(later.task, return_exceptions=True)
+
+
+async def test_a_workload_found_running_before_the_devices_are_loaded_is_heard(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = a_workload("gone", resources=CAMERA.resources)
+    for workload in (CAMERA, gone):
+        await agent.devices.adopt(workload)
+    await agent.devices.release(gone.instance_name)
+    await until(lambda: "its devices are not recorded" in caplog.text)
+    assert str(CAMERA.instance_name) in caplog.text
+    assert str(gone.instance_name) not in caplog.text
+
+
+async def test_a_session_that_ended_before_the_devices_were_loaded_is_none(agent: Agent) -> None:
+    agent.devices.connected()
+    agent.devices.disconnected()
+    agent.sent.clear()
+    await agent.devices.acquire(CAMERA)
+    await agent.until_loaded()
+    assert agent.sent == []
+    agent.devices.connected()
+    assert [message.deviceReport.complete for message in agent.sent] == [True]
+    agent.devices.disconnected()
+
+
 async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(short_path: Path) -> None:  # noqa: F811
     """Whoever asks is told, at any time: a workload that hangs could not even be deleted."""
     (short_path / "file").touch()
     agent = Agent(short_path / "file")
     async with asyncio.timeout(10):
-        answers = [await agent.devices.acquire(CAMERA)]
+        assert await agent.devices.acquire(CAMERA) == Waiting(BEING_LOADED)
         await agent.task
-        answers.append(await agent.devices.acquire(CAMERA))
+        assert agent.wakes == [CAMERA.instance_name]
+        answer = await agent.devices.acquire(CAMERA)
         await agent.devices.adopt(CAMERA)
         await agent.devices.release(CAMERA.instance_name)
-    for answer in answers:
-        assert isinstance(answer, Waiting)
-        assert "not available: cannot use the plugin folder" in answer.reason
+    assert isinstance(answer, Waiting)
+    assert "not available: cannot use the plugin folder" in answer.reason
 
 
 async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:
     (agent.folder / "files").touch()  # no place for the files of workloads
-    await asyncio.wait_for(agent.devices.acquire(CAMERA), 20)
+    await agent.devices.acquire(CAMERA)
     await asyncio.wait_for(agent.task, 20)
-    answer = await asyncio.wait_for(agent.devices.acquire(CAMERA), 20)
-    assert answer == Waiting("the devices of this agent are not available, see its log")
+    answer = await agent.devices.acquire(CAMERA)
+    assert isinstance(answer, Waiting)
+    assert "not available: [Errno 17] File exists" in answer.reason

@@ -8,6 +8,7 @@ import pytest
 
 from ankaios.agent.server_link import LINK_CAPACITY, Connected, LinkChannel
 from ankaios.common.dataclass import replace
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import (
     FAILED_LOST,
     RUNNING_OK,
@@ -36,7 +37,7 @@ from ankaios.common.workload import (
     WorkloadSpec,
 )
 from ankaios.runtimes.fake import FakeRuntime
-from ankaios.runtimes.runtime_connector import DeviceGrant, RuntimeFailed
+from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import (
@@ -172,7 +173,7 @@ async def test_a_finished_container_waits_with_its_workload_and_goes_with_it() -
 async def test_a_runtime_that_cannot_list_is_asked_again_and_holds_up_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ankaios.agent.agent_manager.FIRST_LISTING_PAUSE", 0.0)
+    monkeypatch.setattr("ankaios.agent.listings.FIRST_PAUSE", 0.0)
 
     def broken(runtime: FakeRuntime) -> None:
         runtime.fail_next("existing", RuntimeFailed("podman sleeps"), RuntimeFailed("podman sleeps"))
@@ -201,6 +202,26 @@ async def test_a_runtime_that_hangs_holds_up_only_its_own_workloads() -> None:
         assert await a.reports() == [f"late {STARTING}", "late Running(Ok)"]
 
 
+async def test_a_runtime_that_hangs_is_told_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.agent.workload_task.SLOW_START", 0.01)
+    monkeypatch.setattr("ankaios.agent.workload_task.SLOW_STOP", 0.02)
+    async with an_agent() as a:
+        a.podman.hold("create")
+        await a.server_says(server_hello(WEB))
+        await a.until(lambda: len(a.outbox._queue))
+        why = "The runtime 'podman' has not started it within 0.01 s, waiting for it"
+        assert await a.reports() == [f"web Pending(Starting)«{why}»"]
+        a.podman.release("create")
+        assert await a.reports() == ["web Running(Ok)"]
+        a.podman.hold("delete")
+        assert await a.server_says(update_workload(deleted={WEB.instance_name: {}})) == [f"web {REQ}"]
+        await a.until(lambda: len(a.outbox._queue))
+        why = "The runtime 'podman' has not deleted it within 0.02 s, waiting for it"
+        assert await a.reports() == [f"web {REQ}«{why}»"]
+        a.podman.release("delete")
+        assert await a.reports() == [f"web {REMOVED}"]
+
+
 async def test_of_two_containers_of_one_workload_the_right_one_lives_on() -> None:
     def both(runtime: FakeRuntime) -> None:
         runtime.add_existing(WEB.instance_name)
@@ -223,9 +244,24 @@ async def test_an_unneeded_workload_that_cannot_be_deleted_says_so_and_may_be_wa
         runtime.add_existing(WEB.instance_name)
         runtime.fail_next("delete", RuntimeFailed("busy"))
 
-    async with an_agent(prepare=stuck) as a:
+    async with an_agent(prepare=stuck, chance=lambda: 1.0) as a:
         assert await a.server_says(server_hello()) == [f"web {REQ}", "web Stopping(DeleteFailed)«busy»"]
         assert await a.server_says(server_hello()) == [f"web {REQ}", f"web {REMOVED}"]
+    async with an_agent(prepare=stuck, chance=lambda: 1.0) as a:
+        await a.server_says(server_hello())
+        assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
+        assert [call for call in a.podman.calls if call[0] == "delete"] == [("delete", a.podman.calls[1][1])]
+
+
+async def test_an_unneeded_workload_that_cannot_be_deleted_is_tried_again() -> None:
+    def stuck(runtime: FakeRuntime) -> None:
+        runtime.add_existing(WEB.instance_name)
+        for _ in range(3):
+            runtime.fail_next("delete", RuntimeFailed("busy"))
+
+    async with an_agent(prepare=stuck) as a:
+        failed = ["web Stopping(DeleteFailed)«busy»"] * 3
+        assert await a.server_says(server_hello()) == [f"web {REQ}", *failed, f"web {REMOVED}"]
 
 
 async def test_a_create_waits_until_an_unneeded_container_of_the_same_name_is_gone() -> None:
@@ -311,7 +347,7 @@ async def test_a_workload_that_is_deleted_and_added_again_waits_for_its_own_end(
 
 async def test_a_delete_that_failed_can_be_asked_for_again() -> None:
     always = web(restart_policy=RestartPolicy.ALWAYS)
-    async with an_agent() as a:
+    async with an_agent(chance=lambda: 1.0) as a:
         await a.server_says(server_hello(always))
         a.podman.fail_next("delete", RuntimeFailed("busy"))
         delete = update_workload(deleted={WEB.instance_name: {}})
@@ -322,8 +358,31 @@ async def test_a_delete_that_failed_can_be_asked_for_again() -> None:
         assert a.podman.workloads == {}
 
 
-async def test_an_update_whose_delete_fails_keeps_the_old_workload_and_can_be_repeated() -> None:
+async def test_deletes_that_fail_are_tried_again_until_the_runtime_is_itself_again() -> None:
+    """Whatever the delete is for: the end of a workload, its successor or its restart."""
+    failed = "Stopping(DeleteFailed)«busy»"
     async with an_agent() as a:
+        await a.server_says(server_hello(WEB))
+        for _ in range(2):
+            a.podman.fail_next("delete", RuntimeFailed("busy"))
+        reports = await a.server_says(update_workload((WEB2,), {WEB.instance_name: {}}))
+        assert reports == [
+            f"web {REQ}", f"web {failed}", f"web {failed}", f"web {REMOVED}", f"web#2 {STARTING}", "web#2 Running(Ok)",
+        ]  # fmt: skip
+        a.podman.fail_next("delete", RuntimeFailed("busy"))
+        reports = await a.server_says(update_workload(deleted={WEB2.instance_name: {}}))
+        assert reports == [f"web#2 {REQ}", f"web#2 {failed}", f"web#2 {REMOVED}"]
+        again = web(restart_policy=RestartPolicy.ON_FAILURE)
+        await a.server_says(update_workload((again,)))
+        a.podman.fail_next("delete", RuntimeFailed("busy"))
+        a.podman.set_state(a.podman.named("web").id, exited(1))
+        reports = await a.reports()
+        assert reports[1:] == [f"web {REQ}", f"web {failed}", f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
+        assert len(a.podman.workloads) == 1
+
+
+async def test_an_update_whose_delete_fails_keeps_the_old_workload_and_can_be_repeated() -> None:
+    async with an_agent(chance=lambda: 1.0) as a:
         await a.server_says(server_hello(WEB))
         a.podman.fail_next("delete", RuntimeFailed("busy"))
         update = update_workload((WEB2,), {WEB.instance_name: {}})

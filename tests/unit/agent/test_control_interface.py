@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.control_interface import MAX_WAITING, ControlInterface, Outside
+from ankaios.agent.control_interface import MAX_WAITING, ControlInterface
 from ankaios.agent.core.framing import encode
+from ankaios.agent.outside import Outside
 from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec

@@ -122,11 +122,20 @@ async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Serve
 
 
 async def make_up(server: Server, story: AgentStory) -> None:
-    """A good day and a new session are enough for a live agent to catch up; what ended stays as it is."""
+    """A good day is enough for a live agent to catch up; what ended stays as it is.
+
+    An update of `b` waits for `c` to let go, which a new session does not ask for.
+    """
     story.podman._fail_next.clear()
+    await settle(server, story)
+    check_wanted(["a"], server, story)
     step("reconnect", "", server, story)
     await settle(server, story)
-    for name in ("a", "b"):
+    check_wanted(["a", "b"], server, story)
+
+
+def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
+    for name in names:
         wanted = [server.wanted[name].instance_name] if name in server.wanted else []
         found = [each.instance_name for each in story.podman.workloads.values()]
         assert [instance for instance in found if instance.workload == name] == wanted

@@ -1,10 +1,13 @@
+import asyncio
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from ankaios.agent.run_folder import RunFolder, default_run_folder
+from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.settings import default_run_folder
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.workload import InstanceName
 
@@ -86,3 +89,39 @@ def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, mon
     folder.files(NAME).mkdir(parents=True)
     folder.remove(NAME)
     assert not folder.of(NAME).exists()
+
+
+async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.agent.run_folder.LOOK_AGAIN", 0.0)
+    first, second, other = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A"), RunFolder(tmp_path, "B")
+    for folder in (first, second, other):
+        folder.prepare(tmp_path)
+    assert not await first.lock()
+    assert not await other.lock()
+    waiting = asyncio.create_task(second.lock())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert caplog.messages == [f"another agent works in '{tmp_path / 'A_io'}', waiting until it has ended"]
+    first.unlock()
+    async with asyncio.timeout(5):
+        assert await waiting
+    second.unlock()
+    second.unlock()
+    other.unlock()
+
+
+async def test_a_file_system_without_locks_is_used_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(_folder: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    folder = RunFolder(tmp_path, "A")
+    folder.prepare(tmp_path)
+    await folder.lock()
+    folder.unlock()
+    assert "No locks available" in caplog.text

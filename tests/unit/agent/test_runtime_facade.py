@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.control_interface import Outside
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.device_joint import NoDevices
+from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.workload_task import Surroundings

@@ -5,8 +5,7 @@ import pytest
 from ankaios import __version__
 from ankaios.agent.__main__ import main
 from ankaios.agent.agent import connectors_for
-from ankaios.agent.run_folder import default_run_folder
-from ankaios.agent.settings import read_settings
+from ankaios.agent.settings import default_run_folder, read_settings
 from ankaios.common.config import require_security
 from ankaios.common.errors import StartupFailed
 
@@ -72,6 +71,7 @@ def test_the_default_file_is_read_if_it_is_there(tmp_path: Path) -> None:
         ("version = 'v1'\nname = 7", "'name' must be a string"),
         ("version = 'v1'\nname = 'x'\ntags = {a = 1}", "'tags.a' must be a string"),
         ("version = 'v1'\nname = 'x'\nruntimes = [1]", "list of strings"),
+        ("version = 'v1'\nname = 'x'\npodman_socket = 'podman.sock'", "'podman_socket' must be an absolute path"),
         ("version = 'v1'\nname = 'x'\nca_pem = '/x'\nca_pem_content = 'y'", "ca_pem"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> N
         (["-n", "a", "-s", "http://"], "is not of the form https://<host>:<port>"),
         (["-n", "a", "-s", "http://host:port"], "is not of the form https://<host>:<port>"),
         (["-n", "a", "-s", "http://a..b:1"], "is not of the form https://<host>:<port>"),
-        (["-n", "a", "-s", "http://host:99999"], "greater than 65535"),
+        (["-n", "a", "-s", "http://host:99999"], "with a port up to 65535"),
         (["-n", "a", "-x", "/nowhere"], "/nowhere"),
     ],
 )
@@ -138,6 +138,20 @@ def test_an_agent_needs_a_runtime(tmp_path: Path) -> None:
         file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
         with pytest.raises(StartupFailed, match="podman"):
             connectors_for(read_settings(["-x", file]))
+
+
+def test_podman_is_listed_early_only_by_agents_that_use_it(tmp_path: Path) -> None:
+    assert read_settings(["-n", "a"]).uses_podman
+    for runtimes, uses in (("['podman']", True), ("['native', 'podman-kube']", True), ("['native']", False)):
+        file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
+        assert read_settings(["-x", file]).uses_podman is uses
+
+
+def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path) -> None:
+    assert read_settings(["-n", "a"]).podman.socket is None
+    file = a_file(tmp_path, "version = 'v1'\nname = 'a'\npodman_socket = '/run/podman/podman.sock'")
+    environ = read_settings(["-x", file]).podman.plain_environment()
+    assert environ["CONTAINER_HOST"] == "unix:///run/podman/podman.sock"
 
 
 @pytest.mark.parametrize(

@@ -1,42 +1,48 @@
 """A session with the server, against a connection in memory."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
 from ankaios.cli.connection import CommandFailed, Session, duration_text
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadState
-from ankaios.middleware.client import ConnectionLost
+from ankaios.middleware.connecting import ConnectionLost
 
 Answer = Callable[[ToServer], list[FromServer]]
 
 
 class FakeWire:
-    """Answers what the test says; without an answer `receive` waits, after `lose` it fails."""
+    """Answers what the test says; without an answer `receive` comes to its time limit, after `lose` it fails."""
 
     def __init__(self, answer: Answer = lambda _: []) -> None:
         self.sent: list[ToServer] = []
+        self.watched: int | None = None
         self._answer = answer
-        self._inbox: asyncio.Queue[FromServer | None] = asyncio.Queue()
+        self._inbox: list[FromServer | None] = []
 
-    async def send(self, message: ToServer) -> None:
+    def send(self, message: ToServer) -> None:
         self.sent.append(message)
         for answer in self._answer(message):
             self.give(answer)
 
-    async def receive(self) -> FromServer:
-        message = await self._inbox.get()
+    def receive(self, limit: float | None) -> FromServer | None:
+        if not self._inbox:
+            assert limit is not None, "nothing would ever come"
+            return None
+        message = self._inbox.pop(0)
         if message is None:
             raise ConnectionLost("gone")
         return message
 
+    def watch(self, descriptor: int | None) -> None:
+        self.watched = descriptor
+
     def give(self, message: FromServer) -> None:
-        self._inbox.put_nowait(message)
+        self._inbox.append(message)
 
     def lose(self) -> None:
-        self._inbox.put_nowait(None)
+        self._inbox.append(None)
 
 
 def respond(message: ToServer, **content: object) -> FromServer:
@@ -55,48 +61,79 @@ def with_state(message: ToServer) -> list[FromServer]:
     return [state_of("early"), other, answer, state_of("late")]
 
 
-async def test_the_answer_with_the_own_id_is_found_and_states_on_the_way_are_kept() -> None:
+def test_the_answer_with_the_own_id_is_found_and_states_on_the_way_are_kept() -> None:
     wire = FakeWire(with_state)
     session = Session(wire, 1000)
-    state = await session.complete_state("a", "b")
+    state = session.complete_state("a", "b")
     assert state.desiredState.apiVersion == "v1"
     assert list(wire.sent[0].request.completeStateRequest.fieldMask) == ["a", "b"]
-    assert [s.instanceName.workloadName for s in await session.next_states()] == ["early"]
-    assert [s.instanceName.workloadName for s in await session.next_states()] == ["late"]
+    assert [s.instanceName.workloadName for s in session.next_states()] == ["early"]
+    assert [s.instanceName.workloadName for s in session.next_states()] == ["late"]
 
 
-async def test_every_request_has_an_id_of_its_own() -> None:
+def test_every_request_has_an_id_of_its_own() -> None:
     wire = FakeWire(with_state)
     session = Session(wire, 1000)
-    await session.complete_state()
-    await session.complete_state()
+    session.complete_state()
+    session.complete_state()
     ids = {message.request.requestId for message in wire.sent}
     assert len(ids) == 2 and "" not in ids
 
 
-async def test_a_time_limit_ends_the_waiting_but_not_the_read() -> None:
+def test_a_time_limit_ends_the_waiting() -> None:
     wire = FakeWire()
     session = Session(wire, 1000)
-    assert await session.next_states(0) == []
+    assert session.next_states(0) == []
     wire.give(state_of("a"))
-    assert [s.instanceName.workloadName for s in await session.next_states(1)] == ["a"]
+    assert [s.instanceName.workloadName for s in session.next_states(1)] == ["a"]
 
 
-async def test_a_rejected_update_is_a_failure_with_the_reason_of_the_server() -> None:
+def test_requests_may_leave_back_to_back_and_their_answers_come_in_any_order() -> None:
+    wire = FakeWire()
+    session = Session(wire, 1000)
+    question = session.post_state_request("a")
+    update = session.post_update(base.CompleteState(), ["m"])
+    assert [message.request.WhichOneof("RequestContent") for message in wire.sent] == [
+        "completeStateRequest",
+        "updateStateRequest",
+    ]
+    wire.give(respond(wire.sent[1], UpdateStateSuccess=base.UpdateStateSuccess(addedWorkloads=["x"])))
+    wire.give(state_of("early"))
+    for answer in with_state(wire.sent[0]):
+        wire.give(answer)
+    assert session.take_state(question).desiredState.apiVersion == "v1"
+    assert list(session.take_success(update).addedWorkloads) == ["x"]
+    assert len(session.kept_states()) == 2
+
+
+def test_a_rejected_update_is_a_failure_with_the_reason_of_the_server() -> None:
     wire = FakeWire(lambda message: [respond(message, error=base.Error(message="no"))])
     with pytest.raises(CommandFailed, match=r"^SetState failed with: 'no'$"):
-        await Session(wire, 1000).update(base.CompleteState(), ["m"])
+        Session(wire, 1000).update(base.CompleteState(), ["m"])
 
 
-async def test_no_answer_in_time_is_a_failure_with_the_time() -> None:
+def test_no_answer_in_time_is_a_failure_with_the_time() -> None:
     with pytest.raises(CommandFailed, match=r"^Command timed out after '10ms'$") as caught:
-        await Session(FakeWire(), 10).complete_state()
+        Session(FakeWire(), 10).complete_state()
     assert caught.value.text == "Command failed: 'Command timed out after '10ms''"
+    assert caught.value.hint == "give it more time with '--response-timeout MS'"
 
 
-async def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
+def test_who_has_less_patience_waits_no_longer() -> None:
+    with pytest.raises(CommandFailed, match=r"^Command timed out after '5ms'$"):
+        Session(FakeWire(), 60_000).complete_state(patience_ms=5)
+
+
+def test_an_answer_of_another_kind_is_no_answer_but_told() -> None:
+    wire = FakeWire(lambda message: [respond(message, error=base.Error(message="no"))])
+    with pytest.raises(CommandFailed, match="timed out") as caught:
+        Session(wire, 10).complete_state()
+    assert caught.value.hint == "the server answered 'no'"
+
+
+def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
     told = []
-    asks: list[Callable[[Session], Awaitable[object]]] = [
+    asks: list[Callable[[Session], object]] = [
         lambda session: session.complete_state(),
         lambda session: session.update(base.CompleteState(), []),
         lambda session: session.next_states(),
@@ -107,7 +144,7 @@ async def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
         wire = FakeWire()
         wire.lose()
         with pytest.raises(CommandFailed) as caught:
-            await ask(Session(wire, 1000))
+            ask(Session(wire, 1000))
         told.append(str(caught.value))
     assert told == [
         "Channel preliminary closed.",
@@ -118,7 +155,7 @@ async def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
     ]
 
 
-async def test_events_and_logs_of_others_are_passed_over() -> None:
+def test_events_and_logs_of_others_are_passed_over() -> None:
     wire = FakeWire()
     session = Session(wire, 1000)
     for request_id in ("other", "mine"):
@@ -126,15 +163,15 @@ async def test_events_and_logs_of_others_are_passed_over() -> None:
             FromServer(response=base.Response(requestId=request_id, completeStateResponse=base.CompleteStateResponse()))
         )
         wire.give(FromServer(response=base.Response(requestId=request_id, logsStopResponse=base.LogsStopResponse())))
-    assert await session.next_event("mine") == base.CompleteStateResponse()
-    assert (await session.next_log_response("mine")).requestId == "mine"
+    assert session.next_event("mine") == base.CompleteStateResponse()
+    assert (session.next_log_response("mine")).requestId == "mine"
 
 
-async def test_goodbye_waits_for_the_end_of_the_stream() -> None:
+def test_goodbye_waits_for_the_end_of_the_stream() -> None:
     wire = FakeWire()
     wire.give(state_of("a"))
     wire.lose()
-    await Session(wire, 1000).goodbye()
+    Session(wire, 1000).goodbye()
     assert wire.sent[0].HasField("goodbye")
 
 

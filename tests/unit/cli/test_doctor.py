@@ -92,6 +92,18 @@ def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdi
     assert verdicts(list(check_podman(around)))["rootless"] is verdict
 
 
+@pytest.mark.parametrize("environ", [{}, {"USER": "root"}])
+def test_ranges_are_those_of_who_we_are_not_of_who_the_environment_says(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n\nedge:x:1000:1000::/home/edge:/bin/sh\n")
+    for name in ("subuid", "subgid"):
+        (tmp_path / "etc" / name).write_text("edge:100000:65536\n")
+    around = machine(run=podman_info(security={"rootless": True}), root=tmp_path, environ=environ, uid=1000)
+    assert verdicts(list(check_podman(around)))["rootless"] is Verdict.FINE
+
+
 def test_a_run_folder_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path / "missing")}))
     assert finding.verdict is Verdict.WRONG

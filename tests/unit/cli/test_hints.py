@@ -25,18 +25,19 @@ class FakeSession:
         self.asked: list[str] = []
         self._answers = answers
 
-    async def complete_state(self, *masks: str) -> base.CompleteState:
+    def complete_state(self, *masks: str, patience_ms: int) -> base.CompleteState:
+        assert patience_ms <= 500
         self.asked += masks
         if not self._answers:
             raise CommandFailed("no")
         return complete_state_from_form(FORM)
 
 
-async def hinted(mask: str, session: FakeSession | None = None) -> str:
+def hinted(mask: str, session: FakeSession | None = None) -> str:
     stderr = io.StringIO()
     call = Call((), {}, {})
     call.output = Output(io.StringIO(), stderr, {})
-    await hint_at_unmatched_masks(call, cast(Session, session or FakeSession()), [mask], FORM)
+    hint_at_unmatched_masks(call, cast(Session, session or FakeSession()), [mask], FORM)
     return stderr.getvalue().removeprefix("hint: ").strip()
 
 
@@ -66,8 +67,8 @@ def test_a_mask_matches_if_it_selects_anything(mask: str, does: bool) -> None:
         ("desiredState.workloads.web.tag", "desiredState.workloads.web.tags"),
     ],
 )
-async def test_the_hint_corrects_the_first_part_that_is_wrong(mask: str, meant: str) -> None:
-    assert await hinted(mask) == f"nothing matches '{mask}', did you mean '{meant}'?"
+def test_the_hint_corrects_the_first_part_that_is_wrong(mask: str, meant: str) -> None:
+    assert hinted(mask) == f"nothing matches '{mask}', did you mean '{meant}'?"
 
 
 @pytest.mark.parametrize(
@@ -78,11 +79,11 @@ async def test_the_hint_corrects_the_first_part_that_is_wrong(mask: str, meant: 
         ("desiredState.workloads", ""),
     ],
 )
-async def test_the_hint_tells_what_there_is_if_nothing_is_near(mask: str, told: str) -> None:
-    assert await hinted(mask) == told
+def test_the_hint_tells_what_there_is_if_nothing_is_near(mask: str, told: str) -> None:
+    assert hinted(mask) == told
 
 
-async def test_a_server_that_does_not_answer_costs_only_the_hint() -> None:
+def test_a_server_that_does_not_answer_costs_only_the_hint() -> None:
     session = FakeSession(answers=False)
-    assert await hinted("agents.x9", session) == "nothing matches 'agents.x9' at the moment"
+    assert hinted("agents.x9", session) == "nothing matches 'agents.x9' at the moment"
     assert session.asked == ["agents"]

@@ -61,8 +61,9 @@ def test_a_file_that_is_not_there_is_an_error_beside_those_of_the_others(tmp_pat
     file.write_text(BAD)
     code, text = ran(str(tmp_path / "none"), str(file), str(tmp_path))
     assert code == 1
-    assert text.splitlines()[0] == f"{tmp_path}/none: error: the file cannot be read: No such file or directory"
-    assert text.splitlines()[1] == f"{tmp_path}: error: the file cannot be read: Is a directory"
+    reason = "the file cannot be read: No such file or directory; check the name"
+    assert text.splitlines()[0] == f"{tmp_path}/none: error: {reason}"
+    assert text.splitlines()[1].startswith(f"{tmp_path}: error: the file cannot be read: Is a directory; ")
     assert text.splitlines()[-1] == "3 errors, 0 warnings in 3 files."
 
 

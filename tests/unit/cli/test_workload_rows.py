@@ -68,6 +68,15 @@ def test_the_runtime_is_known_if_name_and_agent_are_those_of_the_desired_state()
     }
 
 
+def test_the_runtime_of_a_broker_stands_in_the_effective_state_alone() -> None:
+    """What is desired too is not taken from there: it may be on its way from one agent to another."""
+    state = a_state()
+    workloads = {name: {"agent": "n1", "runtime": "native"} for name in ("a", "b", "c")}
+    effective = complete_state_from_form({"effectiveState": {"apiVersion": "v1", "workloads": workloads}})
+    state.MergeFrom(effective)
+    assert {row.name: row.runtime for row in rows_of(state).values()} == {"a": "podman", "b": "", "c": "native"}
+
+
 def test_a_row_takes_a_new_state() -> None:
     row = Row(("a", "1", "n"), "podman", "x", "y").with_state(execution_state("failed", 2, "why"))
     assert row.cells() == ("a", "n", "podman", "Failed(Lost)", "why")

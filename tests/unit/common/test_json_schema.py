@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ankaios.common.json_schema import _KEYWORDS, _NOTES, Validator
-from ankaios.common.manifest import SCHEMA_FILE
+from ankaios.common.manifest import schema_text
 
 
 def found(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
@@ -107,4 +107,4 @@ def test_the_shipped_schema_uses_only_known_keywords() -> None:
                 words |= keywords(one)
         return words
 
-    assert keywords(json.loads(SCHEMA_FILE.read_text())) <= _NOTES | set(_KEYWORDS)
+    assert keywords(json.loads(schema_text())) <= _NOTES | set(_KEYWORDS)

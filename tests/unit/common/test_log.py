@@ -2,9 +2,11 @@
 
 import io
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +131,24 @@ def test_start_errors_carry_no_module() -> None:
     setup_logging({}, stream)
     log_startup_error(StartupFailed("server error", "why"))
     assert re.fullmatch(r"\[\S+Z ERROR\] server error: 'why'\n", stream.getvalue())
+
+
+def logged(path: Path, stream: str) -> list[str]:
+    """Lines of a warning of two lines and an info in a file that is, or is not, the stream `JOURNAL_STREAM` names."""
+    with path.open("w") as target:
+        found = os.fstat(target.fileno())
+        journal = stream.format(device=found.st_dev, inode=found.st_ino)
+        setup_logging({"JOURNAL_STREAM": journal}, target)
+        logging.getLogger("ankaios.server").warning("one\ntwo")
+        logging.getLogger("ankaios.server").info("three")
+    return re.sub(r"\[\S+ ", "[", path.read_text()).splitlines()
+
+
+def test_the_journal_learns_the_priority_of_each_line(tmp_path: Path) -> None:
+    lines = logged(tmp_path / "log", "{device}:{inode}")
+    assert lines == ["<4>[WARN  ank_server] one", "<4>    two", "<6>[INFO  ank_server] three"]
+
+
+@pytest.mark.parametrize("stream", ["", "{device}:1{inode}", "nonsense"])
+def test_where_stderr_is_not_the_journal_lines_carry_no_marks(tmp_path: Path, stream: str) -> None:
+    assert logged(tmp_path / "log", stream) == ["[WARN  ank_server] one", "    two", "[INFO  ank_server] three"]

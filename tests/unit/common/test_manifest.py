@@ -1,5 +1,6 @@
 """Manifests: what is accepted, what it means, and how everything else is refused."""
 
+import json
 import re
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import change_of, is_deprecated, load_manifest, violations
+from ankaios.common.manifest import _SHORTCUTS, change_of, is_deprecated, load_manifest, schema_text, violations
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.yaml_text import dump_yaml
 
@@ -310,3 +311,14 @@ def test_a_deprecated_tag_that_is_no_pair_of_texts_is_refused(tag: str) -> None:
     text = f"apiVersion: v0.1\nworkloads: {{w: {{runtime: r, runtimeConfig: c, tags: [{tag}]}}}}"
     with pytest.raises(Rejected, match="Invalid tags of workload 'w'"):
         load_manifest(text, "it")
+
+
+@pytest.mark.parametrize("pattern", _SHORTCUTS)
+def test_a_shortcut_belongs_to_a_pattern_of_the_schema(pattern: str) -> None:
+    assert f'"pattern": {json.dumps(pattern)}' in schema_text()
+
+
+@given(st.sampled_from(list(_SHORTCUTS)), st.text() | st.text("v1a_-{}.*\n"))
+def test_a_shortcut_never_permits_what_the_pattern_forbids(pattern: str, text: str) -> None:
+    if _SHORTCUTS[pattern](text):
+        assert re.fullmatch(pattern.removesuffix("$"), text)

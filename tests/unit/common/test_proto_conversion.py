@@ -5,6 +5,7 @@ import pytest
 from ankaios.common import execution_state
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState
+from ankaios.common.execution_state_conversion import execution_state_from_pb, execution_state_to_pb
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import (
@@ -13,8 +14,6 @@ from ankaios.common.proto_conversion import (
     added_workload_to_pb,
     deleted_workload_from_pb,
     deleted_workload_to_pb,
-    execution_state_from_pb,
-    execution_state_to_pb,
     file_from_pb,
     workload_from_pb,
     workload_state_from_pb,

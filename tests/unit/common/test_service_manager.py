@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.common.service_manager import ALIVE, READY, keep_watchdog_calm, notify, watchdog_interval
+from ankaios.common import service_manager
+from ankaios.common.service_manager import (
+    ALIVE,
+    READY,
+    keep_from_children,
+    keep_watchdog_calm,
+    notify,
+    watchdog_interval,
+)
 
 
 @pytest.fixture
@@ -55,6 +63,20 @@ async def test_the_watchdog_hears_us_again_and_again(systemd: socket.socket, mon
     signs = [await asyncio.to_thread(systemd.recv, 100) for _ in range(3)]
     task.cancel()
     assert signs == [ALIVE.encode()] * 3
+
+
+def test_programs_we_start_do_not_learn_what_systemd_told_us(
+    systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_manager, "_kept", {})
+    told = {"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid()), "INVOCATION_ID": "77bc"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    keep_from_children()
+    assert not {"NOTIFY_SOCKET", *told} & set(os.environ)
+    assert watchdog_interval() == 1.0
+    assert notify(READY)
+    assert systemd.recv(100) == b"READY=1"
 
 
 def test_a_sign_of_life_does_not_wait_for_a_systemd_that_reads_nothing(systemd: socket.socket) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
-from ankaios.devices.core.grants import Grant
 from ankaios.devices.devices_files import DevicesFiles
 
 
@@ -16,7 +16,7 @@ def a_folder(path: Path) -> DevicesFiles:
 
 
 def test_a_file_can_be_read_by_everybody_and_is_part_of_the_grant(tmp_path: Path) -> None:
-    grant = a_folder(tmp_path).write("w1", 0, Grant({"A": "1"}), ())
+    grant = a_folder(tmp_path).write("w1", 0, DeviceGrant({"A": "1"}), ())
     (path,) = tmp_path.iterdir()
     assert grant.envs == {"A": "1", "ANKAIOS_DEVICES_FILE": str(path)}
     assert (grant.mounts[0].host_path, grant.mounts[0].read_only) == (str(path), True)
@@ -27,10 +27,10 @@ def test_a_file_can_be_read_by_everybody_and_is_part_of_the_grant(tmp_path: Path
 def test_a_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> None:
     """Only the owner of the folder may replace it; not even the agent may write into what it made read-only."""
     files = a_folder(tmp_path)
-    files.write("w1", 0, Grant({"A": "1"}), ())
+    files.write("w1", 0, DeviceGrant({"A": "1"}), ())
     (path,) = tmp_path.iterdir()
     before = path.open()
-    files.write("w1", 0, Grant({"A": "2"}), ())
+    files.write("w1", 0, DeviceGrant({"A": "2"}), ())
     assert '"2"' in path.read_text()
     with before:
         assert '"2"' not in before.read()
@@ -38,21 +38,50 @@ def test_a_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> None:
 
 def test_what_is_the_same_is_not_written_again(tmp_path: Path) -> None:
     files = a_folder(tmp_path)
-    files.write("w1", 0, Grant(), ())
+    files.write("w1", 0, DeviceGrant(), ())
     (path,) = tmp_path.iterdir()
     before = path.stat()
-    files.write("w1", 0, Grant(), ())
+    files.write("w1", 0, DeviceGrant(), ())
     assert path.stat() == before
+
+
+class Crash(BaseException):
+    """The process dies: nobody tidies up."""
+
+
+@pytest.mark.parametrize("step", ["write_text", "chmod", "replace"])
+def test_a_crash_at_any_step_leaves_the_file_before_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    files = a_folder(tmp_path)
+    files.write("w1", 0, DeviceGrant({"A": "1"}), ())
+    (path,) = tmp_path.iterdir()
+    before = path.read_text()
+
+    def crash(path: Path, *values: object) -> None:
+        if step == "write_text":
+            path.write_bytes(b"{")
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, step, crash)
+        with pytest.raises(Crash):
+            files.write("w1", 0, DeviceGrant({"A": "2"}), ())
+    assert path.read_text() == before
+    again = a_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == [path]
+    again.write("w1", 0, DeviceGrant({"A": "2"}), ())
+    assert '"2"' in path.read_text()
 
 
 def test_a_failure_leaves_nothing_half_written(tmp_path: Path) -> None:
     files = a_folder(tmp_path)
-    files.write("w1", 0, Grant(), ())
+    files.write("w1", 0, DeviceGrant(), ())
     (path,) = tmp_path.iterdir()
     files.remove("w1", 1)
     path.mkdir()
     with pytest.raises(Unavailable, match="cannot write the devices file"):
-        files.write("w1", 0, Grant(), ())
+        files.write("w1", 0, DeviceGrant(), ())
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
@@ -41,11 +43,15 @@ class Runner:
         for handler in handlers:
             self.registry.add(handler)
         self.seen: list[tuple[str, str, int]] = []
-        self.runner = DiscoveryRunner(self.registry, self._observed)
+        self.refusals: list[tuple[str, str, str]] = []
+        self.runner = DiscoveryRunner(self.registry, self)
 
-    def _observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
+    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
         assert shared
         self.seen.append((configuration, source, len(devices)))
+
+    def refused(self, configuration: str, source: str, why: str) -> None:
+        self.refusals.append((configuration, source, why))
 
     async def settle(self) -> None:
         for _ in range(20):
@@ -124,11 +130,72 @@ async def test_details_that_cannot_work_are_said_and_not_repeated(
     handler = FakeHandler(InvalidDetails("no such key"), devices(1))
     with caplog.at_level(logging.ERROR):
         runner = await start(made, handler)
-    assert "no such key" in caplog.text
-    assert runner.seen == []
+    assert "no devices are discovered for 'cam': no such key" in caplog.text
+    assert runner.refusals == [("cam", "fake#0", "no such key")]
     runner.registry.announce()
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 1)]
+    assert runner.seen == [("cam", "fake#0", 0), ("cam", "fake#0", 1)]
+
+
+async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
+    made: list[asyncio.Task[None]],
+) -> None:
+    """After a restart of the agent nobody would know of them; their grace time is left to repair the mistake."""
+    handler = FakeHandler(devices(2))
+    runner = await start(made, handler)
+    handler.answers = [InvalidDetails("no such key")]
+    runner.runner.configure({"cam": Configuration("cam", "fake", "wrong")})
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
+    assert runner.refusals == [("cam", "fake#0", "no such key")]
+
+
+async def test_handlers_that_are_gone_are_forgotten(made: list[asyncio.Task[None]]) -> None:
+    handler = FakeHandler(devices(1))
+    alive = weakref.ref(handler)
+    runner = await start(made, handler)
+    runner.registry.remove(handler)
+    await runner.settle()
+    del handler
+    gc.collect()
+    assert alive() is None
+
+
+async def test_devices_of_a_handler_that_left_while_the_question_changed_are_taken_back(
+    made: list[asyncio.Task[None]],
+) -> None:
+    handler = FakeHandler(devices(2))
+    runner = await start(made, handler)
+    runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
+    runner.registry.remove(handler)
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
+
+
+async def test_a_configuration_that_went_and_came_again_hears_nothing_of_its_former_life(
+    made: list[asyncio.Task[None]],
+) -> None:
+    class LateHandler(FakeHandler):
+        """Its list is on the way while the configuration goes."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.news = asyncio.Event()
+
+        async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+            self.questions.append((details, properties))
+            if len(self.questions) == 1:
+                await self.news.wait()
+            yield devices(len(self.questions))
+            await asyncio.Event().wait()
+
+    handler = LateHandler()
+    runner = await start(made, handler)
+    handler.news.set()
+    runner.runner.configure({})
+    runner.runner.configure({"cam": CAM})
+    await runner.settle()
+    assert runner.seen == [("cam", "fake#1", 2)]
 
 
 async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asyncio.Task[None]]) -> None:

@@ -56,7 +56,7 @@ class Node:
 
     def __init__(self) -> None:
         self.devices = NodeDevices("node-a")
-        self.office = SlotOffice(self.devices, ServerSlots(), self.note)
+        self.office = SlotOffice(self.devices, ServerSlots(lambda message: None), self.note)
         self.services = {
             "cam": DevicePluginService(ConfigurationDevicePlugin(self.office, "cam")),
             A: DevicePluginService(InstanceDevicePlugin(self.office, A)),

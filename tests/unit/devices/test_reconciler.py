@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.devices.acquisition import Acquisition
 from ankaios.devices.claim_store import ClaimStore, Record
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.holdings import Holdings
 from ankaios.devices.reconciler import PodReconciler, Reconciler, id_of
 from ankaios.devices.server_slots import ServerSlots
 from ankaios.devices.slot_office import SlotOffice
@@ -22,11 +22,11 @@ class Node:
         self.devices = NodeDevices("node-a")
         self.devices.configure({"cam": Configuration("cam", "fake", capacity=3)})
         self.devices.observe("cam", "s", [DiscoveredDevice("foo0")], False, 0)
-        self.office = SlotOffice(self.devices, ServerSlots(), lambda touched: None)
-        manager = DeviceManager(folder / "plugins", lambda resource: None)
-        self.acquisition = Acquisition(self.office, manager, ClaimStore(folder / "claims"), folder / "files")
+        self.office = SlotOffice(self.devices, ServerSlots(lambda message: None), lambda touched: None)
+        manager = DeviceManager(folder / "plugins", lambda resource, came: None)
+        self.holdings = Holdings(self.office, manager, ClaimStore(folder / "claims"), folder / "files")
         self.living: set[str] | None = None
-        self.reconciler = Reconciler(self.acquisition, self.office, lambda: self.living, unused_seconds=20)
+        self.reconciler = Reconciler(self.holdings, self.office, lambda: self.living, unused_seconds=20)
 
     def claim(self, index: int, owner: str) -> None:
         self.devices.begin([SlotChange(Slot(CAM, index), Claim("node-a", str(index), owner))])
@@ -41,7 +41,7 @@ async def test_slots_of_workloads_that_are_gone_are_freed_after_a_while(tmp_path
     for index, owner in enumerate(("lives", "gone", "unknown")):
         node.claim(index, owner)
     for owner in ("lives", "gone"):
-        node.acquisition.records[owner] = Record(owner, (), ())
+        node.holdings.records[owner] = Record(owner, ())
     await node.reconciler.review(0)
     assert node.used() == [0, 1, 2]  # nobody knows yet who lives
     node.living = {"lives"}
@@ -55,7 +55,7 @@ async def test_slots_of_workloads_that_are_gone_are_freed_after_a_while(tmp_path
 async def test_what_is_being_acquired_is_not_freed(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.claim(0, "starting")
-    node.acquisition.under_way.add("starting")
+    node.holdings.under_way.add("starting")
     node.living = set()
     for now in (0, 100):
         await node.reconciler.review(now)

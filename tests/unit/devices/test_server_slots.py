@@ -1,18 +1,21 @@
+"""Questions to the server about slots: answered, refused, unanswered, or not even asked."""
+
 import asyncio
 
 import pytest
 
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.server_slots import NO_ANSWER, ServerSlots
+from ankaios.devices.core.node_devices import NOT_CONNECTED
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
+from ankaios.devices.server_slots import NO_ANSWER, ServerAway, ServerSlots
 
 TAKE = SlotChange(Slot("cam-1", 0), Claim("a", "0", "w"))
 
 
 def a_server(answer_seconds: float = 5) -> tuple[ServerSlots, list[grpc.SlotRequest]]:
     sent: list[grpc.SlotRequest] = []
-    server = ServerSlots(answer_seconds)
-    server.send = lambda message: sent.append(message.slotRequest)
+    server = ServerSlots(lambda message: sent.append(message.slotRequest), answer_seconds)
+    server.session_began()
     return server, sent
 
 
@@ -23,21 +26,40 @@ async def test_the_answer_reaches_who_asked() -> None:
     server.answered(grpc.SlotResponse(requestId=sent[1].requestId, reason="taken"))
     server.answered(grpc.SlotResponse(requestId=sent[0].requestId, granted=True))
     server.answered(grpc.SlotResponse(requestId="unknown"))
-    assert (await first, await second) == (None, "taken")
+    await first
+    with pytest.raises(SlotConflict, match="taken"):
+        await second
 
 
 async def test_without_an_answer_the_request_is_taken_back() -> None:
     server, sent = a_server(answer_seconds=0.01)
-    assert await server.ask([TAKE]) == NO_ANSWER
+    with pytest.raises(ServerAway, match=NO_ANSWER):
+        await server.ask([TAKE])
     assert [change.after for change in sent[1].changes] == [""]
 
 
-async def test_a_new_session_ends_the_wait() -> None:
+@pytest.mark.parametrize("ends", [ServerSlots.session_began, ServerSlots.session_ended])
+async def test_a_change_of_the_session_ends_the_wait(ends: object) -> None:
     server, _ = a_server()
     asking = asyncio.create_task(server.ask([TAKE]))
     await asyncio.sleep(0)
+    assert callable(ends)
+    ends(server)
+    with pytest.raises(ServerAway, match=NOT_CONNECTED):
+        await asking
+
+
+async def test_without_a_session_nobody_is_asked_and_nobody_waits() -> None:
+    server, sent = a_server()
+    server.session_ended()
+    with pytest.raises(ServerAway, match=NOT_CONNECTED):
+        await server.ask([TAKE])
+    assert sent == []
     server.session_began()
-    assert await asking == NO_ANSWER
+    asking = asyncio.create_task(server.ask([TAKE]))
+    await asyncio.sleep(0)
+    server.answered(grpc.SlotResponse(requestId=sent[0].requestId, granted=True))
+    await asking
 
 
 async def test_who_is_cancelled_while_asking_takes_it_back() -> None:

@@ -1,136 +1,67 @@
-"""Several agents and a server in any interleaving, with crashes at any step: a slot never has two users, none leaks.
+"""Several agents and a server in any interleaving, with crashes at any step: no slot in use is freed, none leaks.
 
-The agents here do what `SlotOffice` and `Acquisition` do, with messages as plain queues, so that every order of steps
-can be tried: messages are delivered one at a time, connections break with messages under way, processes lose their
-memory and keep their files.
+Agents are the real device service. Messages are delivered one at a time and connections break with messages under way;
+agent and server are killed at any step, also between a claim, its record and the start of a container; devices vanish
+and return, and plugins fail.
 """
 
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.core.device_messages import slot_request
-from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NodeDevices
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.core.workload_plan import Plan, Wish
-from ankaios.devices.discovery.base import DiscoveredDevice
-from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
+from ankaios.server.core.device_desk import SETTLE_TICKS, DeskEffect, DeviceDesk
+from tests.unit.devices.simulated_nodes import FAKES, Node, StandingClock, slow_disk
 
-NODES = ("a", "b", "c")
-DEVICES = [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")]
-CAPACITY = 1
-CONFIGURATION = base.DeviceConfiguration(
-    discoveryHandler=base.DiscoveryHandler(name="fake"), capacity=CAPACITY, offlineGraceSeconds=10
-)
+NAMES = ("a", "b", "c")
+SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
+HANDLER = base.DiscoveryHandler(name="fake")
+CONFIGURATIONS = {
+    name: base.DeviceConfiguration(discoveryHandler=HANDLER, capacity=1, offlineGraceSeconds=10)
+    for name in ("cam", "mic")
+}
+nodes, numbers = st.sampled_from(NAMES), st.integers(0, 3)
 
 
-@dataclass
-class SimulatedAgent:
-    name: str
-    node: NodeDevices = field(init=False)
-    files: dict[str, dict[Slot, Claim]] = field(default_factory=dict)  # what survives a crash
-    running: dict[str, set[Slot]] = field(default_factory=dict)  # containers, which outlive the agent
-    asked: dict[str, tuple[str, list[SlotChange]]] = field(default_factory=dict)
-    outbox: deque[grpc.ToServer] = field(default_factory=deque)
-    inbox: deque[grpc.FromServer] = field(default_factory=deque)
-    connected: bool = False
-    number: int = 0
-
-    def start(self) -> None:
-        self.node = NodeDevices(self.name)
-        self.asked = {}
-        for claims in self.files.values():
-            for slot, claim in claims.items():
-                device = next(d for d in DEVICES if Instance.of("cam", d, True, "").name == slot.instance)
-                self.node.remember(Instance.of("cam", device, True, self.name), CAPACITY, {slot: claim})
-        self.node.configure({"cam": Configuration("cam", "fake", capacity=CAPACITY, offline_grace=10)})
-        self.node.observe("cam", "s", DEVICES, True, 0)
-
-    def send(self, message: grpc.ToServer) -> None:
-        if self.connected:
-            self.outbox.append(message)
-
-    def connect(self) -> None:
-        self.connected = True
-        for _, changes in self.asked.values():
-            self.node.settle(changes, granted=False)  # no answer will come
-        self.asked = {}
-        self.node.session_began()
-        self.send(grpc.ToServer(agentHello=grpc.AgentHello(devices=True)))
-        self.send(grpc.ToServer(deviceReport=self.node.complete_report()))
-
-    def cut(self) -> None:
-        self.connected = False
-        self.outbox.clear()
-        self.inbox.clear()
-
-    def acquire(self, owner: str, quantity: int) -> None:
-        if owner in self.files or any(owner == other for other, _ in self.asked.values()):
-            return
-        plan = self.node.plan([Wish("akri.sh/cam", "cam", quantity, True)], owner)
-        if isinstance(plan, Plan) and self.connected:
-            _, asked = self.node.begin(plan.changes)
-            self.number += 1
-            self.asked[str(self.number)] = (owner, asked)
-            self.send(grpc.ToServer(slotRequest=slot_request(str(self.number), asked)))
-
-    def receive(self) -> None:
-        message = self.inbox.popleft()
-        if message.HasField("deviceUpdate"):
-            touched = self.node.learn(message.deviceUpdate.instances)
-            for slot, claim in touched.taken_away.items():
-                if slot in self.files.get(claim.owner, ()):
-                    self.stop(claim.owner)
-        elif message.slotResponse.requestId in self.asked:
-            owner, changes = self.asked.pop(message.slotResponse.requestId)
-            self.node.settle(changes, message.slotResponse.granted)
-            if message.slotResponse.granted:
-                self.files[owner] = {change.slot: change.claim for change in changes}
-                self.running[owner] = {change.slot for change in changes}
-
-    def give_up(self, request: str) -> None:
-        """The answer takes too long."""
-        _, changes = self.asked.pop(request)
-        self.node.settle(changes, granted=False)
-        self.send(grpc.ToServer(slotRequest=slot_request("undo", [change.reversed() for change in changes])))
-
-    def stop(self, owner: str) -> None:
-        self.running.pop(owner, None)
-        self.files.pop(owner, None)
-        ended = self.node.end(self.node.ledger.claims_of(owner))
-        self.send(grpc.ToServer(slotRequest=slot_request("release", ended)))
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        for module, name, fake in FAKES:
+            patched.setattr(module, name, fake)
+        patched.setattr("ankaios.devices.holdings.asyncio.to_thread", slow_disk)
+        yield
 
 
 class Agreement(RuleBasedStateMachine):
+    crashes = True
+
     def __init__(self) -> None:
         super().__init__()
-        self.agents = {name: SimulatedAgent(name) for name in NODES}
+        self.loop = StandingClock()
+        self.nodes = {name: Node(name, self.loop, SHARED, LOCAL) for name in NAMES}
         self.desk = self.new_desk(settled=True)
-        for agent in self.agents.values():
-            agent.start()
-            agent.connect()
-        self.calm_down()
+        self.settled = True
+        for node in self.nodes.values():
+            self.loop.do(node.process.start)
+            node.connect()
+        self.deliver_all()
 
     def new_desk(self, settled: bool) -> DeviceDesk:
         desk = DeviceDesk(settled)
-        desk.configure({"cam": CONFIGURATION})
+        desk.configure(CONFIGURATIONS)
         return desk
 
     def perform(self, effects: list[DeskEffect]) -> None:
         for effect in effects:
-            if isinstance(effect, ToAgent) and self.agents[effect.agent].connected:
-                self.agents[effect.agent].inbox.append(effect.message)
+            if isinstance(effect, ToAgent) and self.nodes[effect.agent].connected:
+                self.nodes[effect.agent].inbox.append(effect.message)
 
     def serve(self, name: str) -> None:
-        message = self.agents[name].outbox.popleft()
+        message = self.nodes[name].outbox.popleft()
         if message.HasField("agentHello"):
             self.perform(self.desk.hello(name, {}, True))
         elif message.HasField("deviceReport"):
@@ -138,102 +69,186 @@ class Agreement(RuleBasedStateMachine):
         else:
             self.perform(self.desk.slot_request(name, message.slotRequest))
 
-    def calm_down(self) -> None:
-        while any(agent.outbox or agent.inbox for agent in self.agents.values()):
-            for agent in self.agents.values():
-                if agent.outbox:
-                    self.serve(agent.name)
-                elif agent.inbox:
-                    agent.receive()
+    def deliver_all(self) -> None:
+        while any(node.outbox or node.inbox for node in self.nodes.values()):
+            for node in self.nodes.values():
+                if node.outbox:
+                    self.serve(node.name)
+                elif node.inbox:
+                    node.receive()
 
     # --- what may happen ---
 
-    @rule(name=st.sampled_from(NODES), number=st.integers(0, 1), quantity=st.integers(1, 2))
-    def workload_asks(self, name: str, number: int, quantity: int) -> None:
-        self.agents[name].acquire(f"w{number}.{name}", quantity)
+    @rule(name=nodes, number=numbers, configuration=st.sampled_from(["cam", "cam", "mic"]), quantity=st.integers(1, 2))
+    def workload_is_wanted(self, name: str, number: int, configuration: str, quantity: int) -> None:
+        self.nodes[name].want(f"w{number}.{name}", configuration, quantity if configuration == "cam" else 1)
 
-    @rule(name=st.sampled_from(NODES), number=st.integers(0, 1))
-    def workload_ends(self, name: str, number: int) -> None:
-        if f"w{number}.{name}" in self.agents[name].files:
-            self.agents[name].stop(f"w{number}.{name}")
+    @precondition(lambda self: any(node.wanted for node in self.nodes.values()))
+    @rule(number=st.integers(0, 11))
+    def workload_is_not_wanted_any_more(self, number: int) -> None:
+        wanted = [(node, owner) for node in self.nodes.values() for owner in node.wanted]
+        node, owner = wanted[number % len(wanted)]
+        node.end(owner)
 
-    @rule(name=st.sampled_from(NODES), number=st.integers(1, 4))
+    @rule(name=nodes, number=st.integers(1, 4))
     def server_gets_messages(self, name: str, number: int) -> None:
-        for _ in range(min(number, len(self.agents[name].outbox))):
+        for _ in range(min(number, len(self.nodes[name].outbox))):
             self.serve(name)
 
-    @rule(name=st.sampled_from(NODES), number=st.integers(1, 6))
+    @rule(name=nodes, number=st.integers(1, 6))
     def agent_gets_messages(self, name: str, number: int) -> None:
-        for _ in range(min(number, len(self.agents[name].inbox))):
-            self.agents[name].receive()
+        for _ in range(min(number, len(self.nodes[name].inbox))):
+            self.nodes[name].receive()
 
     @rule()
     def all_messages_arrive(self) -> None:
-        self.calm_down()
+        self.deliver_all()
 
-    @rule(name=st.sampled_from(NODES))
-    def agent_loses_patience(self, name: str) -> None:
-        if self.agents[name].asked:
-            self.agents[name].give_up(min(self.agents[name].asked))
+    @rule(name=nodes, number=numbers, steps=st.integers(1, 4))
+    def plugin_or_disk_or_runtime_goes_on(self, name: str, number: int, steps: int) -> None:
+        for _ in range(steps):
+            self.nodes[name].process.go_on(number)
 
-    @rule(name=st.sampled_from(NODES), crashes=st.booleans())
-    def connection_breaks(self, name: str, crashes: bool) -> None:
-        agent = self.agents[name]
-        if agent.connected:
-            agent.cut()
-            self.perform(self.desk.gone(name))
-        if crashes:
-            agent.start()
-
-    @rule(name=st.sampled_from(NODES))
-    def agent_connects(self, name: str) -> None:
-        if not self.agents[name].connected:
-            self.agents[name].connect()
-
-    @precondition(lambda self: any(agent.running for agent in self.agents.values()))
     @rule()
-    def server_restarts_and_waits_for_agents(self) -> None:
-        """The time to settle is long enough for all agents; what they said before is lost."""
-        before = {name: dict(agent.running) for name, agent in self.agents.items()}
+    def for_a_while_all_goes_well(self) -> None:
+        self.deliver_all()
+        while any(node.process.paused for node in self.nodes.values()):
+            for node in self.nodes.values():
+                node.process.go_on(0)
+            self.deliver_all()
+
+    @rule(name=nodes, broken=st.booleans())
+    def plugin_breaks_or_recovers(self, name: str, broken: bool) -> None:
+        self.nodes[name].process.service.manager.broken = broken  # type: ignore[attr-defined]
+
+    @rule(name=nodes)
+    def connection_breaks(self, name: str) -> None:
+        if self.crashes and self.nodes[name].connected:
+            self.nodes[name].cut()
+            self.perform(self.desk.gone(name))
+
+    @rule(name=nodes)
+    def agent_connects(self, name: str) -> None:
+        if not self.nodes[name].connected:
+            self.nodes[name].connect()
+
+    @rule(name=nodes)
+    def agent_is_killed_and_starts_again(self, name: str) -> None:
+        if not self.crashes:
+            return
+        if self.nodes[name].connected:
+            self.perform(self.desk.gone(name))
+        self.nodes[name].kill()
+
+    @rule(really=st.booleans())
+    def server_is_killed_and_starts_again(self, really: bool) -> None:
+        if not (self.crashes and really):  # more often there would hardly ever be one for long
+            return
         self.desk = self.new_desk(settled=False)
-        for agent in self.agents.values():
-            agent.cut()
-        for agent in self.agents.values():
-            agent.connect()
-            while agent.outbox:
-                self.serve(agent.name)
-        for _ in range(3):
+        self.settled = False
+        for node in self.nodes.values():
+            node.cut()
+
+    @precondition(lambda self: not self.settled)
+    @rule()
+    def server_has_waited_for_all_agents(self) -> None:
+        """The time to settle is long enough for all of them."""
+        for node in self.nodes.values():
+            if not node.connected:
+                node.connect()
+            while node.outbox:
+                self.serve(node.name)
+        for _ in range(SETTLE_TICKS):
             self.perform(self.desk.tick())
-        self.calm_down()
-        assert {name: agent.running for name, agent in self.agents.items()} == before
+        self.settled = True
+
+    @rule(name=nodes, configuration=st.sampled_from(["cam", "mic"]), count=st.integers(0, 2))
+    def devices_vanish_or_return(self, name: str, configuration: str, count: int) -> None:
+        _, devices = self.nodes[name].devices[configuration]
+        self.nodes[name].show(configuration, devices[:count])
+
+    @rule(seconds=st.sampled_from([2.0, 6.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        """Answers are late, devices are gone for good, what failed is tried again, what nobody uses is found."""
+        self.loop.now += seconds
+        self.loop.settle()
+        for node in self.nodes.values():
+            self.loop.do(node.process.time_passed)
+            if self.crashes:
+                self.loop.run_until_complete(node.process.reconciler.review(self.loop.now))
+                self.loop.settle()
 
     # --- what must always be so ---
 
     @invariant()
     def no_slot_has_two_users(self) -> None:
-        used = [slot for agent in self.agents.values() for slots in agent.running.values() for slot in slots]
+        used = [slot for node in self.nodes.values() for slots in node.containers.values() for slot in slots]
         assert len(used) == len(set(used)), used
 
     @invariant()
     def no_workload_has_one_device_twice(self) -> None:
-        for agent in self.agents.values():
-            for slots in agent.running.values():
-                assert len({slot.instance for slot in slots}) == len(slots)
+        for node in self.nodes.values():
+            for slots in node.containers.values():
+                assert len({slot.rpartition("-")[0] for slot in slots}) == len(slots)
+
+    @invariant()
+    def no_task_has_failed(self) -> None:
+        for node in self.nodes.values():
+            for workload in node.process.workloads.values():
+                assert not workload.task.done() or workload.task.exception() is None
+
+    # --- what must be so in the end ---
 
     def teardown(self) -> None:
-        """When everything calms down, the ledgers say what is used, no more and no less."""
-        for agent in self.agents.values():
-            if not agent.connected:
-                agent.connect()
-        self.calm_down()
+        """When everything calms down, the ledgers say what is used, no more and no less, and nobody waits in vain."""
+        try:
+            self.calm_down()
+            self.check()
+        finally:
+            for node in self.nodes.values():
+                self.loop.do(node.process.kill)
+            self.loop.close()
+
+    def check(self) -> None:
         self.no_slot_has_two_users()
-        used = {slot: owner for it in self.agents.values() for owner, slots in it.running.items() for slot in slots}
-        known = {slot: claim.owner for name in NODES for slot, claim in self.desk.ledger.claims_on(name).items()}
-        assert known == used
-        for agent in self.agents.values():
-            held = {slot: claim for name in NODES for slot, claim in agent.node.ledger.claims_on(name).items()}
-            assert {slot: claim.owner for slot, claim in held.items()} == used
+        used = {slot: owner for it in self.nodes.values() for owner, slots in it.containers.items() for slot in slots}
+        shared = {slot: owner for slot, owner in used.items() if slot.startswith("cam-")}
+        claims = (self.desk.ledger.claims_on(name) for name in NAMES)
+        server = {str(slot): claim.owner for held in claims for slot, claim in held.items()}
+        assert {slot: owner for slot, owner in server.items() if slot.startswith("cam-")} == shared
+        for node in self.nodes.values():
+            mine = {str(slot): it.owner for slot, it in node.process.service.node.ledger.claims_on(node.name).items()}
+            assert mine == {slot: owner for owner, slots in node.containers.items() for slot in slots}
+            assert set(node.disk) == set(node.containers)
+            assert set(node.containers) <= set(node.wanted)
+            for owner in node.wanted.keys() - node.containers.keys():
+                workload = node.process.workloads[owner]
+                assert workload.waits is not None
+                needs = node.process.service._room._waiters[owner].needs
+                assert node.process.service._obstacle(owner, needs) == workload.waits, owner
+
+    def calm_down(self) -> None:
+        """Everybody is there and healthy, and there is time for everything."""
+        if not self.settled:
+            self.server_has_waited_for_all_agents()
+        for node in self.nodes.values():
+            if not node.connected:
+                node.connect()
+            node.process.service.manager.broken = False  # type: ignore[attr-defined]
+            for configuration, (_, devices) in node.devices.items():
+                node.show(configuration, devices)
+        for _ in range(8):
+            self.for_a_while_all_goes_well()
+            self.time_passes(11.0)
+
+
+class Peace(Agreement):
+    """Without crashes nothing is left behind, so that nobody has to tidy up."""
+
+    crashes = False
 
 
 TestAgreement = Agreement.TestCase
-TestAgreement.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestAgreement.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestPeace = Peace.TestCase
+TestPeace.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ankaios.middleware.grpc_call import (
     CallFailed,
+    MessageBuffer,
     Status,
     decode_text,
     encode_text,
@@ -14,7 +15,7 @@ from ankaios.middleware.grpc_call import (
     method_of,
     status_of,
 )
-from ankaios.middleware.methods import Method
+from ankaios.middleware.methods import METHODS, Method
 
 GOOD = {":method": "POST", "content-type": "application/grpc", ":path": "/grpc_api.AgentConnection/ConnectAgent"}
 
@@ -23,7 +24,7 @@ def test_a_frame_has_no_compression_and_the_length_in_front() -> None:
     assert frame(b"abc") == b"\0\0\0\0\3abc"
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", METHODS.values())
 def test_the_path_names_the_method(method: Method) -> None:
     assert method_of({**GOOD, ":path": method.value, "content-type": "application/grpc+proto"}) is method
 
@@ -57,7 +58,7 @@ def test_a_call_that_fails_early_says_all_in_its_headers() -> None:
     assert late == [("grpc-status", "0")]
 
 
-def failure(headers: dict[str, str]) -> tuple[Status, str] | None:
+def failure(headers: dict[str, str]) -> tuple[int, str] | None:
     found = status_of(headers)
     return (found.status, found.text) if found else None
 
@@ -81,3 +82,31 @@ def test_texts_are_percent_encoded() -> None:
 def test_every_text_survives_the_way_through_headers(text: str) -> None:
     assert decode_text(encode_text(text)) == text
     assert encode_text(text).isascii()
+
+
+@given(st.lists(st.binary(max_size=300), max_size=6), st.integers(1, 50))
+def test_messages_come_out_of_the_buffer_however_their_bytes_were_cut(payloads: list[bytes], step: int) -> None:
+    buffer = MessageBuffer(300)
+    sent = b"".join(map(frame, payloads))
+    taken = []
+    for start in range(0, len(sent), step):
+        buffer.add(sent[start : start + step])
+        while (payload := buffer.take()) is not None:
+            taken.append(bytes(payload))
+    assert taken == payloads
+    assert len(buffer) == 0
+
+
+def test_a_message_that_is_too_large_or_compressed_is_refused_as_soon_as_that_is_known() -> None:
+    for prefix, status in ((b"\0\0\0\0\x0b", Status.RESOURCE_EXHAUSTED), (b"\1\0\0\0\1", Status.UNIMPLEMENTED)):
+        buffer = MessageBuffer(10)
+        buffer.add(prefix[:4])
+        assert buffer.take() is None
+        buffer.add(prefix[4:])
+        with pytest.raises(CallFailed) as failure:
+            buffer.take()
+        assert failure.value.status == status
+
+
+def test_a_status_of_any_length_is_no_reason_to_fail() -> None:
+    assert failure({"grpc-status": "9" * 10_000}) == (Status.UNKNOWN, f"gRPC status {'9' * 10_000}")

@@ -21,7 +21,7 @@ def peer(*dns: str, count: int = 1) -> PeerCertificates:
     return PeerCertificates(count, tuple(("DNS", name) for name in dns))
 
 
-def refusal(failure: pytest.ExceptionInfo[CallFailed]) -> tuple[Status, str]:
+def refusal(failure: pytest.ExceptionInfo[CallFailed]) -> tuple[int, str]:
     return failure.value.status, failure.value.text
 
 
@@ -71,7 +71,7 @@ def test_certificate_count_is_checked_before_the_extension() -> None:
 def test_only_agents_are_checked_for_their_certificates() -> None:
     with pytest.raises(CallFailed) as failure:
         check_peer(Method.AGENT, PeerCertificates(1, None))
-    assert failure.value.status is Status.UNAUTHENTICATED
+    assert failure.value.status == Status.UNAUTHENTICATED
     for method in (Method.CLI, Method.COMMAND):
         check_peer(method, PeerCertificates(2, None))
     check_peer(Method.AGENT, None)
@@ -102,5 +102,5 @@ def test_only_dns_names_are_looked_at() -> None:
 def test_names_that_would_confuse_request_ids_are_refused(name: str) -> None:
     with pytest.raises(CallFailed) as failure:
         check_agent_hello(an_agent_hello(name), None)
-    assert failure.value.status is Status.INVALID_ARGUMENT
+    assert failure.value.status == Status.INVALID_ARGUMENT
     assert f"Unsupported agent name '{name}'" in failure.value.text

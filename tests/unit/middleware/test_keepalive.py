@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ankaios.middleware.keepalive import Heartbeat, Keepalive, Timer
+from ankaios.middleware.keepalive import Heartbeat, Keepalive, Vigil
 
 
 class FakeTimer:
@@ -23,7 +23,7 @@ class FakeClock:
     def time(self) -> float:
         return self.now
 
-    def call_at(self, when: float, callback: Callable[[], None], /) -> Timer:
+    def call_at(self, when: float, callback: Callable[[], None], /) -> FakeTimer:
         self.timers.append(FakeTimer(when, callback))
         return self.timers[-1]
 
@@ -100,3 +100,14 @@ def test_a_stopped_watch_does_nothing_more() -> None:
     watch.heartbeat.heard()
     watch.clock.advance(100)
     assert watch.asked == []
+
+
+def test_a_vigil_asks_gives_up_and_starts_again_when_something_is_heard() -> None:
+    vigil = Vigil(Keepalive(1.0, 2.0), 100.0)
+    assert vigil.due == 101.0
+    assert vigil.step(105.0)  # we were busy ourselves: the peer still gets its full time
+    assert (vigil.asked, vigil.due) == (True, 107.0)
+    vigil.heard(106.0)
+    assert (vigil.asked, vigil.due) == (False, 107.0)
+    assert vigil.step(107.0)
+    assert not vigil.step(109.0)

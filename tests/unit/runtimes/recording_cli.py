@@ -1,11 +1,12 @@
 """A `PodmanCli` whose podman is a table of answers: nothing is run, everything is recorded."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ankaios.runtimes.command import CommandFailed, command_text
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+from ankaios.runtimes.podman_cli import PodmanCli
+from ankaios.runtimes.podman_settings import PodmanSettings
 
 PS = "ps --all --format=json"
 
@@ -36,7 +37,9 @@ class RecordingCli(PodmanCli):
         self.answers[PS] = json.dumps(list(containers))
         self.outdate_listing()
 
-    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+    async def _call_now(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         self.calls.append(list(arguments))
         self.fed.append(stdin)
         line = " ".join(arguments)

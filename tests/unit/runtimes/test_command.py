@@ -80,6 +80,23 @@ async def test_output_that_is_no_text_is_a_failure() -> None:
         await run(r"printf 'a\377'")
 
 
+async def test_where_the_system_has_no_process_descriptors_the_end_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    assert await run("sleep 0.01; echo done") == "done\n"
+    with pytest.raises(CommandFailed, match="given up"):
+        await run("exec 1>&- 2>&-; sleep 100", limit=0.2)
+
+
+async def test_more_input_than_a_pipe_holds_is_read_by_and_by() -> None:
+    assert await run("sleep 0.01; wc -c", b"x" * 300_000) == "300000\n"
+
+
+async def test_a_program_that_ends_while_others_hold_its_output_is_waited_for() -> None:
+    assert await run("(sleep 0.02; echo late) & echo early") == "early\nlate\n"
+
+
 async def test_a_cancelled_call_ends_the_program(tmp_path: Path) -> None:
     task = asyncio.create_task(run(f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 100"))
     async with asyncio.timeout(60):

@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
-from ankaios.runtimes.runtime_connector import (
-    DeviceGrant,
-    DeviceMount,
-    DeviceNode,
-    Extras,
-    LogOptions,
-    Unsupported,
-)
+from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported
 
 NAME = InstanceName("web", "0123456789abcdef", "agent_A")
 FULL = """

@@ -23,6 +23,15 @@ async def test_errors_are_raised_in_order_and_then_it_works() -> None:
     assert [call for call, _ in runtime.calls] == ["create"] * 3
 
 
+async def test_a_failed_start_leaves_nothing_of_what_was_to_be_used_again() -> None:
+    runtime = FakeRuntime()
+    workload = await runtime.create_workload(SPEC, Extras())
+    runtime.fail_next("create", RuntimeFailed("no"))
+    with pytest.raises(RuntimeFailed):
+        await runtime.create_workload(SPEC, Extras(reuse=workload))
+    assert await runtime.workload_id(SPEC.instance_name) is None
+
+
 async def test_a_broken_call_stays_broken_until_it_is_mended() -> None:
     runtime = FakeRuntime()
     runtime.fail_always["existing"] = RuntimeFailed("broken")

@@ -11,15 +11,18 @@ from ankaios.runtimes.inotify import IN_CREATE, IN_Q_OVERFLOW, Inotify, _events
 
 class Changes:
     def __init__(self) -> None:
-        self.seen: list[tuple[Path, str]] = []
+        self.seen: list[tuple[str, str]] = []
         self._came = asyncio.Event()
         self.inotify = Inotify(self)
 
-    def __call__(self, folder: Path, name: str) -> None:
+    def watch(self, folder: Path) -> None:
+        self.inotify.add(str(folder))
+
+    def __call__(self, folder: str, name: str) -> None:
         self.seen.append((folder, name))
         self._came.set()
 
-    async def until(self, *wanted: tuple[Path, str]) -> None:
+    async def until(self, *wanted: tuple[str, str]) -> None:
         async with asyncio.timeout(60):
             while not set(wanted) <= set(self.seen):
                 self._came.clear()
@@ -28,14 +31,14 @@ class Changes:
 
 async def test_names_that_come_go_or_are_replaced_are_told(tmp_path: Path) -> None:
     changes = Changes()
-    changes.inotify.add(tmp_path)
-    changes.inotify.add(tmp_path)
+    changes.watch(tmp_path)
+    changes.watch(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "b.new").touch()
     (tmp_path / "b.new").rename(tmp_path / "b")
     (tmp_path / "a").rmdir()
-    await changes.until((tmp_path, "a"), (tmp_path, "b"))
-    assert changes.seen.count((tmp_path, "a")) == 2
+    await changes.until((str(tmp_path), "a"), (str(tmp_path), "b"))
+    assert changes.seen.count((str(tmp_path), "a")) == 2
     changes.inotify.close()
     changes.inotify.close()
 
@@ -45,13 +48,13 @@ async def test_a_folder_no_longer_watched_is_silent(tmp_path: Path) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
     for folder in (first, second):
         folder.mkdir()
-        changes.inotify.add(folder)
-    changes.inotify.remove(first)
-    changes.inotify.remove(first)
+        changes.watch(folder)
+    changes.inotify.remove(str(first))
+    changes.inotify.remove(str(first))
     (first / "a").touch()
     (second / "b").touch()
-    await changes.until((second, "b"))
-    assert (first, "a") not in changes.seen
+    await changes.until((str(second), "b"))
+    assert (str(first), "a") not in changes.seen
     changes.inotify.close()
 
 
@@ -59,29 +62,29 @@ async def test_a_folder_that_is_removed_and_made_again_can_be_watched_again(tmp_
     changes = Changes()
     folder = tmp_path / "folder"
     folder.mkdir()
-    changes.inotify.add(tmp_path)
-    changes.inotify.add(folder)
+    changes.watch(tmp_path)
+    changes.watch(folder)
     folder.rmdir()
-    await changes.until((tmp_path, "folder"))
+    await changes.until((str(tmp_path), "folder"))
     await asyncio.sleep(0.01)
     folder.mkdir()
-    changes.inotify.add(folder)
+    changes.watch(folder)
     (folder / "a").touch()
-    await changes.until((folder, "a"))
+    await changes.until((str(folder), "a"))
     changes.inotify.close()
 
 
 async def test_a_folder_that_does_not_exist_cannot_be_watched(tmp_path: Path) -> None:
     changes = Changes()
     with pytest.raises(FileNotFoundError):
-        changes.inotify.add(tmp_path / "missing")
+        changes.watch(tmp_path / "missing")
     changes.inotify.close()
 
 
 async def test_missed_changes_are_told_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = Changes()
     changes.inotify._handle(-1, IN_Q_OVERFLOW, "")
-    assert changes.seen == [(Path(), "")]
+    assert changes.seen == [("", "")]
     changes.inotify.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 import ryaml
 import yaml
 
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.runtimes.kube_manifest import (
     Target,
     add_control_interface,
@@ -16,7 +17,7 @@ from ankaios.runtimes.kube_manifest import (
     is_pod_of,
     load_documents,
 )
-from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode, Unsupported
+from ankaios.runtimes.runtime_connector import Unsupported
 
 POD = """\
 apiVersion: v1

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.runtimes.native_order import DEFAULT_PATH, LOG_SIZE, ORPHAN_CHECK, NativeConfig, User, make_order
-from ankaios.runtimes.runtime_connector import DeviceGrant, DeviceMount, DeviceNode, Extras, Unsupported
+from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
 FULL = """
 command: [/usr/bin/app, --flag]

@@ -45,6 +45,9 @@ class RecordingNerdctl(NerdctlCli):
         self.answers: dict[str, Any] = {"": "", **answers}
         self.lines: list[str] = []
 
+    def available(self) -> bool:
+        return True
+
     async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
         line = " ".join(arguments)
         self.lines.append(line)
@@ -188,6 +191,8 @@ async def test_odd_answers_and_workloads_are_refused() -> None:
         await runtime.create_workload(a_workload(runtime="podman"), Extras())
 
 
-def test_without_nerdctl_the_runtime_is_not_available() -> None:
-    assert not ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such"))).available()
-    assert ContainerdRuntime(NerdctlCli(NerdctlSettings(program="true"))).available()
+async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
+    runtime = ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such")))
+    assert await runtime.existing_workloads("agent_A") == []
+    with pytest.raises(RuntimeFailed, match="Could not spawn command"):
+        await runtime.create_workload(SPEC, Extras())

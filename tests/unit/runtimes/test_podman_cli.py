@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings, decode_unpadded, parse_pods, parse_volumes
+from ankaios.runtimes.podman_cli import PodmanCli, decode_unpadded, parse_pods, parse_volumes
+from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.system.stand_in import StandIn
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -78,6 +79,41 @@ async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
     assert (await cli_of(stand_in).listing()).get().by_id == {}
 
 
+class HangingCli(RecordingCli):
+    """Hangs until it is given up, a few times, then answers after a while."""
+
+    def __init__(self, hang: int, takes: float = 0.0) -> None:
+        super().__init__()
+        self.limits: list[float] = []
+        self.now = 0.0
+        self._hang, self._takes = hang, takes
+
+    async def _call_now(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
+        self.limits.append(limit)
+        self.now += self._takes
+        if len(self.limits) <= self._hang:
+            raise CommandFailed("podman", f"No answer within {limit:g} s, given up")
+        return await super()._call_now(arguments, limit, stdin, environment)
+
+
+async def test_a_listing_that_hangs_is_given_up_soon_and_a_slow_podman_gets_more_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cli = HangingCli(hang=3)
+    for _ in range(3):
+        await cli.listing()
+        cli.outdate_listing()
+    assert cli.limits == [10, 20, 30, 30, 10]
+    slow = HangingCli(hang=0, takes=6.0)
+    monkeypatch.setattr("ankaios.runtimes.podman_cli.time.monotonic", lambda: slow.now)
+    for _ in range(2):
+        await slow.listing()
+        slow.outdate_listing()
+    assert slow.limits == [10, 18]
+
+
 class CountingCli(PodmanCli):
     """Calls that take as long as the test wants, counted by their first word."""
 
@@ -86,7 +122,9 @@ class CountingCli(PodmanCli):
         self.under_way: list[str] = []
         self.go_on = asyncio.Event()
 
-    async def _call_now(self, arguments: Sequence[str], limit: float, stdin: str = "") -> str:
+    async def _call_now(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         self.under_way.append(arguments[0])
         await self.go_on.wait()
         return "c1"
@@ -216,9 +254,31 @@ def test_base64_comes_without_padding(data: str, text: str | None) -> None:
 
 
 def test_a_socket_selects_the_podman_service_without_changing_any_argument() -> None:
-    assert PodmanSettings().child_environment() is None
-    given = PodmanSettings(socket="/run/podman.sock", environment={"A": "b"}).child_environment()
+    assert PodmanSettings().plain_environment() == os.environ
+    given = PodmanSettings(socket="/run/podman.sock", environment={"A": "b"}).plain_environment()
     assert given == {"A": "b", "CONTAINER_HOST": "unix:///run/podman.sock"}
-    inherited = PodmanSettings(socket="/run/podman.sock").child_environment()
-    assert inherited is not None
+    inherited = PodmanSettings(socket="/run/podman.sock").plain_environment()
     assert inherited["PATH"] == os.environ["PATH"]
+
+
+async def test_podman_is_called_with_a_late_collector_unless_a_container_may_inherit_it(
+    stand_in: StandIn, tmp_path: Path
+) -> None:
+    conf = tmp_path / "containers.conf"
+    environ = {"PATH": os.environ["PATH"], "CONTAINERS_CONF": str(conf), "HOME": str(tmp_path)}
+    cli = PodmanCli(PodmanSettings(program=stand_in.program, environment=environ))
+    await cli.start(["run", "--name", "w1", "image", "true"], ["-e", "A=b"])
+    await cli.start(["run", "--name", "w2", "image", "true"], ["--env-host"])
+    conf.write_text('env = ["GOGC"]\n')
+    await cli.start(["run", "--name", "w3", "image", "true"])
+    await cli.listing()
+    found = [record["environ"].get("GOGC") for record in stand_in.records()]
+    assert found == ["400", None, None, "400"]
+
+
+async def test_a_collector_that_the_person_has_set_is_respected(stand_in: StandIn) -> None:
+    environ = {"PATH": os.environ["PATH"], "GOGC": "50"}
+    cli = PodmanCli(PodmanSettings(program=stand_in.program, environment=environ))
+    await cli.start(["run", "--name", "w4", "image", "true"])
+    await cli.start(["run", "--name", "w5", "image", "true"], ["--env-host"])
+    assert [record["environ"]["GOGC"] for record in stand_in.records()] == ["50", "50"]

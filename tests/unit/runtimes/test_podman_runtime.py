@@ -201,7 +201,8 @@ async def _settle() -> None:
 
 
 async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
-    from ankaios.runtimes.podman_cli import PodmanCli, PodmanSettings
+    from ankaios.runtimes.podman_cli import PodmanCli
+    from ankaios.runtimes.podman_settings import PodmanSettings
     from tests.system.stand_in import StandIn
 
     stand_in = StandIn(tmp_path)

@@ -1,6 +1,7 @@
 """The newest knowledge about a container wins, and podman is asked only when there is none."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -104,6 +105,38 @@ async def test_a_running_container_that_is_watched_needs_no_more_questions(bench
     bench.cli.outdate_listing()
     assert await getter.get_state() == RUNNING_OK
     assert bench.cli.count("ps") == 1
+
+
+async def test_a_container_that_ended_between_an_old_listing_and_the_watch_is_asked_for_again(bench: Bench) -> None:
+    monitor = bench.monitor()
+    bench.cli.show(a_container(C1, Pid=monitor.pid))
+    await bench.cli.listing()
+    monitor.end(3)
+    monitor.wait()
+    bench.cli.answers[PS] = json.dumps([a_container(C1, "exited", ExitCode=3)])
+    assert await bench.getter().get_state() == exited(3)
+    assert bench.cli.count("ps") == 2
+
+
+async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_is_asked_for_again(
+    bench: Bench,
+) -> None:
+    monitor = bench.monitor()
+    bench.cli.show(a_container(C1, Pid=monitor.pid, Pod="p"))
+    await bench.cli.listing()
+    monitor.end(3)
+    monitor.wait()
+    bench.cli.answers[PS] = json.dumps([a_container(C1, "exited", ExitCode=3, Pod="p")])
+    assert await bench.kube(lambda: ["p"]).get_state() == exited(3)
+    assert bench.cli.count("ps") == 2
+
+
+async def test_a_running_container_whose_process_is_elsewhere_is_asked_for_only_once_more(bench: Bench) -> None:
+    """Its podman may be on another machine, where its process id means something."""
+    bench.cli.show(a_container(C1, Pid=2**22 - 1))
+    await bench.cli.listing()
+    assert await bench.getter().get_state() == RUNNING_OK
+    assert bench.cli.count("ps") == 2
 
 
 async def test_a_new_container_is_seen_running_without_any_question(bench: Bench) -> None:

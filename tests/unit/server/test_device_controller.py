@@ -1,5 +1,6 @@
 """Devices in the state, brokers, and workloads that leave their place to the server, as an `AnkaiosServer` does it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,12 +15,13 @@ from ankaios.common.execution_state import (
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.server.core import device_controller
 from ankaios.server.core.device_desk import NODE_LOST_TICKS, SETTLE_TICKS
-from ankaios.server.core.replies import Effect, HooksFinished, SecondPassed
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import UpdateRejected
 from tests.unit.server.desks import an_instance_message
 from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of, web
@@ -31,7 +33,10 @@ HANDLER = {"discoveryHandler": {"name": "debugEcho"}}
 class DeviceStory(Story):
     def __init__(self, *agents: str, has_hooks: bool = False, ticks: int = SETTLE_TICKS, **configuration: Any) -> None:
         super().__init__(has_hooks=has_hooks)
-        self.second(ticks)
+        if ticks:
+            self.join("early")
+            self.second(ticks)
+            self.gone("early")
         self.configure(**configuration)
         for agent in agents:
             self.join(agent)
@@ -42,10 +47,17 @@ class DeviceStory(Story):
             "desiredState.deviceConfigurations.cam",
         )
 
-    def join(self, agent: str, devices: bool = True) -> list[Effect]:
-        return self.from_agent(
-            agent, agentHello=grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", devices=devices)
-        )
+    def join(self, agent: str, devices: bool = True, knows: Iterable[InstanceName] | None = ()) -> list[Effect]:
+        """If it is asked what it knows, it answers, unless that is None."""
+        hello = grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", devices=devices)
+        effects = self.from_agent(agent, agentHello=hello)
+        if f"{agent}: tellWorkloads" in effects_as_lines(effects) and knows is not None:
+            effects += self.tells(agent, *knows)
+        return effects
+
+    def tells(self, agent: str, *names: InstanceName) -> list[Effect]:
+        message = grpc.KnownWorkloads(instanceNames=map(instance_name_to_pb, names))
+        return self.from_agent(agent, knownWorkloads=message)
 
     def second(self, number: int = 1) -> list[Effect]:
         return [effect for _ in range(number) for effect in self.server.handle(SecondPassed())]
@@ -234,6 +246,35 @@ def test_what_is_due_because_of_devices_is_done_after_hooks_refused_an_update() 
     assert f"n1: update +[{CAM}-broker-n1] -[]" in effects_as_lines(effects)
 
 
+def shown_to_hooks(effects: list[Effect]) -> list[grpc.UpdateWorkload]:
+    return [effect.update for effect in effects if isinstance(effect, RunHooks)]
+
+
+def test_hooks_see_updates_of_the_desired_state_and_not_what_the_server_does_by_itself() -> None:
+    """A broker is made of a device configuration that was accepted; nobody is there whom a refusal could be told."""
+    story = DeviceStory("n1", has_hooks=True)
+    effects = story.configure(**a_broker("perNode"))
+    effects += story.sees("n1", CAM)
+    assert story.brokers() == {f"{CAM}-broker-n1": "n1"}
+    effects += story.configure()
+    assert (story.brokers(), shown_to_hooks(effects)) == ({}, [])
+
+
+def test_hooks_see_a_workload_before_it_has_a_place_and_what_they_made_of_it_moves() -> None:
+    story = DeviceStory("n1", "n2", has_hooks=True)
+    (shown,) = shown_to_hooks(story.add("web", agent="", placement={}))
+    (added,) = shown.addedWorkloads
+    assert added.workload.agent == added.instanceName.agentName == ""
+    added.workload.tags.tags["checked"] = "yes"
+    story.server.handle(HooksFinished(shown))
+    assert story.brokers() == {"web": "n1"}
+    story.gone("n1")
+    assert shown_to_hooks(story.second(NODE_LOST_TICKS)) == []
+    assert story.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"] == a_form(
+        "n2", restartPolicy="NEVER", tags={"checked": "yes"}, placement={}
+    )
+
+
 def test_the_server_finds_a_place_and_says_why() -> None:
     """[utest->akri~workload-requests-resources~1]"""
     story = DeviceStory("n1", "n2")
@@ -324,7 +365,7 @@ def used_by(workload: str, node: str, config: str = "image: alpine:3") -> dict[s
 def test_an_agent_is_greeted_when_its_report_told_which_brokers_belong_there() -> None:
     """It ends what its greeting leaves out."""
     story = after_a_start(broker=a_broker("perNode"))
-    assert effects_as_lines(story.join("n1")) == ["n1: deviceUpdate"]
+    assert effects_as_lines(story.join("n1")) == ["n1: tellWorkloads", "n1: deviceUpdate"]
     assert greeted(story.sees("n1", CAM)) == [f"n1: hello +[{CAM}-broker-n1]"]
     assert greeted(story.join("old", devices=False)) == ["old: hello +[]"]
 
@@ -349,6 +390,17 @@ def test_a_workload_stays_where_it_holds_a_device() -> None:
     assert story.brokers() == {"web": "n2"}
 
 
+def test_a_workload_that_is_bound_to_other_tags_now_leaves_its_device() -> None:
+    story = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    story.join("n1")
+    story.sees("n1", CAM, **used_by("web", "n2"))
+    assert story.brokers() == {"web": "n2"}, "nobody knows the tags of n2 yet, so it may stay there"
+    other = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    other.join("n2")
+    other.sees("n2", CAM, **used_by("web", "n2"))
+    assert other.brokers() == {"web": ""}
+
+
 def test_a_changed_workload_is_placed_anew() -> None:
     story = after_a_start("web", agent="", placement={}, **wants_cameras())
     story.join("n1")
@@ -357,11 +409,137 @@ def test_a_changed_workload_is_placed_anew() -> None:
     assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[]"]
 
 
-def test_workloads_of_which_no_agent_can_tell_are_placed_before_any_agent_is_greeted() -> None:
+GPU = {"resources": [{"name": "example.com/gpu", "quantity": 1}]}
+
+
+@pytest.mark.parametrize("resources", [{}, GPU])
+@pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
+def test_a_workload_stays_on_the_agent_that_tells_to_have_it(order: tuple[str, str], resources: dict[str, Any]) -> None:
+    """Both agents are equally good and the other one comes first; none hears a greeting that leaves it out."""
+    story = after_a_start("web", agent="", placement={}, **resources)
+    effects: dict[str, list[Effect]] = {}
+    for agent in order:
+        effects[agent] = story.join(agent, knows=[web("n2")]) + story.sees(agent)
+    assert (greeted(effects["n1"]), greeted(effects["n2"])) == (["n1: hello +[]"], ["n2: hello +[web]"])
+    assert not [line for line in effects_as_lines(effects["n2"]) if "update" in line], "the greeting says it all"
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+    assert story.why("n2", "web") == "Pending: it is on agent 'n2' already"
+
+
+def test_what_an_agent_is_asked_comes_before_all_else() -> None:
+    """With the first states it hears it forgets what it knew of others."""
+    story = after_a_start("web", "other", agent="", placement={})
+    assert [line.partition(" [")[0] for line in effects_as_lines(story.join("n1", knows=None))] == [
+        "n1: tellWorkloads",
+        "n1: states",
+        "n1: deviceUpdate",
+    ]
+    assert effects_as_lines(story.join("old", devices=False))[-1] == "old: hello +[]"
+
+
+def test_an_agent_that_does_not_answer_is_greeted_when_it_had_enough_time() -> None:
     story = after_a_start("web", agent="", placement={})
     for agent in ("n2", "n1"):
-        assert greeted(story.join(agent) + story.sees(agent, CAM)) == []
+        assert greeted(story.join(agent, knows=None) + story.sees(agent, CAM)) == []
     assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[web]", "n2: hello +[]"]
+
+
+def test_the_time_to_come_back_begins_with_the_first_agent_that_does() -> None:
+    """All of them may have been cut off from the server while it started."""
+    story = after_a_start("web", agent="", placement={})
+    story.second(10 * SETTLE_TICKS)
+    assert story.why("", "web") == "NotScheduled: no connected agent knows devices"
+    story.join("n1")
+    assert story.why("", "web") == "NotScheduled: the server has just started and still learns what is in use"
+    story.second(SETTLE_TICKS - 1)
+    assert greeted(story.join("n2", knows=[web("n2")]) + story.sees("n2")) == ["n2: hello +[web]"]
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_workload_waits_for_its_agent_if_another_one_says_that_it_was_there() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.second(SETTLE_TICKS)
+    assert (story.brokers(), story.why("n2", "web")) == (
+        {"web": "n2"},
+        "Pending: it is said to be on agent 'n2' already",
+    )
+    story.second(NODE_LOST_TICKS - 1)
+    assert greeted(story.join("n2")) == ["n2: hello +[web]"]
+
+
+def test_a_workload_whose_agent_never_returns_is_placed_anew() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.second(SETTLE_TICKS + NODE_LOST_TICKS - 1)
+    assert story.brokers() == {"web": "n2"}
+    story.second()
+    assert (story.brokers(), story.why("n1", "web")) == ({"web": "n1"}, "Pending: agent 'n1' comes first")
+
+
+@pytest.mark.parametrize("knows_devices", [True, False])
+def test_nobody_speaks_for_an_agent_that_is_there(knows_devices: bool) -> None:
+    """It told that it has nothing, or it cannot be a place."""
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.join("n2", devices=knows_devices)
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"placement": {}, "config": "image: new"}, web("n2")),
+        ({"placement": {"tags": {"zone": "rear"}}}, web("n2")),
+        ({"placement": {}}, InstanceName.of("other", "n2", "image: alpine:3")),
+    ],
+)
+def test_an_agent_with_something_else_is_not_the_place(form: dict[str, Any], told: InstanceName) -> None:
+    """The workload changed while the server was away, or is another one. The agent hears so when all is known."""
+    story = after_a_start("web", agent="", **form)
+    story.join("n1")
+    assert greeted(story.join("n2", knows=[told]) + story.sees("n2")) == []
+    assert "n2: hello +[]" in greeted(story.second(SETTLE_TICKS))
+    assert story.brokers()["web"] != "n2"
+
+
+def test_an_agent_that_reconnects_while_the_server_learns_is_asked_again() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n2", knows=[InstanceName.of("web", "n2", "image: old")])
+    story.gone("n2")
+    assert greeted(story.join("n2", knows=[web("n2")]) + story.sees("n2")) == ["n2: hello +[web]"]
+
+
+def test_of_two_agents_that_have_a_workload_the_first_to_say_so_keeps_it() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n2", knows=[web("n2")])
+    story.join("n1", knows=[web("n1")])
+    story.sees("n1")
+    assert story.brokers() == {"web": "n2"}
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[]", "n2: hello +[web]"]
+
+
+def test_nobody_is_asked_once_the_server_has_learned() -> None:
+    story = DeviceStory()
+    story.add("web", agent="", placement={})
+    assert effects_as_lines(story.join("n1"))[-1] == "n1: update +[web] -[]"
+    story.tells("n2", web("n2"))
+    assert story.brokers() == {"web": "n1"}
+
+
+def test_a_job_that_ended_is_not_run_again_on_another_agent() -> None:
+    """It holds no device any more, but its agent still has it."""
+    story = after_a_start(broker=a_broker("perDevice"))
+    job = InstanceName.of(f"{CAM}-job", "n2", "image: x")
+    story.join("n1")
+    story.join("n2", knows=[job])
+    story.sees("n1", CAM)
+    assert greeted(story.sees("n2", CAM)) == [f"n2: hello +[{CAM}-job]"]
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {f"{CAM}-job": "n2"}
 
 
 def test_what_is_deleted_before_its_agent_is_greeted_leaves_nothing_behind() -> None:

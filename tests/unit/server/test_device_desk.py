@@ -1,4 +1,8 @@
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -195,6 +199,22 @@ def test_a_slot_goes_to_the_first_who_asks() -> None:
     assert (answer.requestId, answer.granted) == ("7", False)
     assert "held by 'w.a'" in answer.reason
     assert usage(desk) == {f"{CAM}-0": "C:0:a"}
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_of_a_thousand_claims_in_any_order_each_round_has_one_winner(seed: int) -> None:
+    """Two agents, one slot, through either plugin, some asking twice; whoever won lets go before the next round."""
+    desk, order = a_desk("a", "b"), Random(seed)
+    for _ in range(3):
+        claims = [take("ab"[n % 2], owner=f"w{n}", virtual_id=str(n) if n % 3 else None) for n in range(1000)]
+        asked = order.sample(claims, k=len(claims))
+        granted = [claim for claim in asked if ask(desk, claim.claim.node, claim)]
+        assert granted == asked[:1]
+        assert ask(desk, granted[0].claim.node, granted[0]), "who has it may ask again"
+        assert desk.ledger.owners(CAM) == {f"{CAM}-0": granted[0].claim.owner}
+        assert ask(desk, granted[0].claim.node, granted[0].reversed())
+        assert usage(desk) == {f"{CAM}-0": ""}
 
 
 def test_everybody_who_sees_a_device_learns_of_a_claim_before_the_answer() -> None:

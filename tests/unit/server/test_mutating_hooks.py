@@ -1,3 +1,5 @@
+import asyncio
+import os
 import stat
 import sys
 from pathlib import Path
@@ -61,6 +63,55 @@ async def test_a_hook_that_cannot_be_started_has_failed(tmp_path: Path) -> None:
 async def test_a_hook_that_does_not_end_in_time_has_failed_and_is_ended(tmp_path: Path) -> None:
     with pytest.raises(HookFailed, match="no answer within 1 s"):
         await run_hooks([a_hook(tmp_path, "slow", "#!/bin/sh\nsleep 600\n", time_limit=1)], UPDATE)
+
+
+async def test_what_a_hook_started_is_ended_with_it_though_the_hook_itself_has_gone(tmp_path: Path) -> None:
+    """It holds the output open, so the answer never ends."""
+    text = f"#!/bin/sh\ncat >/dev/null\nsleep 600 &\necho $! > {tmp_path}/child\n"
+    with pytest.raises(HookFailed, match="no answer within 1 s"):
+        await run_hooks([a_hook(tmp_path, "parent", text, time_limit=1)], UPDATE)
+    await ended(int((tmp_path / "child").read_text()))
+
+
+async def test_a_run_that_is_cancelled_ends_the_hook_and_what_it_started(tmp_path: Path) -> None:
+    text = f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/child\nwait\n"
+    run = asyncio.create_task(run_hooks([a_hook(tmp_path, "slow", text)], UPDATE))
+    async with asyncio.timeout(10):
+        while not (tmp_path / "child").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await ended(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_run_may_be_cancelled_at_any_moment_of_its_start(tmp_path: Path, turns: int) -> None:
+    hook = a_hook(tmp_path, "slow", f"#!/bin/sh\necho $$ > {tmp_path}/hook\nsleep 600\n")
+    run = asyncio.create_task(run_hooks([hook], UPDATE))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await run
+    if (text := (tmp_path / "hook").read_text() if (tmp_path / "hook").exists() else "").strip():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(text), 0)
+
+
+async def ended(pid: int) -> None:
+    """Nobody may have asked how it ended, so a zombie is as good as gone."""
+    async with asyncio.timeout(10):
+        while _state(pid) not in ("", "Z"):  # noqa: ASYNC110 - the kernel decides
+            await asyncio.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 async def test_output_that_is_no_update_is_refused(tmp_path: Path) -> None:

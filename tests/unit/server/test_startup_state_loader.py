@@ -115,5 +115,15 @@ def test_any_scalar_is_text_where_text_is_expected_of_the_main_fields() -> None:
     assert (web["agent"], web["runtime"], web["runtimeConfig"]) == ("", "1", "true")
 
 
+def test_a_name_that_looks_like_a_number_is_taken_as_it_is_written() -> None:
+    text = "apiVersion: v1\nworkloads: {web: {agent: 1e3, runtime: 1.10, runtimeConfig: 0x1f}}"
+    web = parse_startup_manifest(text.encode())["workloads"]["web"]
+    assert (web["agent"], web["runtime"], web["runtimeConfig"]) == ("1e3", "1.10", "0x1f")
+    assert parse_startup_manifest(b"apiVersion: 1.10")["apiVersion"] == "1.10"
+    unsure = fault("apiVersion: v1\nworkloads: {web: {agent: &a 1.10, runtime: r, runtimeConfig: c}}")
+    assert unsure.context == "Parsing start config failed with error"
+    assert "put it in quotes" in unsure.reason
+
+
 def test_unknown_versions_are_left_for_the_checks_of_every_update() -> None:
     assert parse_startup_manifest(b"apiVersion: v9")["apiVersion"] == "v9"

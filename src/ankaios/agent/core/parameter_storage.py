@@ -16,6 +16,9 @@ class ParameterStorage:
     def __init__(self) -> None:
         self._states: dict[str, dict[InstanceName, ExecutionState]] = {}
 
+    def instances(self) -> list[InstanceName]:
+        return [name for instances in self._states.values() for name in instances]
+
     def states_of(self, workload: str) -> Collection[ExecutionState]:
         """Of every known instance, whatever its id and agent."""
         return self._states.get(workload, {}).values()

@@ -26,7 +26,7 @@ def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
         case BecomeEmpty() | BecomeGone():
             return None
         case _:
-            return None if w.gone or w.empty or w.doomed else w.spec
+            return None if w.gone or w.empty else w.spec
 
 
 def instances_of(w: Workload, pending: Sequence[Event]) -> set[tuple[InstanceName, str]]:

@@ -62,6 +62,8 @@ from ankaios.common.workload import InstanceName, RestartPolicy, WorkloadSpec
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 300.0
+# From this failure on the pauses before a delete is tried again grow no more: somebody waits for it to be gone.
+LAST_SLOWER_DELETE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain
 class Workload:
     """One workload name on this agent.
 
-    `turn` numbers checkers and retries; whatever comes with an older number is stale. `doomed` says that a delete was
-    asked for, so nothing restarts any more, also if that delete failed.
+    `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for
+    that is under way or waits to be tried again; nothing restarts meanwhile.
     """
 
     spec: WorkloadSpec
@@ -99,7 +101,6 @@ class Workload:
     lacks_devices: bool = False
     aim: Aim | None = None
     empty: bool = False
-    doomed: bool = False
     gone: bool = False
 
     @property
@@ -137,7 +138,7 @@ def _command(w: Workload, command: Command) -> Step:
             again, effects = _try_again(w)
             return again, [CancelRetry(), *effects]
         case Restart():
-            return (w, []) if w.runtime_id is None or w.doomed else _vacate(w, w.spec)
+            return (w, []) if w.runtime_id is None else _vacate(w, w.spec)
 
 
 def _signal(w: Workload, signal: Signal) -> Step:
@@ -164,10 +165,7 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
         case Deleted():
             return _deleted(w)
         case DeleteFailed(why):
-            # The id stays, so that the next command may try again.
-            # [impl->swdd~agent-workload-task-update-delete-failed-allows-retry~1]
-            # [impl->swdd~agent-workload-task-delete-failed-allows-retry~1]
-            return replace(w, aim=None), [Report(w.name, STOPPING_DELETE_FAILED.because(why))]
+            return _delete_again(w, why)
         case Identified(found):
             return (w, [Report(w.name, FAILED_LOST)]) if found is None else _watch(w, found)
         case NotIdentified(why):
@@ -221,14 +219,27 @@ def _retry(w: Workload, why: str) -> Step:
     return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(n, turn)]
 
 
+def _delete_again(w: Workload, why: str) -> Step:
+    """The id stays and the delete is tried again, until it works or the next command says what is wanted instead.
+
+    [impl->swdd~agent-workload-task-update-delete-failed-allows-retry~1]
+    [impl->swdd~agent-workload-task-delete-failed-allows-retry~1]
+    """
+    n = w.attempts + 1
+    failed = Report(w.name, STOPPING_DELETE_FAILED.because(why))
+    return replace(w, attempts=n, retrying=True), [failed, ScheduleRetry(min(n, LAST_SLOWER_DELETE), w.turn)]
+
+
 def _try_again(w: Workload) -> Step:
+    if w.runtime_id is not None:  # it exists, so it was the delete that failed
+        return replace(w, retrying=False), [DeleteContainer(w.spec, w.runtime_id)]
     return replace(w, retrying=False), [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
 
 
 def _seen(w: Workload, state: ExecutionState) -> Step:
     """Report it, then restart if the policy says so; dependencies play no part in a restart."""
     report: Effect = Report(w.name, state)
-    if w.doomed or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
+    if w.aim or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
         # Others may wait for the devices of one that has ended; of one that is unknown, they may still be used.
         is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
         return w, [report, *(_release(w.spec) if is_over else ())]
@@ -270,7 +281,7 @@ def _delete(w: Workload) -> Step:
         return w, []
     if w.empty:  # its end was reported when it made room
         return replace(w, gone=True), [CloseInterface(), RemoveFolder(w.name)]
-    return _vacate(replace(w, doomed=True), BecomeGone())
+    return _vacate(w, BecomeGone())
 
 
 def _vacate(w: Workload, aim: Aim) -> Step:
@@ -285,11 +296,17 @@ def _vacate(w: Workload, aim: Aim) -> Step:
         effects.append(CancelRetry())
     if not _keeps_interface(w.spec, aim):
         effects.append(CloseInterface())
+    if isinstance(w.aim, WorkloadSpec) and w.aim.instance_name not in (w.name, _instance(aim)):
+        effects.append(Report(w.aim.instance_name, REMOVED))  # its predecessor could not be deleted, so it never came
     stopping = replace(w, retrying=False, lacks_devices=False, aim=aim)
     if w.runtime_id is None:
         stopped, more = _deleted(stopping)
         return stopped, effects + more
     return stopping, [*effects, DeleteContainer(w.spec, w.runtime_id)]
+
+
+def _instance(aim: Aim) -> InstanceName | None:
+    return aim.instance_name if isinstance(aim, WorkloadSpec) else None
 
 
 def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:

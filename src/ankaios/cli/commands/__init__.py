@@ -7,8 +7,12 @@ and completion stay fast; what a command needs is imported when it runs.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from ankaios.cli.arguments import Command
 
 LOOK = "Look at the cluster"
@@ -33,7 +37,11 @@ COMMAND_MODULES = {
 
 
 def load_command(name: str) -> Command:
-    from importlib import import_module
-
-    command: Command = import_module(COMMAND_MODULES[name]).COMMAND
+    command: Command = load_module(COMMAND_MODULES[name]).COMMAND
     return command
+
+
+def load_module(name: str) -> ModuleType:
+    """What `importlib` would do, which is a package to be loaded itself."""
+    __import__(name)
+    return sys.modules[name]

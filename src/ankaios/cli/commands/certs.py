@@ -64,7 +64,8 @@ def run(call: Call) -> int:
     except AnkaiosError as fault:
         raise CliError(str(fault)) from fault
     except OSError as fault:
-        raise CliError(f"cannot write to '{folder}': {fault.strerror}") from fault
+        hint = "make it writable for your user, or name another folder"
+        raise CliError(f"cannot write to '{folder}': {fault.strerror}", hint) from fault
     for path in made:
         call.output.line(str(path))
     call.output.progress(_next_steps(folder, agents) if made else f"'{folder}' has everything already.")

@@ -42,12 +42,12 @@ def run_workloads(call: Call) -> int:
 
     names: list[str] = call.values["names"]
 
-    async def action(session: Session) -> None:
+    def action(session: Session) -> None:
         masks = [f"desiredState.workloads.{name}" for name in names]
-        success = await update_and_wait(call, session, base.CompleteState(), masks, names)
+        success = update_and_wait(call, session, base.CompleteState(), masks, names)
         deleted = {text.partition(".")[0] for text in success.deletedWorkloads}
-        await hint_at_unknown_workloads(call, session, [name for name in names if name not in deleted])
-        await session.goodbye()
+        hint_at_unknown_workloads(call, session, [name for name in names if name not in deleted])
+        session.goodbye()
 
     with told_as("Failed to delete workloads"):
         run_session(call, action)
@@ -59,13 +59,13 @@ def run_configs(call: Call) -> int:
     from ankaios.cli.failures import execution_error, told_as
     from ankaios.common.pb import ank_base_pb2 as base
 
-    async def action(session: Session) -> None:
+    def action(session: Session) -> None:
         masks = [f"desiredState.configs.{name}" for name in call.values["names"]]
         try:
-            await session.update(base.CompleteState(), masks)
+            session.update(base.CompleteState(), masks)
         except CommandFailed as fault:
             raise CommandFailed(f"Failed to delete configs: {execution_error(fault)}", fault.hint) from fault
-        await session.goodbye()
+        session.goodbye()
 
     with told_as("Failed to delete configs"):
         run_session(call, action)

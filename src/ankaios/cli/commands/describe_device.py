@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def run(call: Call) -> int:
     name: str = call.values["name"]
 
-    async def action(session: Session) -> None:
-        instances = (await session.complete_state("deviceInstances")).deviceInstances.deviceInstances
+    def action(session: Session) -> None:
+        instances = (session.complete_state("deviceInstances")).deviceInstances.deviceInstances
         if name not in instances:
             from ankaios.cli.suggestions import did_you_mean
 

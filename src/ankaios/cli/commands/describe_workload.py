@@ -15,10 +15,10 @@ from ankaios.common.pb import ank_base_pb2 as base
 def run(call: Call) -> int:
     name: str = call.values["name"]
 
-    async def action(session: Session) -> None:
-        state = await session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "deviceInstances")
+    def action(session: Session) -> None:
+        state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "deviceInstances")
         if not is_known(name, state):
-            await _fail_on_unknown(session, name)
+            _fail_on_unknown(session, name)
         call.output.line(described(name, state).text(call.output))
 
     with told_as("Failed to describe workload"):
@@ -32,10 +32,10 @@ def is_known(name: str, state: base.CompleteState) -> bool:
     )
 
 
-async def _fail_on_unknown(session: Session, name: str) -> None:
+def _fail_on_unknown(session: Session, name: str) -> None:
     from ankaios.cli.suggestions import did_you_mean
 
-    state = await session.complete_state("desiredState.workloads.*.agent")
+    state = session.complete_state("desiredState.workloads.*.agent")
     hint = did_you_mean("workload", name, state.desiredState.workloads.workloads)
     raise CliError(f"Workload name '{name}' does not exist.", hint)
 

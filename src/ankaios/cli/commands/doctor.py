@@ -60,8 +60,8 @@ def _server_findings(call: Call) -> Iterator[Finding]:
     agents: list[str] = []
     began = time.monotonic()
 
-    async def action(session: Session) -> None:
-        agents.extend(sorted((await session.complete_state("agents")).agents.agents))
+    def action(session: Session) -> None:
+        agents.extend(sorted((session.complete_state("agents")).agents.agents))
 
     try:
         run_session(call, action)

@@ -15,8 +15,8 @@ HEADER = ("NAME", "WORKLOADS", "CPU USAGE", "FREE MEMORY")
 
 
 def run(call: Call) -> int:
-    async def action(session: Session) -> None:
-        print_table(call.output, HEADER, agent_rows(await session.complete_state("agents", "workloadStates")))
+    def action(session: Session) -> None:
+        print_table(call.output, HEADER, agent_rows(session.complete_state("agents", "workloadStates")))
 
     with told_as("Failed to get agents"):
         run_session(call, action)

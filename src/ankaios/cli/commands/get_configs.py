@@ -11,8 +11,8 @@ HEADER = ("CONFIG",)
 
 
 def run(call: Call) -> int:
-    async def action(session: Session) -> None:
-        state = await session.complete_state("desiredState.configs")
+    def action(session: Session) -> None:
+        state = session.complete_state("desiredState.configs")
         print_table(call.output, HEADER, [(key,) for key in sorted(state.desiredState.configs.configs)])
 
     with told_as("Failed to get configs"):

@@ -10,8 +10,8 @@ from ankaios.cli.plain_table import print_table
 
 
 def run(call: Call) -> int:
-    async def action(session: Session) -> None:
-        state = await session.complete_state("deviceInstances")
+    def action(session: Session) -> None:
+        state = session.complete_state("deviceInstances")
         print_table(call.output, DEVICES_HEADER, device_rows(state.deviceInstances))
 
     with told_as("Failed to get devices"):
@@ -20,8 +20,8 @@ def run(call: Call) -> int:
 
 
 def run_resources(call: Call) -> int:
-    async def action(session: Session) -> None:
-        state = await session.complete_state("agents")
+    def action(session: Session) -> None:
+        state = session.complete_state("agents")
         print_table(call.output, RESOURCES_HEADER, resource_rows(state.agents))
 
     with told_as("Failed to get resources"):

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> int:
-    async def action(session: Session) -> None:
-        await until_signal(_print_events(call, session), "print events")
-        await session.goodbye()
+    def action(session: Session) -> None:
+        until_signal(session, lambda: _print_events(call, session))
+        session.goodbye()
 
     with told_as("Failed to get events"):
         run_session(call, action)
     return 0
 
 
-async def _print_events(call: Call, session: Session) -> None:
-    subscription, first = await session.subscribe(call.values["masks"])
+def _print_events(call: Call, session: Session) -> None:
+    subscription, first = session.subscribe(call.values["masks"])
     if call.values["include_current_state"]:
         _print(call, first)
     while True:
-        _print(call, await session.next_event(subscription))
+        _print(call, session.next_event(subscription))
 
 
 def _print(call: Call, event: base.CompleteStateResponse) -> None:

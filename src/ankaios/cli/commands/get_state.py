@@ -13,10 +13,10 @@ from ankaios.common.state_form import complete_state_to_form
 def run(call: Call) -> int:
     masks: list[str] = call.values["masks"]
 
-    async def action(session: Session) -> None:
-        form = complete_state_to_form(await session.complete_state(*masks))
+    def action(session: Session) -> None:
+        form = complete_state_to_form(session.complete_state(*masks))
         call.output.line(_printed(form, call.values["format"]))
-        await hint_at_unmatched_masks(call, session, masks, form)
+        hint_at_unmatched_masks(call, session, masks, form)
 
     try:
         run_session(call, action)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
 from ankaios.cli.failures import told_as
@@ -9,6 +11,7 @@ from ankaios.cli.output import Output
 from ankaios.cli.table import WRAP, harmless, table_lines
 from ankaios.cli.workload_rows import (
     HEADER,
+    MADE_BY_SERVER,
     ROW_FIELDS,
     STATE_COLUMN,
     Filter,
@@ -26,23 +29,20 @@ if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
 
 _COLLECT_SECONDS = 0.1
-MASKS = ("workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS))
+MASKS = ("workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS), MADE_BY_SERVER)
 
 
 def run(call: Call) -> int:
     wanted = Filter(call.values["names"], call.values["agent"], call.values["state"])
 
-    async def show(session: Session) -> None:
-        rows = rows_of(await session.complete_state(*MASKS))
+    def show(session: Session) -> None:
+        rows = rows_of(session.complete_state(*MASKS))
         call.output.line("\n".join(table_of(call.output, filter(wanted.matches, rows.values()))))
         _hint_at_unknown(call, wanted, rows)
 
-    async def watch(session: Session) -> None:
-        await _watch(call, session, wanted)
-
     watching = call.values["watch"]
     with told_as("Failed to watch workloads" if watching else "Failed to get workloads"):
-        run_session(call, watch if watching else show)
+        run_session(call, (lambda session: _watch(call, session, wanted)) if watching else show)
     return 0
 
 
@@ -69,28 +69,26 @@ def _hint_at_unknown(call: Call, wanted: Filter, rows: Iterable[Instance]) -> No
             call.output.hint(did_you_mean("workload", name, known))
 
 
-async def _watch(call: Call, session: Session, wanted: Filter) -> None:
+def _watch(call: Call, session: Session, wanted: Filter) -> None:
     from ankaios.cli.screen import MANY_ROWS, Screen
 
     screen = Screen(call.output)
-    rows = rows_of(await session.complete_state(*MASKS))
+    rows = rows_of(session.complete_state(*MASKS))
     while True:
         if not call.output.quiet:
             screen.draw(table_of(call.output, filter(wanted.matches, rows.values())))
-        states = await _changes(session, 0 if len(rows) <= MANY_ROWS else _COLLECT_SECONDS)
+        states = _changes(session, 0 if len(rows) <= MANY_ROWS else _COLLECT_SECONDS)
         if all(updated(rows, state) for state in states):
             continue
-        rows = rows_of(await session.complete_state(*MASKS))
+        rows = rows_of(session.complete_state(*MASKS))
 
 
-async def _changes(session: Session, patience: float) -> list[base.WorkloadState]:
+def _changes(session: Session, patience: float) -> list[base.WorkloadState]:
     """The next states, and all that come within the patience behind them."""
-    from asyncio import get_running_loop
-
-    states = await session.next_states()
-    end = get_running_loop().time() + patience
-    while (left := end - get_running_loop().time()) > 0:
-        states += await session.next_states(left)
+    states = session.next_states()
+    end = monotonic() + patience
+    while (left := end - monotonic()) > 0:
+        states += session.next_states(left)
     return states
 
 

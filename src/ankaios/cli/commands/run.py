@@ -80,9 +80,9 @@ def run(call: Call) -> int:
         )
     )
 
-    async def action(session: Session) -> None:
-        await update_and_wait(call, session, new_state, [f"desiredState.workloads.{name}"], [name])
-        await session.goodbye()
+    def action(session: Session) -> None:
+        update_and_wait(call, session, new_state, [f"desiredState.workloads.{name}"], [name])
+        session.goodbye()
 
     with told_as("Failed to run workloads"):
         run_session(call, action)

@@ -16,7 +16,7 @@ COMMAND = Command(
 
 
 def run(call: Call) -> int:
-    from ankaios.common.manifest import SCHEMA_FILE
+    from ankaios.common.manifest import schema_text
 
-    call.output.write(SCHEMA_FILE.read_text(encoding="utf-8"))
+    call.output.write(schema_text())
     return 0

@@ -46,9 +46,9 @@ def run(call: Call) -> int:
     with told_as("Failed to set state"):
         new_state = _read_state(call.values["file"])
 
-        async def action(session: Session) -> None:
-            await update_and_wait(call, session, new_state, call.values["masks"], None)
-            await session.goodbye()
+        def action(session: Session) -> None:
+            update_and_wait(call, session, new_state, call.values["masks"], None)
+            session.goodbye()
 
         run_session(call, action)
     return 0
@@ -56,7 +56,7 @@ def run(call: Call) -> int:
 
 def _read_state(file: str) -> base.CompleteState:
     from ankaios.cli.connection import CommandFailed
-    from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
+    from ankaios.cli.input_file import STANDARD_INPUT, advice, read_file, read_standard_input
     from ankaios.cli.output import CliError
     from ankaios.common.errors import Rejected
 
@@ -64,7 +64,8 @@ def _read_state(file: str) -> base.CompleteState:
         text = read_standard_input() if file == STANDARD_INPUT else read_file(file)
     except OSError as fault:
         reason = f"{fault.strerror} (os error {fault.errno})"
-        raise CommandFailed(f"Could not read the state object file '{file}'.\nError: '{reason}'") from fault
+        what = f"Could not read the state object file '{file}'.\nError: '{reason}'"
+        raise CommandFailed(what, advice(fault)) from fault
     try:
         return _parse_state(text, "standard input" if file == STANDARD_INPUT else f"'{file}'")
     except Rejected as fault:

@@ -51,7 +51,7 @@ def run(call: Call) -> int:
 
 
 def _read(files: Sequence[str]) -> tuple[list[tuple[str, bytes]], list[Finding]]:
-    from ankaios.cli.input_file import STANDARD_INPUT, read_file, read_standard_input
+    from ankaios.cli.input_file import STANDARD_INPUT, advice, read_file, read_standard_input
     from ankaios.cli.validation.findings import ERROR, Finding
 
     texts, unreadable = [], []
@@ -60,7 +60,8 @@ def _read(files: Sequence[str]) -> tuple[list[tuple[str, bytes]], list[Finding]]
         try:
             texts.append((name, read_standard_input() if file == STANDARD_INPUT else read_file(file)))
         except OSError as fault:
-            unreadable.append(Finding(name, None, ERROR, "", f"the file cannot be read: {fault.strerror}"))
+            reason = "; ".join(filter(None, (fault.strerror, advice(fault))))
+            unreadable.append(Finding(name, None, ERROR, "", f"the file cannot be read: {reason}"))
     return texts, unreadable
 
 

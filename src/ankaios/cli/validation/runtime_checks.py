@@ -126,8 +126,8 @@ def _pod_faults(form: Form) -> Iterator[Complaint]:
 
 def _pod_target_faults(form: Form, config: Any) -> Iterator[Complaint]:
     """Whether the containers are there that get the control interface and the devices."""
+    from ankaios.common.device_grant import DeviceGrant
     from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants
-    from ankaios.runtimes.runtime_connector import DeviceGrant
 
     if form.get("controlInterfaceAccess", {}).get("allowRules"):
         try:

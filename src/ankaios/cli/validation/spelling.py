@@ -11,7 +11,7 @@ from typing import Any
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Complaint, Path
-from ankaios.common.manifest import SCHEMA_FILE
+from ankaios.common.manifest import schema_text
 
 Schema = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ def unknown_keys(manifest: Any) -> Iterator[Complaint]:
 
 @cache
 def _schema() -> Schema:
-    schema: Schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    schema: Schema = json.loads(schema_text())
     return schema
 
 

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ankaios.common.dataclass import dataclass, field
+from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
-from ankaios.devices.discovery.base import DeviceMount, DeviceNode
 
 ANNOTATION_PREFIX = "akri.agent.slot-"
 DEVICES_FILE_VARIABLE = "ANKAIOS_DEVICES_FILE"
@@ -28,22 +28,12 @@ class GrantedDevice:
     virtual_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    envs: Mapping[str, str] = field(default_factory=dict)
-    mounts: tuple[DeviceMount, ...] = ()
-    devices: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    cdi_devices: tuple[str, ...] = ()
-    container: str | None = None
-
-
 def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict[str, str]:
     """What the operator wrote wins over what a device says of itself."""
     return dict(sorted({**instance.device.properties, **configured}.items()))
 
 
-def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> Grant:
+def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> DeviceGrant:
     """Everything of every device, since a container may use several.
 
     Each property K of a device with hash h is `K_<H>`. Plain `K` is unambiguous only for a single device, or if the
@@ -55,7 +45,7 @@ def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -
             envs[f"{key}_{device.instance.hash.upper()}"] = value
             if len(devices) == 1 or key in configured:
                 envs[key] = value
-    return Grant(
+    return DeviceGrant(
         envs=envs,
         mounts=_first_of_each(mount for device in devices for mount in device.instance.device.mounts),
         devices=_first_of_each(node for device in devices for node in device.instance.device.device_specs),
@@ -69,7 +59,7 @@ def slot_annotation(device: GrantedDevice) -> tuple[str, str]:
     return ANNOTATION_PREFIX + slot, slot if device.virtual_id is None else f"C:{device.virtual_id}:{slot}"
 
 
-def merged(grants: Iterable[Grant], container: str | None) -> tuple[Grant, list[str]]:
+def merged(grants: Iterable[DeviceGrant], container: str | None) -> tuple[DeviceGrant, list[str]]:
     """Join the answers of several plugins for one container: the first one wins. Also tells the conflicts."""
     conflicts: list[str] = []
     envs: dict[str, str] = {}
@@ -83,7 +73,7 @@ def merged(grants: Iterable[Grant], container: str | None) -> tuple[Grant, list[
         _add(mounts, {mount.container_path: mount for mount in grant.mounts}, "mount", conflicts)
         _add(nodes, {node.container_path: node for node in grant.devices}, "device node", conflicts)
         names |= dict.fromkeys(grant.cdi_devices, "")
-    together = Grant(envs, tuple(mounts.values()), tuple(nodes.values()), annotations, tuple(names), container)
+    together = DeviceGrant(envs, tuple(mounts.values()), tuple(nodes.values()), annotations, tuple(names), container)
     return together, conflicts
 
 
@@ -101,6 +91,23 @@ def _first_of_each(items: Iterable[P]) -> tuple[P, ...]:
     return tuple(found.values())
 
 
+def checked(grant: DeviceGrant) -> DeviceGrant:
+    """What a plugin of somebody else gave; ValueError says what of it no runtime could use."""
+    for name, value in (*grant.envs.items(), *grant.annotations.items()):
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"{name[:100]!r} cannot be a variable or annotation with this value")
+    places: list[DeviceMount | DeviceNode] = [*grant.mounts, *grant.devices]
+    for path in (path for place in places for path in (place.container_path, place.host_path)):
+        if not path.startswith("/") or "\0" in path:
+            raise ValueError(f"{path[:100]!r} is not an absolute path")
+    for permissions in (node.permissions for node in grant.devices):
+        if not set(permissions) <= set("rwm"):
+            raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
+    if any(not name or "\0" in name for name in grant.cdi_devices):
+        raise ValueError("a CDI device has no name")
+    return grant
+
+
 @dataclass(frozen=True, slots=True)
 class Allocated:
     """The devices of one resource in one container; `devices` is empty for plugins of others."""
@@ -110,7 +117,7 @@ class Allocated:
     devices: tuple[GrantedDevice, ...] = ()
 
 
-def devices_file_text(workload: str, grant: Grant, allocated: Iterable[Allocated]) -> str:
+def devices_file_text(workload: str, grant: DeviceGrant, allocated: Iterable[Allocated]) -> str:
     """Everything a container was given, for those who would rather read one file than guess variable names."""
     content = {
         "workload": workload,

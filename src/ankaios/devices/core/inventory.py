@@ -63,13 +63,13 @@ class Changes:
 class _Record:
     instance: Instance
     sources: set[str] = field(default_factory=set)  # who sees it; nobody: it is missing or nobody has looked yet
-    offline_since: float | None = None
 
 
 @dataclass(slots=True)
 class _Known:
     configuration: Configuration
     records: dict[str, _Record] = field(default_factory=dict)
+    missing: dict[str, float] = field(default_factory=dict)  # name -> since when
 
 
 class Inventory:
@@ -78,7 +78,7 @@ class Inventory:
     def __init__(self, node: str) -> None:
         self._node = node
         self._known: dict[str, _Known] = {}
-        self._homeless: dict[str, Instance] = {}
+        self._homeless: dict[str, Instance] = {}  # remembered, of configurations that are not known yet
 
     def configure(self, configuration: Configuration) -> None:
         known = self._known.setdefault(configuration.name, _Known(configuration))
@@ -90,6 +90,11 @@ class Inventory:
     def remove(self, configuration: str) -> Changes:
         known = self._known.pop(configuration, None)
         return Changes(vanished=[record.instance for record in known.records.values()] if known else [])
+
+    def forget_homeless(self) -> Changes:
+        """All configurations are known now: nobody will ever look for what belongs to none of them."""
+        vanished, self._homeless = list(self._homeless.values()), {}
+        return Changes(vanished=vanished)
 
     def remember(self, instance: Instance) -> None:
         """Known from before a restart. It is there until somebody looked and did not see it."""
@@ -111,11 +116,11 @@ class Inventory:
         for instance in seen.values():
             self._see(known, source, instance, changes)
         for name, record in known.records.items():
-            missed = source in record.sources or (not record.sources and record.offline_since is None)
-            if name not in seen and missed:
+            was_there = source in record.sources or (not record.sources and name not in known.missing)
+            if name not in seen and was_there:
                 record.sources.discard(source)
                 if not record.sources:
-                    record.offline_since = now
+                    known.missing[name] = now
                     changes.offline.append(name)
         self._expire(known, now, changes)
         return changes
@@ -145,7 +150,7 @@ class Inventory:
             changes.appeared.append(instance.name)
             return
         if not record.sources:
-            record.offline_since = None
+            known.missing.pop(instance.name, None)
             changes.returned.append(instance.name)
         if record.instance != instance:
             record.instance = instance
@@ -160,25 +165,19 @@ class Inventory:
         return changes
 
     def _expire(self, known: _Known, now: float, changes: Changes) -> None:
-        for name, record in list(known.records.items()):
-            deadline = self._deadline(known, record)
-            if deadline is not None and deadline <= now:
-                del known.records[name]
-                changes.vanished.append(record.instance)
-                if name in changes.offline:
-                    changes.offline.remove(name)
+        for name in [name for name in known.missing if self._deadline(known, name) <= now]:
+            del known.missing[name]
+            changes.vanished.append(known.records.pop(name).instance)
+            if name in changes.offline:
+                changes.offline.remove(name)
 
-    def _deadline(self, known: _Known, record: _Record) -> float | None:
-        if record.offline_since is None:
-            return None
-        return record.offline_since + known.configuration.grace(record.instance.shared)
+    def _deadline(self, known: _Known, name: str) -> float:
+        return known.missing[name] + known.configuration.grace(known.records[name].instance.shared)
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do again."""
-        deadlines = (
-            self._deadline(known, record) for known in self._known.values() for record in known.records.values()
-        )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        deadlines = (self._deadline(known, name) for known in self._known.values() for name in known.missing)
+        return min(deadlines, default=None)
 
     def get(self, name: str) -> Instance | None:
         for known in self._known.values():

@@ -4,24 +4,48 @@ In: a ledger and what every container of a workload wishes. Out: the slots for a
 tells people what the workload waits for. The ledger is left as it was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Assignment, Denied, allocate_configuration, changes_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """`quantity` devices of one resource, of whomever, for one container."""
+
+    container: str | None
+    resource: str
+    quantity: int
+
+
+def needs_of(requests: Iterable[ResourceRequest]) -> tuple[Need, ...]:
+    """One need for each container and resource; the same one twice is one of both."""
+    needs: dict[tuple[str | None, str], int] = {}
+    for request in requests:
+        if request.quantity:
+            key = (request.container, request.resource)
+            needs[key] = needs.get(key, 0) + request.quantity
+    return tuple(Need(container, resource, quantity) for (container, resource), quantity in needs.items())
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
-    """`quantity` devices of one resource for one container. `target` is an instance or a configuration."""
+    """A need for devices of our own; `target` is an instance or a configuration."""
 
     resource: str
     target: str
     quantity: int
     by_configuration: bool
     distinct: bool = True
+
+    @property
+    def configuration(self) -> str:
+        return self.target if self.by_configuration else self.target.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from ankaios.common.dataclass import dataclass, field
+from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.common.errors import Rejected, Unavailable
 
 
@@ -20,20 +21,6 @@ class InvalidDetails(Rejected):
 
 class HandlerLost(Unavailable):
     """Looking is impossible at the moment. Says nothing about the devices: keep the last list and try again later."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMount:
-    container_path: str
-    host_path: str
-    read_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceNode:
-    container_path: str
-    host_path: str
-    permissions: str = "rwm"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ forgotten with the process: handlers register again when they lose their stream.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
@@ -15,22 +14,19 @@ from typing import Any
 
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
-from grpclib.server import Server
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.discovery.registry import HandlerRegistry
-from ankaios.devices.discovery.remote import Endpoint, RemoteHandler, limit_messages, parse_endpoint
+from ankaios.devices.discovery.remote import Endpoint, RemoteHandler, parse_endpoint
 from ankaios.devices.pb import discovery_pb2 as pb
+from ankaios.devices.unix_rpc import UnixServer, receive
 
 DIRECTORY_VARIABLE = "DISCOVERY_HANDLERS_DIRECTORY"
 DEFAULT_DIRECTORY = "/var/lib/akri"
 SOCKET_NAME = "agent-registration.sock"
 REGISTER = "/v0.Registration/RegisterDiscoveryHandler"
-MAX_REQUEST = 64 * 1024
 MAX_ENDPOINTS = 256
 MAX_NAME = 253
-RECEIVE_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -46,46 +42,25 @@ class RegistrationServer:
         self._registry = registry
         self.path = (directory or handlers_directory()) / SOCKET_NAME
         self._handlers: dict[tuple[str, Endpoint], RemoteHandler] = {}
-        self._server: Server | None = None
+        handler = Handler(self._serve, Cardinality.UNARY_UNARY, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
+        self._server = UnixServer(self.path, {REGISTER: handler})
 
     async def start(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            sock = _bind(self.path)
-        except OSError as error:
+            _remove_stale(self.path)
+            await self._server.start()
+        except (OSError, Unavailable) as error:
             raise Unavailable(
                 f"cannot listen for discovery handlers at '{self.path}': {error}; set {DIRECTORY_VARIABLE} to another "
                 "directory"
             ) from error
-        self._server = Server([self])
-        await self._server.start(sock=sock)
 
     async def close(self) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        self.path.unlink(missing_ok=True)
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._server.wait_closed()
-        except TimeoutError:
-            log.warning("a registration at '%s' did not end in time", self.path)
-        self._server = None
-
-    def __mapping__(self) -> dict[str, Handler]:
-        return {
-            REGISTER: Handler(self._serve, Cardinality.UNARY_UNARY, pb.RegisterDiscoveryHandlerRequest, pb.Empty),
-        }
+        await self._server.close()
 
     async def _serve(self, stream: Any) -> None:
-        limit_messages(stream, MAX_REQUEST)
-        try:
-            async with asyncio.timeout(RECEIVE_SECONDS):
-                request = await stream.recv_message()
-        except TimeoutError as error:
-            raise GRPCError(Status.DEADLINE_EXCEEDED, f"no request came within {RECEIVE_SECONDS} s") from error
-        except ValueError as error:
-            raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from error
+        request = await receive(stream)
         try:
             self.register(request)
         except ValueError as error:
@@ -107,30 +82,25 @@ class RegistrationServer:
         if known is not None:
             self._forget(known)
         if len(self._handlers) >= MAX_ENDPOINTS:
+            self._forget_absent()
+        if len(self._handlers) >= MAX_ENDPOINTS:
             raise ValueError(f"there are already {MAX_ENDPOINTS} handlers; stop one that is not needed")
         handler = RemoteHandler(request.name, endpoint, request.shared, on_gone=self._forget)
         self._handlers[request.name, endpoint] = handler
         self._registry.add(handler)
         log.info("discovery handler '%s' registered at '%s'", request.name, endpoint)
 
+    def _forget_absent(self) -> None:
+        """A handler that no configuration names is never called, so its absence is noticed only here."""
+        for handler in list(self._handlers.values()):
+            if handler.endpoint.path is not None and not Path(handler.endpoint.path).exists():
+                self._forget(handler)
+
     def _forget(self, handler: RemoteHandler) -> None:
         if self._handlers.get((handler.name, handler.endpoint)) is handler:
             del self._handlers[handler.name, handler.endpoint]
             self._registry.remove(handler)
             log.info("discovery handler '%s' at '%s' is forgotten", handler.name, handler.endpoint)
-
-
-def _bind(path: Path) -> socket.socket:
-    """A socket only root can use, since a handler decides which files of the host a workload gets."""
-    _remove_stale(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        sock.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before it listens; a umask would reach files of other threads
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 def _remove_stale(path: Path) -> None:

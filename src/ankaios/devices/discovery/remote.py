@@ -14,32 +14,21 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
-from google.protobuf.message import DecodeError
 from grpclib.client import Channel, UnaryStreamMethod
 from grpclib.const import Status
-from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.exceptions import GRPCError
 
 from ankaios.common.dataclass import dataclass
-from ankaios.devices.discovery.base import (
-    DeviceMount,
-    DeviceNode,
-    Devices,
-    DiscoveredDevice,
-    HandlerLost,
-    InvalidDetails,
-    Properties,
-)
+from ankaios.common.device_grant import DeviceMount, DeviceNode
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
+from ankaios.devices.unix_rpc import CALL_FAILED, LARGEST_MESSAGE, failure, limit_messages
 
 DISCOVER = "/v0.DiscoveryHandler/Discover"
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 FORGET_SECONDS = 300.0
-MAX_MESSAGE = 16 * 1024 * 1024
 MAX_DEVICES = 10_000
-
-# What grpclib and protobuf raise when the other side breaks off, or does not speak the protocol.
-BROKEN = (OSError, StreamTerminatedError, ProtocolError, DecodeError, NotImplementedError, AssertionError, ValueError)
 
 log = logging.getLogger(__name__)
 
@@ -85,18 +74,6 @@ class _HandlerChannel(Channel):
         return protocol
 
 
-def limit_messages(stream: Any, size: int) -> None:
-    """grpclib reads a message of any length its sender announces; this makes it stop before."""
-    receive = stream._stream.recv_data
-
-    async def receive_bounded(wanted: int) -> bytes:
-        if wanted > size:
-            raise ValueError(f"a message of {wanted} bytes is longer than {size}")
-        return bytes(await receive(wanted))
-
-    stream._stream.recv_data = receive_bounded
-
-
 class RemoteHandler:
     """One registered endpoint. It stays the same object while the handler comes and goes."""
 
@@ -131,7 +108,7 @@ class RemoteHandler:
             method = UnaryStreamMethod(channel, DISCOVER, pb.DiscoverRequest, pb.DiscoverResponse)
             async with method.open() as stream:
                 await stream.send_message(request, end=True)
-                limit_messages(stream, MAX_MESSAGE)
+                limit_messages(stream, LARGEST_MESSAGE)
                 async with aclosing(self._lists(stream)) as lists:
                     async for devices in lists:
                         yield devices
@@ -140,8 +117,8 @@ class RemoteHandler:
             if error.status is Status.INVALID_ARGUMENT:
                 raise InvalidDetails(f"handler '{self.name}' refused the details: {error.message}") from error
             raise self._lost(f"{error.status.name}: {error.message}") from error
-        except BROKEN as error:
-            raise self._lost(str(error) or type(error).__name__) from error
+        except CALL_FAILED as error:
+            raise self._lost(failure(error)) from error
         finally:
             channel.close()
 

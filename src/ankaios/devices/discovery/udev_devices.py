@@ -9,14 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ankaios.common.dataclass import dataclass
-from ankaios.devices.discovery.base import (
-    DeviceNode,
-    Devices,
-    DiscoveredDevice,
-    InvalidDetails,
-    Properties,
-    in_order,
-)
+from ankaios.common.device_grant import DeviceNode
+from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails, Properties, in_order
 from ankaios.devices.discovery.details import Details
 from ankaios.devices.discovery.udev_rules import UdevDevice
 

@@ -14,7 +14,8 @@ from typing import Any
 from ankaios.devices.discovery.base import HandlerLost
 from ankaios.devices.discovery.udev_rules import UdevDevice
 
-SETTLE_SECONDS = 0.05
+QUIET_SECONDS = 0.002
+LONGEST_BURST_SECONDS = 0.02
 MAX_CHANGED = 1000
 EVENT_BUFFER = 1024 * 1024
 
@@ -39,11 +40,18 @@ class UdevEvents:
     async def changed(self) -> set[str] | None:
         """Wait for events: the paths they name, or None if some were lost."""
         await self._woken.wait()
-        # Plugging in one device makes a burst of events: take them together.
-        await asyncio.sleep(SETTLE_SECONDS)
-        self._woken.clear()
+        await self._burst()
         paths, self._paths = self._paths, set()
         return paths
+
+    async def _burst(self) -> None:
+        """Plugging in one device makes several events: take them together, but keep nobody waiting for a busy bus."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + LONGEST_BURST_SECONDS
+        while self._woken.is_set() and clock() < end:
+            self._woken.clear()
+            await asyncio.sleep(QUIET_SECONDS)
+        self._woken.clear()
 
     def _receive(self, monitor: Any) -> None:
         try:

@@ -5,9 +5,7 @@ Plain classes without anything else, as one of them is made for nearly every fra
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Headers = list[tuple[str, str]]
+Headers = list[tuple[str, str]]
 
 
 class Event:
@@ -118,7 +116,8 @@ class GoawayReceived(Event):
 class Chatter(Event):
     """A frame that needs no action: an answered ping, a priority, a frame on a stream that is over, an unknown frame.
 
-    An honest peer sends few of them; whoever has a clock can count them.
+    An honest peer sends few of them; whoever has a clock can count them. Data on a stream that is over is not told at
+    all, as an honest peer may have sent a window full of it.
     """
 
     __slots__ = ()

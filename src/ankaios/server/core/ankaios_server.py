@@ -126,6 +126,8 @@ class AnkaiosServer:
                 return self._logs.stopped(message.logsStopResponse)
             case "deviceReport" | "slotRequest":
                 return self._device_news(lambda: self._devices.report(agent, message))
+            case "knownWorkloads":
+                return self._device_news(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -136,7 +138,8 @@ class AnkaiosServer:
         [impl->swdd~server-stores-newly-connected-agent~2]
         [impl->swdd~server-sends-event-for-newly-connected-agent~1]
         """
-        effects = states_for_agent(agent, self.state.workload_states.all_except(agent))
+        question = self._devices.question(agent, hello)
+        effects = [*question, *states_for_agent(agent, self.state.workload_states.all_except(agent))]
         self._watch()
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
@@ -321,7 +324,7 @@ class AnkaiosServer:
         effects = self._logs.workloads_deleted(committed.deleted)
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
-        return effects + updates_for_agents(sent, self.state.agents.form)
+        return effects + updates_for_agents(sent, self.state.agents.form.keys() - self._ungreeted)
 
     # --- devices ------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, REMOV
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_from_pb
 from ankaios.common.state_form import device_configuration_from_form, device_instance_to_form, node_resource_to_form
 from ankaios.common.state_manipulation import Form
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName, ResourceRequest
+from ankaios.common.workload import InstanceName, ResourceRequest
 from ankaios.server.core.brokers import brokers_of
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.conventions import check_rendered_workload
@@ -30,9 +31,10 @@ from ankaios.server.core.device_desk import (
     NodeLost,
     ResourcesChanged,
 )
-from ankaios.server.core.placement import Place, PlacementBook, Wanted
+from ankaios.server.core.placement import NOBODY, Place, PlacementBook, Wanted
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import CommittedUpdate, WorkloadChanges
+from ankaios.server.core.whereabouts import Whereabouts
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +57,23 @@ class DeviceController:
         self._supply_changed = False
         self._is_learning = True  # not all agents had the time to reconnect after the start of the server
         self._holders: dict[str, InstanceName] = {}  # who uses devices, known while learning
+        self._whereabouts = Whereabouts()  # known while learning
 
     # --- what happens ---
+
+    def question(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
+        """What a newly connected agent is asked first of all; it forgets what it heard when it hears anew."""
+        self._whereabouts.forget(agent)
+        if not hello.devices or not self._past_matters():
+            return []
+        return [ToAgent(agent, grpc.FromServer(tellWorkloads=grpc.TellWorkloads()))]
+
+    def known_workloads(self, agent: str, message: grpc.KnownWorkloads) -> list[ToAgent]:
+        """The answer; of one who was not asked, or too late, it does not count."""
+        if not self._is_learning or not self._desk.knows_devices(agent):
+            return []
+        self._whereabouts.tell(agent, map(instance_name_from_pb, message.instanceNames))
+        return self._follow([], supply_changed=True)
 
     def hello(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
         return self._follow(self._desk.hello(agent, hello.tags.tags, hello.devices), supply_changed=True)
@@ -130,6 +147,8 @@ class DeviceController:
     def due(self) -> WorkloadChanges:
         """Workloads that come, go or move because of all that happened since this was asked last."""
         self._holders = self._desk.holders() if self._is_learning else {}
+        if not self._is_learning:
+            self._whereabouts.clear()
         if self._is_learning and self._desk.is_settled:
             self._is_learning, self._supply_changed = False, True
         changes = self._broker_changes(self._stale)
@@ -202,13 +221,27 @@ class DeviceController:
         return RenderedWorkload.of(name, {**workload.form, "agent": place.agent})
 
     def _place(self, name: str, form: Form) -> Place:
-        """What already runs stays where it is; who could be such a workload waits until agents had time to say so."""
-        holder, given = self._holders.get(name), None
-        if holder is not None and holder == InstanceName.of(name, holder.agent, form["runtimeConfig"]):
-            given = Place(holder.agent, f"it uses devices of agent '{holder.agent}' already")
-        elif self._is_learning:
-            given = Place("", NOT_SETTLED)
-        return self._book.place(name, _wanted(form), given)
+        wanted = _wanted(form)
+        return self._book.place(name, wanted, self._given(InstanceName.of(name, "", form["runtimeConfig"]), wanted))
+
+    def _given(self, name: InstanceName, wanted: Wanted) -> Place | None:
+        """What is there stays where it is; who could be such a workload waits until agents had time to say so.
+
+        One whose agent has not come back by then waits for it, as it would if the server had not ended.
+        """
+        holder = self._holders.get(name.workload)
+        if holder is not None and holder.id == name.id and self._desk.may_have(holder.agent, wanted.admits):
+            return Place(holder.agent, f"it uses devices of agent '{holder.agent}' already")
+        agent = self._whereabouts.having(name.workload, name.id)
+        if agent is not None and self._desk.may_have(agent, wanted.admits):
+            return Place(agent, f"it is on agent '{agent}' already")
+        if self._is_learning:
+            return Place("", NOT_SETTLED if self._desk.candidates() else NOBODY)
+        absent = self._whereabouts.said_to_have(name.workload, name.id)
+        if absent is not None and self._desk.may_have(absent, wanted.admits):
+            self._desk.expect(absent)
+            return Place(absent, f"it is said to be on agent '{absent}' already")
+        return None
 
     def _moves(self, pending: WorkloadChanges) -> WorkloadChanges:
         """Workloads that wait for a place, or lost theirs, and can have one now."""
@@ -279,18 +312,19 @@ class DeviceController:
     def may_greet(self, agent: str) -> bool:
         """Whether it is known which workloads belong on the agent; it would end those that its greeting leaves out.
 
-        Only after a start of the server that is not so at once, and only if there is anything that depends on devices.
+        Only after a start of the server that is not so at once, and only if there is anything whose place is not fixed.
         """
-        if not self._is_learning or not self._desk.knows_devices(agent):
+        if not self._past_matters() or not self._desk.knows_devices(agent):
             return True
-        waiting = [_wanted(self._state.effective[name].form) for name in self._book.waiting()]
-        if not waiting and not self._desk.configurations:
-            return True
+        held = (name for name in self._holders.values() if name.agent == agent)
         return (
             self._desk.has_reported(agent)
-            and all(map(_uses_own_devices, waiting))
-            and all(self._state.is_desired(name) for name in self._holders.values() if name.agent == agent)
+            and self._whereabouts.has_told(agent)
+            and all(map(self._state.is_desired, (*held, *self._whereabouts.had_by(agent))))
         )
+
+    def _past_matters(self) -> bool:
+        return self._is_learning and bool(self._book.waiting() or self._desk.configurations)
 
     def withholds(self, workload: RenderedWorkload) -> bool:
         """An agent that does not know devices would start the workload without them."""
@@ -303,11 +337,6 @@ class DeviceController:
 def _wanted(form: Form) -> Wanted:
     requests = tuple(ResourceRequest(**request) for request in form.get("resources", ()))
     return Wanted.of(requests, form["placement"].get("tags", {}))
-
-
-def _uses_own_devices(wanted: Wanted) -> bool:
-    """Of those the agents tell which workload has them."""
-    return any(request.resource.startswith(DEFAULT_RESOURCE_PREFIX) for request in wanted.resources)
 
 
 def _joined(first: WorkloadChanges, second: WorkloadChanges) -> WorkloadChanges:

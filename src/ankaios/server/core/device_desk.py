@@ -3,11 +3,12 @@
 In come hellos and reports of agents, their requests for slots, the device configurations and the passing of time. Out
 go messages to agents and what changed in the state. Owned: what is known of each agent; the devices are in a registry.
 
-A server that has just started knows of no claims. Until agents had the time to reconnect, and to tell what they and
-others hold, it tells nobody which slots are free and grants none; otherwise a slot could get a second owner.
+A server that has just started knows of no claims. Until agents had the time to reconnect, counted from the first that
+did, and to tell what they and others hold, it tells nobody which slots are free and grants none; otherwise a slot could
+get a second owner.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import AnkaiosError, Rejected
@@ -22,7 +23,7 @@ from ankaios.server.core.placement import Options
 
 SETTLE_TICKS = 3
 NODE_LOST_TICKS = 300
-NOT_SETTLED = "the server has just started and still learns which devices are in use"
+NOT_SETTLED = "the server has just started and still learns what is in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class DeviceDesk:
         self._registry = DeviceRegistry(lambda node: self._agents[node].connected)
         self._settled = settled
         self._now = 0
+        self._first_hello: int | None = None
 
     # --- configurations ---
 
@@ -126,6 +128,8 @@ class DeviceDesk:
     # --- agents come and go ---
 
     def hello(self, agent: str, tags: Mapping[str, str], knows_devices: bool) -> list[DeskEffect]:
+        if self._first_hello is None and knows_devices:
+            self._first_hello = self._now
         record = self._agents.setdefault(agent, _Agent())
         record.tags, record.knows_devices = dict(tags), knows_devices
         record.connected = record.said_hello = True
@@ -153,7 +157,7 @@ class DeviceDesk:
         """A second has passed."""
         self._now += 1
         effects: list[DeskEffect] = []
-        if not self._settled and self._now >= SETTLE_TICKS:
+        if not self._settled and self._first_hello is not None and self._now - self._first_hello >= SETTLE_TICKS:
             self._settled = True
             for name, record in self._agents.items():
                 effects += self._truth([name], self._shared(record.sees))
@@ -315,6 +319,15 @@ class DeviceDesk:
     def knows_devices(self, agent: str) -> bool:
         record = self._agents.get(agent)
         return record is not None and record.knows_devices
+
+    def expect(self, agent: str) -> None:
+        """It is said to have something. If it was not seen yet, it counts as away from now on."""
+        self._agents.setdefault(agent, _Agent(gone_since=self._now))
+
+    def may_have(self, agent: str, is_admitted: Callable[[Mapping[str, str]], bool]) -> bool:
+        """Whether it can be the place of what it is said to have, by its tags; as long as it did not speak, it can."""
+        record = self._agents.get(agent)
+        return record is None or not record.said_hello or (record.knows_devices and is_admitted(record.tags))
 
     def has_reported(self, agent: str) -> bool:
         """All it sees and holds, since it is connected."""

@@ -13,6 +13,8 @@ from typing import Protocol
 from ankaios.common.dataclass import dataclass, field
 from ankaios.common.workload import ResourceRequest
 
+NOBODY = "no connected agent knows devices"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -42,6 +44,10 @@ class Wanted:
     @classmethod
     def of(cls, resources: tuple[ResourceRequest, ...], tags: Mapping[str, str]) -> "Wanted":
         return cls(resources, tuple(sorted(tags.items())))
+
+    def admits(self, tags: Mapping[str, str]) -> bool:
+        """Of the agent."""
+        return all(tags.get(key) == value for key, value in self.tags)
 
     def __str__(self) -> str:
         needs: dict[str, int] = {}
@@ -117,14 +123,10 @@ class PlacementBook:
 
 def choose(supply: Supply, wanted: Wanted, reserved: Mapping[str, int]) -> Place:
     """The agent with the most room left; the name decides between equals."""
-    candidates = [
-        agent
-        for agent, tags in supply.candidates().items()
-        if all(tags.get(key) == value for key, value in wanted.tags)
-    ]
+    candidates = [agent for agent, tags in supply.candidates().items() if wanted.admits(tags)]
     if not candidates:
         tags = ", ".join(f"{key}={value}" for key, value in wanted.tags)
-        return Place("", f"no connected agent knows devices{f' and has the tags {tags}' if tags else ''}")
+        return Place("", f"{NOBODY}{f' and has the tags {tags}' if tags else ''}")
     fits = {agent: fit for agent in candidates if (fit := _fit(supply, agent, wanted, reserved)) is not None}
     if not fits:
         return Place("", f"no agent has room for {wanted}")

@@ -48,6 +48,8 @@ def test_only_other_agents_are_forgotten() -> None:
     storage = ParameterStorage()
     storage.store(OWN, RUNNING_OK)
     storage.store(OTHER, SUCCEEDED_OK)
+    assert storage.instances() == [OWN, OTHER]
     assert storage.forget_other_agents("A") == {"web"}
+    assert storage.instances() == [OWN]
     assert list(storage.states_of("web")) == [RUNNING_OK]
     assert storage.forget_other_agents("A") == set()

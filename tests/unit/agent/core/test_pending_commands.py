@@ -63,7 +63,7 @@ def test_the_target_is_what_the_last_command_asks_for() -> None:
     assert target_of(replace(RUNNING, aim=BecomeAgain()), []) == WEB
     assert target_of(replace(RUNNING, aim=BecomeEmpty()), []) is None
     assert target_of(replace(RUNNING, aim=BecomeGone()), []) is None
-    for ending in (replace(RUNNING, gone=True), replace(RUNNING, empty=True), replace(RUNNING, doomed=True)):
+    for ending in (replace(RUNNING, gone=True), replace(RUNNING, empty=True)):
         assert target_of(ending, []) is None
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -12,7 +13,7 @@ from ankaios.devices.core.device_messages import (
 )
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+from ankaios.devices.discovery.base import DiscoveredDevice
 
 TAKE = SlotChange(Slot("cam-1", 0), Claim("a", "4", "web"))
 

@@ -1,10 +1,13 @@
 import json
 
+import pytest
+
+from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.devices.core.grants import (
     Allocated,
-    Grant,
     GrantedDevice,
     broker_properties,
+    checked,
     devices_file_text,
     grant_for,
     merged,
@@ -12,7 +15,7 @@ from ankaios.devices.core.grants import (
 )
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
-from ankaios.devices.discovery.base import DeviceMount, DeviceNode, DiscoveredDevice
+from ankaios.devices.discovery.base import DiscoveredDevice
 
 
 def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> GrantedDevice:
@@ -64,12 +67,12 @@ def test_mounts_and_nodes_of_every_device_are_given_in_one_answer() -> None:
 
 
 def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
-    first = Grant({"A": "1"}, (DeviceMount("/m", "/1"),), (DeviceNode("/d", "/1"),), {"k": "1"}, ("v/c=1",))
-    second = Grant(
+    first = DeviceGrant({"A": "1"}, (DeviceMount("/m", "/1"),), (DeviceNode("/d", "/1"),), {"k": "1"}, ("v/c=1",))
+    second = DeviceGrant(
         {"A": "2", "B": "2"}, (DeviceMount("/m", "/2"),), (DeviceNode("/d", "/2"),), {"k": "2"}, ("v/c=1", "v/c=2")
     )
     together, conflicts = merged([first, second], "pod/web")
-    assert together == Grant(
+    assert together == DeviceGrant(
         {"A": "1", "B": "2"},
         (DeviceMount("/m", "/1"),),
         (DeviceNode("/d", "/1"),),
@@ -98,3 +101,29 @@ def test_the_devices_file_tells_all_that_was_given() -> None:
     assert content["resources"][0]["devices"][0]["slot"] == "cam-8120fe-1"
     assert content["resources"][0]["devices"][0]["properties"] == {"URL": "http://foo0"}
     assert content["resources"][0]["devices"][0]["cdiName"] == "akri.sh/cam=8120fe"
+
+
+def test_what_any_runtime_can_use_is_taken_from_a_plugin() -> None:
+    grant = DeviceGrant(
+        {"A.b": "x=y"}, (DeviceMount("/c", "/h"),), (DeviceNode("/c", "/h", "r"),), {"a/b": ""}, ("v/c=d",)
+    )
+    assert checked(grant) is grant
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        DeviceGrant({"": "x"}),
+        DeviceGrant({"A=B": "x"}),
+        DeviceGrant({"A": "\0"}),
+        DeviceGrant(annotations={"a\0": ""}),
+        DeviceGrant(mounts=(DeviceMount("relative", "/h"),)),
+        DeviceGrant(mounts=(DeviceMount("/c", "/h\0"),)),
+        DeviceGrant(devices=(DeviceNode("/c", ""),)),
+        DeviceGrant(devices=(DeviceNode("/c", "/h", "rx"),)),
+        DeviceGrant(cdi_devices=("",)),
+    ],
+)
+def test_what_no_runtime_could_use_is_refused(grant: DeviceGrant) -> None:
+    with pytest.raises(ValueError):
+        checked(grant)

@@ -174,3 +174,14 @@ def test_within_grace_nothing_ever_vanishes(lists: list[tuple[set[str], float]])
         }
         assert vanished <= {id_ for id_, at in last_seen.items() if now - at >= 10}
         last_seen |= dict.fromkeys(seen, now)
+
+
+def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
+    inventory = an_inventory()
+    remembered = {name: Instance.of(name, DiscoveredDevice("foo0"), True, "node-a") for name in ("cam", "mic", "gone")}
+    for instance in remembered.values():
+        inventory.remember(instance)
+    inventory.configure(Configuration("mic", "debugEcho"))
+    assert inventory.forget_homeless().vanished == [remembered["gone"]]
+    assert list(inventory.instances()) == [remembered["cam"], remembered["mic"]]
+    assert inventory.get(remembered["gone"].name) is None

@@ -2,7 +2,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_TOLD, NodeDevices
 from ankaios.devices.core.resource_views import Advertised
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.core.workload_plan import Plan, Wish
@@ -14,6 +14,7 @@ SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
 def a_node(shared: bool = False, told: bool = True, capacity: int = 2, **more: object) -> NodeDevices:
     """Node-a sees one camera `foo0`."""
     node = NodeDevices("node-a")
+    node.session_began()
     node.configure({"cam": Configuration("cam", "fake", capacity=capacity, offline_grace=10, **more)})  # type: ignore[arg-type]
     node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], shared, 0)
     if shared and told:
@@ -41,14 +42,6 @@ def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
     assert (ids(node), ids(node, LOCAL, False)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
 
 
-def test_a_configuration_has_its_resource_before_it_has_devices() -> None:
-    """[utest->akri~configuration-level-resource~1]"""
-    node = NodeDevices("node-a")
-    node.configure({"cam": Configuration("cam", "fake")})
-    assert node.resource("cam", True) == base.NodeResource(name="akri.sh/cam")
-    assert node.advertised("unknown", True) == ()
-
-
 def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> None:
     node = a_node(shared=True, told=False)
     assert ids(node) == []
@@ -62,9 +55,9 @@ def test_in_a_new_session_the_server_has_to_tell_again() -> None:
     node = a_node(shared=True)
     before = node.ledger.snapshot()
     assert node.session_began().instances == {SHARED}
-    assert (ids(node), node.awaits_server("cam")) == ([], True)
+    assert (ids(node), list(node.reasons(["cam"]))) == ([], [NOT_TOLD])
     node.learn({SHARED: base.DeviceInstance()})
-    assert (node.ledger.snapshot(), node.awaits_server("cam")) == (before, False)
+    assert (node.ledger.snapshot(), list(node.reasons(["cam"]))) == (before, [])
     assert not a_node().session_began()
 
 
@@ -77,16 +70,16 @@ def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
     node = a_node(shared=True)
     settled, asked = claim(node, "w")
     assert settled == []
-    assert dict(node.complete_report().seen[SHARED].deviceUsage.values) == {f"{SHARED}-1": ""}
-    node.settle(asked, granted=True)
-    assert node.complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-0"] == "C:0:node-a"
+    assert list(node.pending()) == [Slot(SHARED, 0)]
+    assert node.settle(asked, granted=True)
+    assert (list(node.pending()), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
 
 
 def test_a_refused_slot_leaves_everything_as_it_was() -> None:
     node = a_node(shared=True)
     before = node.ledger.snapshot()
     _, asked = claim(node, "w")
-    node.settle(asked, granted=False)
+    assert not node.settle(asked, granted=False)
     assert node.ledger.snapshot() == before
 
 
@@ -160,7 +153,7 @@ def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:
     touched = node.expire(11)
     assert [instance.name for instance in touched.vanished] == [LOCAL]
     assert node.ledger.claims(LOCAL) == {Slot(LOCAL, 0): Claim("node-a", "0", "w")}
-    assert node.resource(LOCAL, False) is None
+    assert LOCAL not in node.ledger
 
 
 def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
@@ -168,7 +161,7 @@ def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
     touched = node.configure({})
     assert [instance.name for instance in touched.vanished] == [LOCAL]
     assert node.wish("akri.sh/cam", 1) is None
-    assert list(node.report(touched).goneResources) == [f"akri.sh/{LOCAL}", "akri.sh/cam"]  # type: ignore[union-attr]
+    assert (touched.instances, touched.configurations) == ({LOCAL}, {"cam"})
 
 
 def test_a_new_capacity_is_applied_at_once() -> None:
@@ -184,7 +177,7 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
     slot, held = Slot(SHARED, 1), Claim("node-a", "4", "w")
     node.remember(instance, 2, {slot: held})
-    assert node.complete_report().seen[SHARED].deviceUsage.values[str(slot)] == "C:4:node-a"
+    assert node.known().instances == {SHARED}
     node.configure({"cam": Configuration("cam", "fake", capacity=2)})
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 0)
     node.learn(
@@ -199,46 +192,6 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     assert ids(node) == ["0", "4"]
 
 
-def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
-    node = a_node(shared=True)
-    _, asked = claim(node, "w")
-    node.settle(asked, granted=True)
-    node.observe("cam", "s", [], True, 1)
-    node.expire(11)
-    report = node.complete_report()
-    assert (list(report.seen), [change.slot for change in report.held]) == ([], [f"{SHARED}-0"])
-
-
-def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
-    node = a_node()
-    complete = node.complete_report()
-    assert complete.complete
-    assert complete.seen[LOCAL].brokerProperties.values == {"URL": "x"}
-    assert complete.seen[LOCAL].attributes.online
-    settled, _ = claim(node, "w")
-    report = node.report(node.touched_by(change.slot for change in settled))
-    assert report is not None
-    assert report.seen[LOCAL].slotOwners.values == {f"{LOCAL}-0": "w"}
-    assert list(report.resources) == [
-        base.NodeResource(name=f"akri.sh/{LOCAL}", capacity=2, allocatable=1),
-        base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=2, allocated=1),
-    ]
-    touched = node.configure({})
-    first, second = node.report(touched), node.report(touched)
-    assert first is not None
-    assert second is not None
-    assert (list(first.gone), list(second.gone)) == ([LOCAL], [])
-    assert node.report(node.expire(0)) is None
-
-
-def test_instance_level_claims_are_counted_for_their_own_resource() -> None:
-    node = a_node()
-    node.begin([SlotChange(Slot(LOCAL, 1), Claim("node-a", None, "w"))])
-    assert node.resource(LOCAL, False) == base.NodeResource(
-        name=f"akri.sh/{LOCAL}", capacity=2, allocatable=2, allocated=1
-    )
-
-
 def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     node = a_node()
@@ -247,3 +200,60 @@ def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
     assert node.plan([wish], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible")
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], False, 1)
     assert isinstance(node.plan([wish], "w"), Plan)
+
+
+def test_a_shared_device_cannot_be_had_while_the_server_is_not_connected() -> None:
+    """A local one can; and whoever waits for lack of devices is told that the server could not say otherwise."""
+    node = a_node(shared=True, capacity=1)
+    wishes = [Wish("akri.sh/cam", "cam", 1, True)]
+    assert node.session_ended().instances == {SHARED}
+    assert node.plan(wishes, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
+    greedy = [Wish("akri.sh/cam", "cam", 2, True)]
+    assert node.plan(greedy, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
+    node.session_began()
+    assert node.plan(wishes, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_TOLD}")
+    node.learn({SHARED: base.DeviceInstance()})
+    assert isinstance(node.plan(wishes, "w"), Plan)
+    local = a_node()
+    assert not local.session_ended()
+    assert isinstance(local.plan(wishes, "w"), Plan)
+
+
+def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
+    node = a_node()
+    wish = Wish("akri.sh/cam", "cam", 2, True)
+    assert node.complain("cam", "s", "no such key").configurations == {"cam"}
+    assert not node.complain("unknown", "s", "no such key")
+    assert node.plan([wish], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible; no such key")
+    node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
+    assert list(node.reasons(["cam"])) == ["no such key"]  # the question is the same
+    assert node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 1).configurations == {"cam"}
+    assert list(node.reasons(["cam"])) == []
+    for configurations in ({"cam": Configuration("cam", "fake", "other")}, {}):
+        node.complain("cam", "s", "no such key")
+        node.configure(configurations)
+        assert list(node.reasons(["cam"])) == []
+
+
+def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes() -> None:
+    """Nobody will ever look for it; what uses it keeps its claim until it lets go."""
+    node = NodeDevices("node-a")
+    slot, held = Slot(LOCAL, 0), Claim("node-a", "0", "w")
+    node.remember(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"), 1, {slot: held})
+    touched = node.configure({"mic": Configuration("mic", "fake")})
+    assert [instance.name for instance in touched.vanished] == [LOCAL]
+    assert LOCAL not in node.ledger
+    assert node.ledger.claims_of("w") == {slot: held}
+    assert node.known().instances == set()
+
+
+def test_a_truth_that_makes_no_sense_is_left_out_alone() -> None:
+    node = NodeDevices("node-a")
+    node.configure({"cam": Configuration("cam", "fake")})
+    node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], True, 0)
+    bad = base.DeviceInstance(deviceUsage=base.StringMap(values={"other-0": "node-b"}))
+    touched = node.learn({SHARED: bad, "cam-a19705": base.DeviceInstance()})
+    assert [text.partition(":")[0] for text in touched.refused] == [
+        f"what the server said of device '{SHARED}' is ignored"
+    ]
+    assert ids(node) == ["0"]

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.slot_ledger import SlotLedger
-from ankaios.devices.core.workload_plan import Plan, Wish, plan
+from ankaios.devices.core.workload_plan import Need, Plan, Wish, needs_of, plan
 from tests.unit.devices.ledgers import a_ledger
 
 
@@ -107,3 +108,17 @@ def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str
     found = plan(ledger, wishes, "n", "w")
     assert ledger.snapshot() == before
     assert isinstance(found, Plan) == fits(ledger, wishes)
+
+
+def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
+    requests = [
+        ResourceRequest("cam", 1, "pod/a"),
+        ResourceRequest("cam", 2, "pod/a"),
+        ResourceRequest("cam", 1, "pod/b"),
+        ResourceRequest("x/gpu", 0),
+    ]
+    assert needs_of(requests) == (Need("pod/a", "akri.sh/cam", 3), Need("pod/b", "akri.sh/cam", 1))
+
+
+def test_a_wish_knows_its_configuration() -> None:
+    assert (cameras(1).configuration, one_camera("cam-8120fe").configuration) == ("cam", "cam")

@@ -69,11 +69,22 @@ def test_a_registration_that_makes_no_sense_changes_nothing(
 
 def test_the_number_of_endpoints_is_bounded(server: RegistrationServer, registry: HandlerRegistry) -> None:
     for number in range(MAX_ENDPOINTS):
-        server.register(request(endpoint=f"/run/{number}.sock"))
+        server.register(request(endpoint=f"http://10.0.0.7:{1 + number}", network=True))
     with pytest.raises(ValueError, match="256"):
         server.register(request(endpoint="/run/more.sock"))
-    server.register(request(endpoint="/run/0.sock"))
+    server.register(request(endpoint="http://10.0.0.7:1", network=True))
     assert len(registry.get("mine")) == MAX_ENDPOINTS
+
+
+def test_handlers_whose_sockets_are_gone_make_room_for_others(
+    server: RegistrationServer, registry: HandlerRegistry, tmp_path: Path
+) -> None:
+    (tmp_path / "0.sock").touch()
+    for number in range(MAX_ENDPOINTS):
+        server.register(request(endpoint=str(tmp_path / f"{number}.sock")))
+    server.register(request(endpoint="/run/more.sock"))
+    endpoints = [str(handler.endpoint) for handler in registry.get("mine") if isinstance(handler, RemoteHandler)]
+    assert endpoints == [str(tmp_path / "0.sock"), "/run/more.sock"]
 
 
 async def test_a_handler_that_stays_away_is_forgotten(registry: HandlerRegistry, tmp_path: Path) -> None:

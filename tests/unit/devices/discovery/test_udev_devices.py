@@ -2,7 +2,8 @@
 
 import pytest
 
-from ankaios.devices.discovery.base import DeviceNode, InvalidDetails
+from ankaios.common.device_grant import DeviceNode
+from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.details import read_details
 from ankaios.devices.discovery.udev_devices import UdevOptions, read_options, to_devices
 from ankaios.devices.discovery.udev_rules import UdevDevice

@@ -67,6 +67,38 @@ async def test_a_burst_of_events_of_all_sources_is_taken_together() -> None:
             assert await events.changed() == {"/d"}
 
 
+async def test_a_single_event_is_told_after_a_few_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    monitor = FakeMonitor()
+    with listening(monitor) as events:
+        monitor.send(Event("/a"))
+        async with asyncio.timeout(10):
+            assert await events.changed() == {"/a"}
+    assert 0 < sum(pauses) <= 0.005
+
+
+async def test_a_bus_that_is_never_quiet_keeps_nobody_waiting() -> None:
+    monitor = FakeMonitor()
+
+    async def talk() -> None:
+        while True:
+            monitor.send(Event("/a"))
+            await asyncio.sleep(0)
+
+    with listening(monitor) as events:
+        talking = asyncio.create_task(talk())
+        async with asyncio.timeout(10):
+            assert await events.changed() == {"/a"}
+        talking.cancel()
+
+
 async def test_a_move_concerns_the_old_place_too() -> None:
     monitor = FakeMonitor()
     with listening(monitor) as events:

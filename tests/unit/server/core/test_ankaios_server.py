@@ -3,10 +3,11 @@
 import pytest
 
 from ankaios.common.execution_state import PENDING_STARTING, REMOVED, RUNNING_OK, SUCCEEDED_OK
+from ankaios.common.execution_state_conversion import execution_state_to_pb
 from ankaios.common.messages import Respond, ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.proto_conversion import execution_state_to_pb, instance_name_to_pb, workload_state_to_pb
+from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
 from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, RunHooks

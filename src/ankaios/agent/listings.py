@@ -1,0 +1,69 @@
+"""Asks each runtime what exists until it answers: only it knows what must not be started twice.
+
+Comes in: the runtimes to ask. Goes out: what each one found and, until it has answered, why its workloads have to wait.
+Owned here: the questions under way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from ankaios.agent.core.runtime_manager import Found
+from ankaios.common.errors import Rejected, Unavailable
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 5.0  # seconds after which a runtime that was out of order is found to be well again
+SILENCE = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Listings:
+    """`ask` lists what exists in a runtime, `answer` takes the list, `excuse` tells why there is none yet."""
+
+    def __init__(
+        self,
+        ask: Callable[[str], Awaitable[list[Found]]],
+        answer: Callable[[str, list[Found]], None],
+        excuse: Callable[[str, str], None],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._ask = ask
+        self._answer = answer
+        self._excuse = excuse
+        self._tasks = tasks
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, runtimes: Iterable[str]) -> None:
+        """Ask these and nobody else."""
+        for question in self._running.values():
+            question.cancel()
+        names = {runtime: f"existing workloads of '{runtime}'" for runtime in runtimes}
+        self._running = {
+            runtime: self._tasks.create_task(self._until_answered(runtime), name=name)
+            for runtime, name in names.items()
+        }
+
+    async def _until_answered(self, runtime: str) -> None:
+        pause, attempt = FIRST_PAUSE, 1
+        while True:
+            silent = asyncio.get_running_loop().call_later(SILENCE, self._excuse, runtime, _no_answer(runtime))
+            try:
+                found = await self._ask(runtime)
+                break
+            except (Rejected, Unavailable) as error:
+                self._complain(runtime, attempt, error)
+            finally:
+                silent.cancel()
+            await asyncio.sleep(pause)
+            pause, attempt = min(2 * pause, LONGEST_PAUSE), attempt + 1
+        self._answer(runtime, found)
+
+    def _complain(self, runtime: str, attempt: int, error: Exception) -> None:
+        level = logging.WARNING if attempt == 1 else logging.DEBUG
+        log.log(level, "cannot list the workloads of the runtime '%s', asking again: %s", runtime, error)
+        self._excuse(runtime, f"Retry {attempt}: {error}")
+
+
+def _no_answer(runtime: str) -> str:
+    return f"The runtime '{runtime}' has not said within {SILENCE:g} s what exists already, waiting for it"

@@ -1,0 +1,17 @@
+"""What a control interface knows of the world outside of its workload."""
+
+from collections.abc import Awaitable, Callable
+
+from ankaios.common.dataclass import dataclass
+from ankaios.common.pb.ank_base_pb2 import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
+
+    Logs are named as the server names them: with the workload in front.
+    """
+
+    forward: Callable[[Request], Awaitable[None]]
+    log_unread: Callable[[str], None]

@@ -1,0 +1,48 @@
+"""Execution states to protobuf messages and back. Apart from the other conversions, because `ank` needs only these.
+
+What cannot be converted (an unset oneof, an unknown number) is `Rejected`.
+[impl->swdd~common-conversions-between-ankaios-and-proto~1]
+"""
+
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.pb import ank_base_pb2 as base
+
+_FIELDS: dict[tuple[str, str], tuple[str, int]] = {
+    ("AgentDisconnected", "AgentDisconnected"): ("agentDisconnected", base.AGENT_DISCONNECTED),
+    ("Pending", "Initial"): ("pending", base.PENDING_INITIAL),
+    ("Pending", "WaitingToStart"): ("pending", base.PENDING_WAITING_TO_START),
+    ("Pending", "Starting"): ("pending", base.PENDING_STARTING),
+    ("Pending", "StartingFailed"): ("pending", base.PENDING_STARTING_FAILED),
+    ("Running", "Ok"): ("running", base.RUNNING_OK),
+    ("Stopping", "Stopping"): ("stopping", base.STOPPING),
+    ("Stopping", "WaitingToStop"): ("stopping", base.STOPPING_WAITING_TO_STOP),
+    ("Stopping", "RequestedAtRuntime"): ("stopping", base.STOPPING_REQUESTED_AT_RUNTIME),
+    ("Stopping", "DeleteFailed"): ("stopping", base.STOPPING_DELETE_FAILED),
+    ("Succeeded", "Ok"): ("succeeded", base.SUCCEEDED_OK),
+    ("Failed", "ExecFailed"): ("failed", base.FAILED_EXEC_FAILED),
+    ("Failed", "Unknown"): ("failed", base.FAILED_UNKNOWN),
+    ("Failed", "Lost"): ("failed", base.FAILED_LOST),
+    ("NotScheduled", "NotScheduled"): ("notScheduled", base.NOT_SCHEDULED),
+    ("Removed", "Removed"): ("removed", base.REMOVED),
+}
+_STATES = {field: ExecutionState(*words) for words, field in _FIELDS.items()}
+
+
+def execution_state_to_pb(state: ExecutionState) -> base.ExecutionState:
+    message = base.ExecutionState(additionalInfo=state.additional_info)
+    set_execution_state(message, state.state, state.sub_state)
+    return message
+
+
+def set_execution_state(message: base.ExecutionState, state: str, sub_state: str) -> None:
+    field, number = _FIELDS[state, sub_state]
+    setattr(message, field, number)
+
+
+def execution_state_from_pb(message: base.ExecutionState) -> ExecutionState:
+    field = message.WhichOneof("ExecutionStateEnum")
+    known = _STATES.get((field, getattr(message, field))) if field else None
+    if known is None:
+        raise Rejected("the execution state is not set or unknown")
+    return known.because(message.additionalInfo) if message.additionalInfo else known

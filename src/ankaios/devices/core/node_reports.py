@@ -1,0 +1,88 @@
+"""What a node tells the server of its devices.
+
+In: what was touched. Out: a report of exactly that, or of everything for a server that knows nothing of the node.
+Owned: which devices the server was told of, so that one which is gone is said to be gone once.
+"""
+
+from collections.abc import Iterable
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.core.device_messages import change_to_pb, instance_to_pb
+from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.node_devices import NodeDevices, Touched
+from ankaios.devices.core.resource_views import configuration_counts
+from ankaios.devices.core.slot_ledger import SlotChange
+
+
+class NodeReports:
+    def __init__(self, node: NodeDevices) -> None:
+        self._node = node
+        self._reported: set[str] = set()
+
+    def report(self, touched: Touched) -> grpc.DeviceReport:
+        """What of the touched things the server should know."""
+        report = grpc.DeviceReport()
+        self._add_instances(report, sorted(touched.instances))
+        for name in sorted(touched.instances):
+            self._add_resource(report, name, by_configuration=False)
+        for name in sorted(touched.configurations):
+            self._add_resource(report, name, by_configuration=True)
+        return report
+
+    def complete_report(self) -> grpc.DeviceReport:
+        self._reported.clear()
+        report = self.report(self._node.known())
+        report.complete = True
+        report.held.extend(change_to_pb(SlotChange(*item)) for item in self._node.unseen_claims().items())
+        return report
+
+    def _add_instances(self, report: grpc.DeviceReport, names: Iterable[str]) -> None:
+        for name in names:
+            instance = self._node.instance(name)
+            if instance is not None and name in self._node.ledger:
+                report.seen[name].CopyFrom(self._message(instance))
+                self._reported.add(name)
+            elif name in self._reported:
+                report.gone.append(name)
+                self._reported.discard(name)
+
+    def _message(self, instance: Instance) -> base.DeviceInstance:
+        """A claim that the server has not granted yet is none."""
+        node, ledger = self._node, self._node.ledger
+        configuration = node.configurations.get(instance.configuration)
+        properties = configuration.broker_properties if configuration else {}
+        message = instance_to_pb(instance, node.node, properties, node.is_seen(instance.name))
+        message.capacity = ledger.capacity(instance.name)
+        usage, owners = ledger.usage(instance.name), ledger.owners(instance.name)
+        for slot in map(str, node.pending()):
+            usage.pop(slot, None)
+            owners.pop(slot, None)
+        message.deviceUsage.values.update(usage)
+        message.slotOwners.values.update(owners)
+        return message
+
+    def _add_resource(self, report: grpc.DeviceReport, target: str, by_configuration: bool) -> None:
+        resource = node_resource(self._node, target, by_configuration)
+        if resource is not None:
+            report.resources.append(resource)
+        else:
+            report.goneResources.append(DEFAULT_RESOURCE_PREFIX + target)
+
+
+def node_resource(node: NodeDevices, target: str, by_configuration: bool) -> base.NodeResource | None:
+    """What stands in the state of the node; None if there is no such resource any more."""
+    if target not in (node.configurations if by_configuration else node.ledger):
+        return None
+    if by_configuration:
+        distinct = node.configurations[target].distinct
+        capacity, healthy, used = configuration_counts(node.ledger, target, node.node, distinct)
+    else:
+        listed = node.advertised(target, by_configuration)
+        capacity, healthy = len(listed), sum(device.healthy for device in listed)
+        claims = node.ledger.claims(target).values()
+        used = sum(claim.node == node.node and claim.virtual_id is None for claim in claims)
+    return base.NodeResource(
+        name=DEFAULT_RESOURCE_PREFIX + target, capacity=capacity, allocatable=healthy, allocated=used
+    )

@@ -1,0 +1,172 @@
+"""The device plugins that registered, ours and those of others, as a kubelet knows them.
+
+In: registrations and lists of devices. Out: what each plugin has, and a word when that changed. Owned: the connections.
+Nothing is dropped when a plugin goes: its devices are unhealthy, and forgotten only when it stays away.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grpclib.client import UnaryStreamMethod
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+
+from ankaios.common.dataclass import dataclass, field
+from ankaios.common.errors import Rejected, Unavailable
+from ankaios.devices.core.extended_resource import check_resource_name
+from ankaios.devices.kubelet_registration import REGISTER
+from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_folder import KUBELET_SOCKET, open_plugin_folder
+from ankaios.devices.plugin_service import API_VERSION, HEALTHY, LIST_AND_WATCH, OPTIONS
+from ankaios.devices.unix_rpc import (
+    CALL_FAILED,
+    LARGEST_MESSAGE,
+    UnixChannel,
+    UnixServer,
+    call,
+    failure,
+    limit_messages,
+    receive,
+)
+
+DIAL_SECONDS = 10.0
+ENDPOINT_GRACE_SECONDS = 300.0
+MOST_DEVICES = 10_000
+
+# A resource of which something changed, and whether its plugin came just now.
+Changed = Callable[[str, bool], None]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Plugin:
+    resource: str
+    endpoint: str
+    channel: UnixChannel
+    options: pb.DevicePluginOptions
+    devices: dict[str, bool] = field(default_factory=dict)  # id -> healthy
+    listed: bool = False
+    connected: bool = True
+    forgetting: asyncio.TimerHandle | None = None
+
+
+class RegisteredPlugins:
+    """`changed` is called when a plugin comes or goes, or tells another list."""
+
+    def __init__(self, folder: Path, changed: Changed, grace: float, listener: socket.socket | None) -> None:
+        """`listener`: the plugin folder is open already."""
+        self._folder = folder
+        self._listener = listener
+        self._changed = changed
+        self._grace = grace
+        self._plugins: dict[str, Plugin] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def get(self, resource: str) -> Plugin | None:
+        return self._plugins.get(resource)
+
+    def resources(self) -> list[str]:
+        return sorted(self._plugins)
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Serve registrations until cancelled."""
+        listener = self._listener or open_plugin_folder(self._folder)
+        handler = Handler(self._register, Cardinality.UNARY_UNARY, pb.RegisterRequest, pb.Empty)
+        server = UnixServer(self._folder / KUBELET_SOCKET, {REGISTER: handler})
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    await server.start(listener)
+                    ready.set()
+                    await asyncio.Event().wait()
+                finally:
+                    self._group = None
+        finally:
+            await server.close()
+            for plugin in self._plugins.values():
+                plugin.channel.close()
+
+    async def _register(self, stream: Any) -> None:
+        request = await receive(stream)
+        try:
+            await self._accept(request)
+        except (Rejected, Unavailable, *CALL_FAILED) as fault:
+            log.warning("refused the device plugin for '%s': %s", request.resource_name, failure(fault))
+            raise GRPCError(Status.INVALID_ARGUMENT, failure(fault)) from fault
+        await stream.send_message(pb.Empty())
+
+    async def _accept(self, request: pb.RegisterRequest) -> None:
+        """Version, then name, then the plugin is called back before it gets its answer."""
+        if request.version != API_VERSION:
+            raise Rejected(f"version '{request.version}' is not supported, only '{API_VERSION}'")
+        check_resource_name(request.resource_name)
+        if not request.endpoint or "/" in request.endpoint:
+            raise Rejected(f"the endpoint '{request.endpoint}' is not the name of a socket in the plugin folder")
+        known = self._plugins.get(request.resource_name)
+        if known is not None and known.connected and known.endpoint == request.endpoint:
+            raise Rejected(f"'{request.resource_name}' is already registered at '{request.endpoint}'")
+        channel = UnixChannel(self._folder / request.endpoint)
+        try:
+            options = await call(channel, OPTIONS, pb.Empty(), pb.DevicePluginOptions, DIAL_SECONDS)
+        except BaseException:
+            channel.close()
+            raise
+        if self._group is None:
+            channel.close()
+            raise Unavailable("the device manager ends")
+        self._connect(Plugin(request.resource_name, request.endpoint, channel, options), self._group)
+
+    def _connect(self, plugin: Plugin, group: asyncio.TaskGroup) -> None:
+        """The newest registration of a resource serves it."""
+        if (older := self._plugins.get(plugin.resource)) is not None:
+            plugin.devices = older.devices  # until it said what it has
+            self._cancel_forgetting(older)
+            older.channel.close()
+        self._plugins[plugin.resource] = plugin
+        group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
+
+    async def _follow(self, plugin: Plugin) -> None:
+        method = UnaryStreamMethod(plugin.channel, LIST_AND_WATCH, pb.Empty, pb.ListAndWatchResponse)
+        try:
+            async with method.open() as stream:
+                await stream.send_message(pb.Empty(), end=True)
+                await stream.recv_initial_metadata()
+                limit_messages(stream, LARGEST_MESSAGE)
+                while (message := await stream.recv_message()) is not None:
+                    self._take_list(plugin, message)
+        except CALL_FAILED as error:
+            log.info("lost the device plugin for '%s': %s", plugin.resource, failure(error))
+        finally:
+            plugin.channel.close()
+            self._lost(plugin)
+
+    def _take_list(self, plugin: Plugin, message: pb.ListAndWatchResponse) -> None:
+        if len(message.devices) > MOST_DEVICES:
+            raise ValueError(f"it tells more than {MOST_DEVICES} devices")
+        devices = {device.ID: device.health == HEALTHY for device in message.devices}
+        if devices != plugin.devices or not plugin.listed:
+            came, plugin.devices, plugin.listed = not plugin.listed, devices, True
+            self._changed(plugin.resource, came)
+
+    def _lost(self, plugin: Plugin) -> None:
+        plugin.connected = False
+        if self._plugins.get(plugin.resource) is plugin:
+            plugin.devices = dict.fromkeys(plugin.devices, False)
+            loop = asyncio.get_running_loop()
+            plugin.forgetting = loop.call_later(self._grace if plugin.devices else 0, self._forget_plugin, plugin)
+            self._changed(plugin.resource, False)
+
+    def _forget_plugin(self, plugin: Plugin) -> None:
+        if self._plugins.get(plugin.resource) is plugin:
+            del self._plugins[plugin.resource]
+            self._changed(plugin.resource, False)
+
+    def _cancel_forgetting(self, plugin: Plugin) -> None:
+        if plugin.forgetting is not None:
+            plugin.forgetting.cancel()

@@ -1,0 +1,58 @@
+"""Names that look like numbers, as they are written in a startup manifest.
+
+In: a manifest as it was read, and its text. Out: the same manifest, with the spelling of scalars in the fields that
+take any scalar as its text: to YAML `agent: 1e3` is a number, but the agent is called `1e3` and not `1000.0`. The text
+is looked at only if there is such a value. Where the spelling cannot be told for sure, `Rejected` says what to do.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ankaios.common.errors import Rejected
+from ankaios.common.yaml_text import load_yaml
+
+Form = dict[str, Any]
+_FIELDS = ("agent", "runtime", "runtimeConfig")
+# A value that is one word, behind a key that is quoted or not, also in `{key: value}`.
+_ENTRY = r"""(?:^|[\s{{,])(["']?){key}\1[ \t]*:(?:[ \t]+|(?<=["']:))([^\s,{{}}\[\]#"']+)"""
+
+
+def as_written(manifest: Form, text: str) -> Form:
+    if "apiVersion" in manifest:
+        manifest = manifest | {"apiVersion": _spelled(manifest["apiVersion"], "apiVersion", "apiVersion", text)}
+    workloads = manifest.get("workloads")
+    if not isinstance(workloads, dict):
+        return manifest
+    return manifest | {"workloads": {name: _workload(name, it, text) for name, it in workloads.items()}}
+
+
+def _workload(name: Any, workload: Any, text: str) -> Any:
+    if not isinstance(workload, dict):
+        return workload
+    spelled = {key: _spelled(workload[key], key, f"workloads.{name}.{key}", text) for key in _FIELDS if key in workload}
+    return workload | spelled
+
+
+def _spelled(value: Any, key: str, path: str, text: str) -> Any:
+    """Nothing, lists and maps are left for the checks that follow."""
+    if value is None or isinstance(value, str | dict | list):
+        return value
+    spellings = {word for word in set(_words(key, text)) if _means(word, value)}
+    if len(spellings) == 1:
+        return spellings.pop()
+    found = " or ".join(f"'{word}'" for word in sorted(spellings))
+    how = f"it is written {found}" if found else "it cannot be told how it is written"
+    raise Rejected(f"{path}: the value is read as `{value}`, and {how}: put it in quotes")
+
+
+def _words(key: str, text: str) -> Iterator[str]:
+    return (match[2] for match in re.finditer(_ENTRY.format(key=key), text, re.MULTILINE))
+
+
+def _means(word: str, value: Any) -> bool:
+    try:
+        meant = load_yaml(word, "a word")
+    except Rejected:
+        return False
+    return type(meant) is type(value) and repr(meant) == repr(value)

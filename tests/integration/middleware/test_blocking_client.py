@@ -1,0 +1,458 @@
+"""The client without an event loop, over real sockets: the same conversations and the same errors as the other one."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.dataclass import replace
+from ankaios.common.messages import ClientGone, FromClient, Respond
+from ankaios.common.pb.ank_base_pb2 import Error, Response
+from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
+from ankaios.middleware.blocking_client import BlockingConnection, Woken, connect
+from ankaios.middleware.connecting import (
+    AccessRefused,
+    CannotConnect,
+    ConnectionLost,
+    ConnectionSettings,
+    VersionRefused,
+)
+from ankaios.middleware.grpc_call import frame
+from ankaios.middleware.methods import Method
+from ankaios.middleware.server import Limits
+from tests.integration.middleware.certificates import Authority
+from tests.integration.middleware.engine_peer import PATIENCE, EnginePeer, engine_server
+from tests.integration.middleware.support import (
+    CALM,
+    Running,
+    a_commander_hello,
+    a_greeting,
+    a_request,
+    an_agent_hello,
+    an_answer,
+    answering,
+    running_server,
+)
+
+
+def settings_of(running: Running, **changes: object) -> ConnectionSettings:
+    calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
+    return replace(calm, **changes)  # type: ignore[arg-type]
+
+
+def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
+    return connect(settings, Method.CLI, hello or a_commander_hello())
+
+
+def asked(settings: ConnectionSettings, request_id: str = "id") -> FromServer | None:
+    with cli(settings) as connection:
+        connection.send(a_request(request_id))
+        return connection.receive(PATIENCE)
+
+
+def large(size: int) -> FromServer:
+    return FromServer(response=Response(requestId="large", error=Error(message="x" * size)))
+
+
+# Conversations
+
+
+async def test_a_request_is_answered() -> None:
+    async with running_server() as running, answering(running):
+        answer = await asyncio.to_thread(asked, settings_of(running))
+    assert answer is not None
+    assert answer.response.requestId == "id"
+
+
+async def test_requests_may_leave_back_to_back_and_are_answered_in_order() -> None:
+    def talk(settings: ConnectionSettings) -> list[str]:
+        with cli(settings) as connection:
+            for number in range(100):
+                connection.send(a_request(str(number)))
+            answers = [connection.receive(PATIENCE) for _ in range(100)]
+        return [answer.response.requestId for answer in answers if answer]
+
+    async with running_server() as running, answering(running):
+        answered = await asyncio.to_thread(talk, settings_of(running))
+    assert answered == [str(number) for number in range(100)]
+
+
+async def test_the_end_is_told_to_the_server_at_once() -> None:
+    async with running_server() as running:
+        asking = asyncio.create_task(asyncio.to_thread(asked, settings_of(running)))
+        message = await running.next()
+        assert isinstance(message, FromClient)
+        running.server.dispatch(Respond(an_answer(message.request.requestId)))
+        assert await running.next() == ClientGone(message.connection)
+        await asking
+
+
+async def test_a_goodbye_is_answered_by_the_end_of_the_stream() -> None:
+    def leave(settings: ConnectionSettings) -> str:
+        with cli(settings) as connection:
+            connection.send(ToServer(goodbye=Goodbye()))
+            with pytest.raises(ConnectionLost) as lost:
+                connection.receive(PATIENCE)
+        return str(lost.value)
+
+    async with running_server() as running:
+        assert await asyncio.to_thread(leave, settings_of(running)) == "the server ended the connection"
+
+
+async def test_a_large_request_passes_as_fast_as_the_server_takes_it() -> None:
+    async with running_server() as running:
+        sending = asyncio.create_task(asyncio.to_thread(asked, settings_of(running), "x" * 20_000_000))
+        message = await running.next()
+        assert isinstance(message, FromClient)
+        assert len(message.request.requestId) > 20_000_000
+        await running.server.close()
+        with pytest.raises(ConnectionLost):
+            await sending
+
+
+@pytest.mark.parametrize("size", [20 * 1024 * 1024, 63 * 1024 * 1024])
+def test_a_large_answer_passes(size: int) -> None:
+    def script(peer: EnginePeer) -> None:
+        peer.let_in()
+        peer.say(large(size))
+        peer.say(a_greeting())
+        peer.read_until(lambda: False)
+
+    with engine_server(script) as settings, cli(settings) as connection:
+        answer = connection.receive(PATIENCE)
+        assert answer is not None
+        assert len(answer.response.error.message) == size
+        assert connection.receive(PATIENCE) == a_greeting()
+
+
+# Being let in or not
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+async def refusal(running: Running, **changes: object) -> str:
+    with pytest.raises(CannotConnect) as failure:
+        await asyncio.to_thread(asked, settings_of(running, **changes))
+    assert str(failure.value) == f"Could not connect to Ankaios server on '{running.url}'."
+    return failure.value.reason
+
+
+async def test_a_conversation_over_mutual_tls(authority: Authority) -> None:
+    async with running_server(authority.server()) as running, answering(running):
+        answer = await asyncio.to_thread(asked, settings_of(running, pem=authority.cli()), "x" * 1_000_000)
+    assert answer is not None
+    assert len(answer.response.requestId) == 1_000_000
+
+
+async def test_a_server_of_another_authority_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
+    async with running_server(Authority(tmp_path).server()) as running:
+        reason = await refusal(running, pem=authority.cli())
+    assert reason.startswith("the certificate of the server is not trusted, checked with")
+    assert str(authority.certificate) in reason
+
+
+async def test_a_server_with_another_name_is_not_trusted(authority: Authority) -> None:
+    async with running_server(authority.server("localhost")) as running:
+        assert "ank-server" in await refusal(running, pem=authority.cli())
+
+
+async def test_a_client_certificate_of_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
+    foreign = Authority(tmp_path).issue("x", san="", usage="clientAuth", ca=authority.certificate)
+    async with running_server(authority.server()) as running:
+        reason = await refusal(running, pem=foreign)
+    assert reason == f"the server refused our certificate '{foreign.crt.origin}': unknown ca"
+
+
+async def test_a_server_without_tls_is_noticed(authority: Authority) -> None:
+    async with running_server() as running:
+        running.url = running.url.replace("http:", "https:")
+        assert await refusal(running, pem=authority.cli()) == "the server does not speak TLS"
+
+
+async def test_a_server_with_tls_is_suspected(authority: Authority) -> None:
+    async with running_server(authority.server()) as running:
+        running.url = running.url.replace("https:", "http:")
+        reason = await refusal(running)
+    assert "if the server uses TLS, certificate files and an https address are needed" in reason
+
+
+async def test_another_version_is_refused() -> None:
+    async with running_server() as running:
+        with pytest.raises(VersionRefused) as failure, cli(settings_of(running), a_commander_hello("2.0.0")) as refused:
+            await asyncio.to_thread(refused.receive, PATIENCE)
+    assert failure.value.text == "Unsupported protocol version '2.0.0'. Currently supported '1'"
+
+
+async def test_a_refusal_is_told_even_if_it_is_met_while_sending() -> None:
+    def send_until_refused(settings: ConnectionSettings) -> None:
+        with cli(settings, a_commander_hello("2.0.0")) as refused:
+            for _ in range(1000):
+                refused.send(a_request("x" * 100_000))
+
+    async with running_server() as running:
+        with pytest.raises(VersionRefused):
+            await asyncio.to_thread(send_until_refused, settings_of(running))
+
+
+async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Authority) -> None:
+    def come_in(settings: ConnectionSettings, method: Method, hello: ToServer) -> None:
+        with connect(settings, method, hello) as connection:
+            connection.receive(PATIENCE)
+
+    async with running_server(authority.server()) as running:
+        settings = settings_of(running, pem=authority.agent("agent_B"))
+        with pytest.raises(AccessRefused, match="does not match SAN"):
+            await asyncio.to_thread(come_in, settings, Method.AGENT, an_agent_hello("agent_A"))
+        with pytest.raises(CannotConnect) as failure:
+            await asyncio.to_thread(come_in, settings, Method.CLI, an_agent_hello("agent_A"))
+    assert failure.value.reason == "the server refused the call: No CommanderHello received. (INVALID_ARGUMENT)"
+
+
+def speaking_something_else(peer: EnginePeer) -> None:
+    peer.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def hanging_up(peer: EnginePeer) -> None:
+    peer.read_until(lambda: bool(peer.call))
+
+
+@pytest.mark.parametrize("script", [speaking_something_else, hanging_up])
+def test_a_server_that_does_not_let_us_in_is_none(script: Callable[[EnginePeer], None]) -> None:
+    with engine_server(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
+        connection.receive(PATIENCE)
+    assert failure.value.reason
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    with engine_server(EnginePeer.stay_silent) as settings:
+        impatient = replace(settings, connect_timeout=0.3)
+        with cli(impatient) as connection, pytest.raises(CannotConnect) as failure:
+            connection.receive(PATIENCE)
+    assert failure.value.reason == "no answer within 0.3 s"
+
+
+def test_a_time_limit_and_a_wake_up_also_end_the_waiting_for_a_server_that_never_answers() -> None:
+    told, teller = os.pipe()
+    with engine_server(EnginePeer.stay_silent) as settings, cli(settings) as connection:
+        assert connection.receive(0.05) is None
+        connection.watch(told)
+        os.write(teller, b"!")
+        with pytest.raises(Woken):
+            connection.receive(None)
+    os.close(told)
+    os.close(teller)
+
+
+def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authority) -> None:
+    with engine_server(EnginePeer.stay_silent) as settings:
+        secure = replace(settings, url=settings.url.replace("http:", "https:"), pem=authority.cli())
+        with pytest.raises(CannotConnect) as failure:
+            cli(replace(secure, connect_timeout=0.3))
+    assert failure.value.reason == "no answer within 0.3 s"
+
+
+# Losing the server
+
+
+def lost(script: Callable[[EnginePeer], None], **changes: object) -> str:
+    """Why there are no more messages after the first."""
+    with engine_server(script) as settings, cli(replace(settings, **changes)) as connection:  # type: ignore[arg-type]
+        assert connection.receive(PATIENCE) == a_greeting()
+        with pytest.raises(ConnectionLost) as failure:
+            connection.receive(None)
+        with pytest.raises(ConnectionLost):
+            connection.send(a_request())
+    return str(failure.value)
+
+
+def greeting(peer: EnginePeer) -> None:
+    peer.let_in()
+    peer.say(a_greeting())
+
+
+def test_a_server_that_goes_in_the_middle_of_a_message_is_lost() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.send(frame(large(1000).SerializeToString())[:500])
+
+    assert lost(script) == "the peer closed the connection"
+
+
+def test_a_stream_that_ends_in_the_middle_of_a_message_is_cut_short() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.engine.send_data(peer.call, frame(b"12345")[:7], end=True)
+        peer.flush()
+        peer.read_until(lambda: False)
+
+    assert lost(script) == "the stream ended in the middle of a message"
+
+
+def test_what_arrived_before_the_end_still_counts() -> None:
+    def script(peer: EnginePeer) -> None:
+        peer.let_in()
+        for number in range(3):
+            peer.say(large(number))
+
+    with engine_server(script) as settings, cli(settings) as connection:
+        sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(PATIENCE))]
+        with pytest.raises(ConnectionLost):
+            connection.receive(PATIENCE)
+    assert sizes == [0, 1, 2]
+
+
+def test_a_status_tells_more_than_the_end_of_the_stream() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.engine.send_headers(peer.call, [("grpc-status", "8"), ("grpc-message", "too%20much")], end=True)
+        peer.flush()
+        peer.read_until(lambda: False)
+
+    assert lost(script) == "too much (RESOURCE_EXHAUSTED)"
+
+
+def test_resets_and_farewells_end_the_connection() -> None:
+    def resetting(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.engine.reset(peer.call)
+        peer.flush()
+        peer.read_until(lambda: False)
+
+    def leaving(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.engine.goaway(0, "shutdown")
+        peer.flush()
+        peer.read_until(lambda: False)
+
+    assert lost(resetting) == "the peer reset the stream"
+    assert lost(leaving) == "the peer ended the connection (0, shutdown)"
+
+
+def test_a_server_that_breaks_the_rules_is_left() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.read_until(lambda: len(peer.received) > 50)
+        peer.socket.sendall(b"\xff" * 100)
+        peer.read_until(lambda: False)
+
+    with engine_server(script) as settings, cli(settings) as connection:
+        assert connection.receive(PATIENCE) == a_greeting()
+        connection.send(a_request("x" * 50))
+        with pytest.raises(ConnectionLost, match=r"^HTTP/2 protocol error: "):
+            connection.receive(PATIENCE)
+
+
+def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.send(b"\0" + (10_001).to_bytes(4, "big"))
+        peer.read_until(lambda: False)
+
+    with engine_server(script) as settings, cli(replace(settings, max_message_size=10_000)) as connection:
+        assert connection.receive(PATIENCE) == a_greeting()
+        with pytest.raises(ConnectionLost) as failure:
+            connection.receive(PATIENCE)
+    assert str(failure.value) == "a message of 10001 bytes exceeds the limit of 10000 bytes (RESOURCE_EXHAUSTED)"
+
+
+async def test_the_sender_of_a_message_that_is_too_large_is_told() -> None:
+    async with running_server(limits=Limits(max_message_size=10_000, keepalive=CALM)) as running:
+        with pytest.raises(ConnectionLost, match=r"a message of 50.* bytes exceeds the limit of 10000 bytes"):
+            await asyncio.to_thread(asked, settings_of(running), "x" * 50_000)
+
+
+def test_a_message_that_cannot_be_decoded_is_told() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.send(frame(b"\xff\xff"))
+        peer.read_until(lambda: False)
+
+    with engine_server(script) as settings, cli(settings) as connection:
+        assert connection.receive(PATIENCE) == a_greeting()
+        with pytest.raises(ConnectionLost, match="cannot decode a FromServer message"):
+            connection.receive(PATIENCE)
+
+
+def test_a_server_that_floods_the_connection_with_nothing_is_left() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        for _ in range(50):
+            for _ in range(100):
+                peer.engine.ping(b"12345678")
+            peer.flush()
+
+    assert lost(script) == "the peer floods the connection with frames that carry nothing"
+
+
+# Silence
+
+
+def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.stay_silent()
+
+    assert lost(script, keepalive_interval=0.2, keepalive_timeout=0.3) == "the peer does not answer"
+
+
+def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
+    with engine_server(EnginePeer.stay_silent) as settings:
+        quick = replace(settings, keepalive_interval=0.2, keepalive_timeout=0.3)
+        with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
+            connection.send(a_request("x" * 20_000_000))
+    assert "the peer does not answer" in failure.value.reason
+
+
+def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() -> None:
+    def script(peer: EnginePeer) -> None:
+        peer.let_in()
+        peer.read_until(lambda: len(peer.received) > 50)
+        peer.say(a_greeting())
+        peer.read_until(lambda: False)
+
+    with engine_server(script) as calm:
+        settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=0.6)
+        with cli(settings) as connection:
+            assert connection.receive(0.5) is None  # by now the server was asked for a sign
+            time.sleep(1)  # longer than a dead server would get, but its sign has arrived
+            assert connection.receive(2.0) is None
+            connection.send(a_request("x" * 50))
+            assert connection.receive(PATIENCE) == a_greeting()
+
+
+# Time limits and wake-ups
+
+
+def test_a_time_limit_and_a_wake_up_lose_nothing_of_a_message_that_is_on_its_way() -> None:
+    message = frame(large(1000).SerializeToString())
+
+    def script(peer: EnginePeer) -> None:
+        greeting(peer)
+        peer.send(message[:3])
+        peer.read_until(lambda: len(peer.received) > 50)
+        peer.send(message[3:500])
+        peer.read_until(lambda: len(peer.received) > 150)
+        peer.send(message[500:])
+        peer.read_until(lambda: False)
+
+    told, teller = os.pipe()
+    with engine_server(script) as settings, cli(settings) as connection:
+        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(0.05) is None
+        connection.send(a_request("x" * 50))
+        assert connection.receive(0.05) is None
+        connection.watch(told)
+        os.write(teller, b"!")
+        with pytest.raises(Woken):
+            connection.receive(None)
+        connection.watch(None)
+        connection.send(a_request("x" * 100))
+        assert connection.receive(PATIENCE) == large(1000)
+    os.close(told)
+    os.close(teller)

@@ -1,0 +1,107 @@
+"""What a reader types once: scripts/demo, or the `run` of an example. Started with a folder for everything temporary.
+
+`printed_by` for one without a terminal, `Terminal` for one with. `left_by` names what is left of either.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import subprocess
+import termios
+import time
+from pathlib import Path
+from types import TracebackType
+
+LIMIT = 90
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", "TMPDIR": str(folder), "HOME": str(folder)}
+
+
+def printed_by(command: Path, folder: Path, *flags: str) -> str:
+    """What the command prints without a terminal, started elsewhere; nothing of it is left."""
+    done = subprocess.run(
+        [command, *flags],
+        cwd=folder,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert left_by(folder) == []
+    return done.stdout
+
+
+def left_by(folder: Path) -> list[str]:
+    """Processes and files of a command that ran with this folder as the one for temporary files."""
+    found = [str(path) for path in folder.iterdir()]
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"={folder}\0".encode() in environ.read_bytes():
+                found.append((environ.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def states(output: str) -> dict[str, str]:
+    """Workload -> state, as the final table has it."""
+    table = output[output.index("WORKLOAD NAME") :].splitlines()[1:]
+    return {line.split()[0]: line.split()[3] for line in table if line.strip()}
+
+
+class Terminal:
+    """A command on a terminal of its own, ended with the block at the latest."""
+
+    def __init__(self, command: Path, folder: Path, *flags: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [command, *flags],
+            cwd=folder,
+            env={**environment(folder), "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_make_controlling,
+        )
+        os.close(theirs)
+
+    def wait_for(self, pattern: str | None) -> None:
+        """Until it appears, or without one until the other side is closed."""
+        until = time.monotonic() + LIMIT
+        while pattern is None or not re.search(pattern, self.seen):
+            assert time.monotonic() < until, self.seen
+            try:
+                self.seen += os.read(self._ours, 4096).decode(errors="replace")
+            except OSError:  # closed
+                assert pattern is None, self.seen
+                break
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def hang_up(self) -> None:
+        """What closing the window does."""
+        os.close(self._ours)
+        self._ours = -1
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self._ours >= 0:
+            os.close(self._ours)
+
+
+def _make_controlling() -> None:
+    """Only the terminal that controls a session turns Ctrl+C into a signal."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

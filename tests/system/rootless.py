@@ -1,0 +1,203 @@
+"""Somebody without root rights, for stories: a user that only the test sees, or the one who runs the tests.
+
+    with Person() as person:
+        subprocess.run(person.command("id"), env=person.environ)
+
+Root becomes a user of its own: in a mount namespace that hides nothing but /etc/passwd, /etc/group, /etc/subuid and
+/etc/subgid, and lets that user through to Python, this repository and a temporary folder where ancestors of theirs are
+private. Everything the person writes is in that folder: home, run time folder, podman's storage. Locks are in a
+/dev/shm of its own.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.system.cluster import Cluster
+from tools.isolated_podman import IMAGE
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"
+CALL_LIMIT = 60.0
+
+# Arguments: folder with `etc`, then folders to be reached. A folder below a private one is bound to the same path on a
+# file system that covers the private one, so that nothing is seen of it but the way.
+NAMESPACE = """
+folder=$1
+for file in "$folder"/etc/*; do mount --bind "$file" "/etc/${file##*/}"; done
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /mnt
+number=0
+for path in "$@"; do
+  number=$((number + 1))
+  mkdir "/mnt/$number"
+  mount --bind "$path" "/mnt/$number"
+done
+number=0
+for path in "$@"; do
+  number=$((number + 1))
+  part=
+  private=
+  rest=${path#/}
+  while [ "$rest" != "${rest#*/}" ]; do
+    part=$part/${rest%%/*}
+    rest=${rest#*/}
+    case $(stat -c %A "$part") in *x | *t) ;; *) private=$part; break ;; esac
+  done
+  [ -n "$private" ] || continue
+  mount -t tmpfs -o mode=755 tmpfs "$private"
+  # Whatever was bound below it before is below the cover now.
+  other=0
+  for again in "$@"; do
+    other=$((other + 1))
+    case $again in "$private"/*) mkdir -p "$again"; mount --bind "/mnt/$other" "$again" ;; esac
+  done
+done
+umount -R /mnt
+mount --make-rshared /
+echo ready
+exec sleep infinity
+"""
+
+CONTAINERS_CONF = """\
+[engine]
+{runtime}
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[containers]
+netns = "host"
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+"""
+
+
+@functools.cache
+def why_nobody() -> str | None:
+    """The reason why no person without root rights can be had here, or None."""
+    if os.geteuid() != 0:
+        return None
+    for program in ("unshare", "nsenter", "setpriv"):
+        if shutil.which(program) is None:
+            return f"becoming a user without root rights needs the program '{program}'"
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        return "becoming a user that only the test sees needs the right to mount"
+    return None
+
+
+class Person:
+    """Use as a context manager or call `close`."""
+
+    def __init__(self) -> None:
+        # Directly in the folder for everything temporary: sockets of containers want short paths.
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="ank-"))
+        folder.chmod(0o755)
+        for name in ("home/.config/containers", "run", "tmp", "etc"):
+            (folder / name).mkdir(parents=True)
+        runtime = 'runtime = "runc"' if shutil.which("runc") else ""
+        (folder / "home/.config/containers/containers.conf").write_text(CONTAINERS_CONF.format(runtime=runtime))
+        (folder / "home/.config/containers/storage.conf").write_text('[storage]\ndriver = "vfs"\n')
+        (folder / "run").chmod(0o700)
+        self._holder: subprocess.Popen[str] | None = None
+        if os.geteuid() == 0:
+            self._become_somebody()
+
+    def _become_somebody(self) -> None:
+        home = self.folder / "home"
+        lines = {
+            "passwd": f"{NAME}:x:{UID}:{UID}::{home}:/bin/sh",
+            "group": f"{NAME}:x:{UID}:",
+            "subuid": f"{NAME}:{SUB_UIDS}",
+            "subgid": f"{NAME}:{SUB_UIDS}",
+        }
+        for name, line in lines.items():
+            there = Path("/etc") / name
+            if there.exists():
+                (self.folder / "etc" / name).write_text(f"{there.read_text().rstrip()}\n{line}\n")
+        for folder, _, files in os.walk(self.folder):
+            for path in (folder, *(f"{folder}/{name}" for name in files)):
+                if not path.startswith(f"{self.folder}/etc"):
+                    os.chown(path, UID, UID)
+        self._hold_namespace()
+
+    def _hold_namespace(self) -> None:
+        # Whatever ends this process ends the namespace, too.
+        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-euc"]
+        reached = [str(path) for path in (self.folder, ROOT, Path(sys.base_prefix).resolve())]
+        self._holder = subprocess.Popen(
+            [*hold, NAMESPACE, "sh", *reached], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._holder.stdout is not None
+        if self._holder.stdout.readline() != "ready\n":
+            raise AssertionError(f"no namespace: {self._holder.communicate(timeout=CALL_LIMIT)[1]}")
+
+    # --- being the person
+
+    def command(self, *arguments: str) -> list[str]:
+        """What to start so that the person starts it. Signals reach the program itself."""
+        if self._holder is None:
+            return list(arguments)
+        enter = ["nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt", "env", f"--chdir={self.folder}"]
+        return [*enter, "setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", *arguments]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Of our own environment only what is the same for everybody."""
+        home = self.folder / "home"
+        kept = {key: value for key, value in os.environ.items() if key.startswith(("ANKAIOS_TEST", "LANG", "LC_"))}
+        return {
+            **kept, "PATH": os.defpath + ":/usr/sbin:/sbin", "HOME": str(home), "TMPDIR": str(self.folder / "tmp"),
+            "XDG_RUNTIME_DIR": str(self.folder / "run"), "XDG_CONFIG_HOME": str(home / ".config"),
+            "XDG_DATA_HOME": str(home / ".local/share"),
+        }  # fmt: skip
+
+    def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            self.command(*arguments),
+            env=self.environ,
+            input=stdin,
+            capture_output=True,
+            timeout=CALL_LIMIT,
+            check=False,
+        )
+
+    def why_no_podman(self, layer: bytes) -> str | None:
+        """Whether this person can run a container on this machine at all; nothing of ours takes part."""
+        for program in ("podman", "conmon", "newuidmap", "newgidmap", "busybox"):
+            if shutil.which(program) is None:
+                return f"rootless containers need the program '{program}'"
+        imported = self.run("podman", "import", "--quiet", "-", IMAGE, stdin=layer)
+        ran = imported if imported.returncode else self.run("podman", "run", "--rm", IMAGE, "/bin/true")
+        return f"rootless containers do not run here: {ran.stderr.decode()}" if ran.returncode else None
+
+    def close(self) -> None:
+        if (self.folder / "home/.local/share/containers").exists():
+            self.run("podman", "rm", "--force", "--all", "--time", "0")
+            self.run("podman", "system", "migrate")  # ends the process that keeps the user namespace
+            self.run("podman", "unshare", "rm", "-rf", str(self.folder / "home/.local"))
+            self.run("podman", "system", "migrate")
+        if self._holder is not None:
+            self._holder.kill()
+            self._holder.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class ClusterOf(Cluster):
+    """Server, agents and `ank` of one person."""
+
+    def __init__(self, person: Person) -> None:
+        super().__init__(person.environ, person.command(sys.executable), person.folder / "tmp")
+        (self.folder / "run").mkdir()
+        if os.geteuid() == 0:
+            for path in (self.folder, self.folder / "run"):
+                os.chown(path, UID, UID)

@@ -1,0 +1,127 @@
+"""The first thing that a newcomer runs: scripts/demo works from anywhere, as often as you like, and leaves nothing.
+
+Needs: nothing but the repository; containers are shown where podman can run. That really nothing is left is seen on a
+copy of the whole machine, which needs root rights and overlay file systems.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.one_command import LIMIT, Terminal, environment, left_by, printed_by, states
+from tools.isolated_podman import why_no_podman
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "scripts/demo"
+NATIVE = ROOT / "examples/demo/native.yaml"
+MACHINE_COPY = Path(__file__).with_name("machine_copy.sh")
+ISOLATED = (
+    "unshare",
+    "--mount",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--propagation",
+    "private",
+)
+IN_THE_DEMO = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
+NEVER_USED = (
+    "rm -rf /run/libpod /run/containers /run/runc /run/crun /var/lib/containers /var/lib/akri /etc/dashboard.conf;"
+)
+WITHOUT_PODMAN = "rm -f $(command -v podman)"
+ALL_RUNS = r"dashboard[^\n]+Running\(Ok\)(?s:.)*recorder[^\n]+Running\(Ok\)"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For temporary files, with a path as short as it usually is."""
+    with tempfile.TemporaryDirectory(prefix="ank-demo-") as name:
+        yield Path(name)
+
+
+def test_it_runs_through_and_cleans_up_twice_in_a_row(folder: Path) -> None:
+    """With podman where it can run, else without; it says which."""
+    for _ in range(2):
+        output = printed_by(DEMO, folder)
+        assert states(output) == IN_THE_DEMO
+        assert re.search(
+            r"^Running (containers with podman|plain processes instead of containers: )", output, re.MULTILINE
+        )
+        assert not (ROOT / ".demo").exists()
+
+
+def test_it_is_the_same_on_plain_processes(folder: Path) -> None:
+    flags = ["up", "--settle", "-f", "--runtime", "native", str(NATIVE)]
+    output = re.sub(" +", " ", printed_by(ROOT / ".venv/bin/ank", folder, *flags))
+    assert states(output) == IN_THE_DEMO
+    assert "recorder | recording from front-camera" in output
+    assert "dashboard | title = Front view" in output
+
+
+@pytest.mark.parametrize("how", ["ctrl+c", "closed window", "killed"])
+def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(folder: Path, how: str) -> None:
+    with Terminal(DEMO, folder) as terminal:
+        terminal.wait_for(ALL_RUNS)
+        assert "try these in another terminal" in terminal.seen
+        if how == "ctrl+c":
+            terminal.press(b"\x03")
+            terminal.wait_for(None)
+            assert "Everything is gone again." in terminal.seen
+        elif how == "closed window":
+            terminal.hang_up()
+        else:
+            terminal.process.terminate()
+        assert terminal.process.wait(LIMIT) in (0, 1), terminal.seen
+    assert left_by(folder) == []
+    assert not (ROOT / ".demo").exists()
+
+
+def test_what_a_killed_demo_left_is_removed_by_the_next_one(folder: Path) -> None:
+    with Terminal(DEMO, folder) as terminal:
+        terminal.wait_for(ALL_RUNS)
+        os.killpg(terminal.process.pid, signal.SIGKILL)
+    assert (ROOT / ".demo").exists()
+    assert states(printed_by(DEMO, folder)) == IN_THE_DEMO
+    assert not (ROOT / ".demo").exists()
+
+
+def why_no_copy() -> str | None:
+    if os.geteuid() != 0:
+        return "a copy of this machine needs root rights"
+    for program in ("unshare", "chroot", "ip"):
+        if shutil.which(program) is None:
+            return f"a copy of this machine needs the program '{program}'"
+    if "overlay" not in Path("/proc/filesystems").read_text() or subprocess.call([*ISOLATED, "true"]):
+        return "a copy of this machine needs overlay file systems and mount rights"
+    return None
+
+
+@pytest.mark.parametrize("podman", [True, False], ids=["with podman", "without podman"])
+def test_nothing_is_left_anywhere_on_the_machine(folder: Path, podman: bool) -> None:
+    if reason := why_no_copy():
+        pytest.skip(reason)
+    if podman and (reason := why_no_podman()):
+        pytest.skip(reason)
+    done = subprocess.run(
+        [*ISOLATED, MACHINE_COPY, folder, ROOT, NEVER_USED + ("" if podman else WITHOUT_PODMAN), DEMO],
+        env={**environment(folder), "TMPDIR": "/tmp", "HOME": "/root"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    output, _, left = done.stdout.partition("== left\n")
+    assert states(output) == IN_THE_DEMO
+    assert ("containers with podman" in output) == podman
+    assert left == ""

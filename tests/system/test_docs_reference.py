@@ -1,0 +1,124 @@
+"""Every example that `ank --help` gives, which is what docs/reference/cli.md shows, works on a real cluster.
+
+The cluster has what the examples speak of: the workloads `web` and `db` on the agent `n1`, a config item `ports`, a
+camera, and the programs `generate` and `edit`. Commands that go on for ever get Ctrl+C after a moment.
+Needs: nothing but the repository; examples with containers need podman and root.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.notes import note
+from tests.system.cluster import Cluster
+from tests.system.podman_env import PodmanEnv, why_no_podman
+from tests.system.shown_commands import REFERENCE, ROOT, SHELLS, blocks
+
+LIMIT = 60
+WEB = """\
+apiVersion: v1
+workloads:
+  web:
+    agent: n1
+    runtime: native
+    tags: {owner: me}
+    resources: [{name: camera, quantity: 1}]
+    runtimeConfig: |
+      command: ["/bin/sh", "-c", "echo ready; exec sleep 1000"]
+configs:
+  ports: "8080"
+deviceConfigurations:
+  camera:
+    discoveryHandler: {name: debugEcho, discoveryDetails: "descriptions: [front]"}
+"""
+DB = """\
+apiVersion: v1
+workloads:
+  db: {agent: n1, runtime: native, runtimeConfig: 'command: ["sleep", "1000"]'}
+"""
+STATE = "desiredState: {apiVersion: v1, workloads: {web: {tags: {owner: you}}}}\n"
+FOR_EVER = re.compile(r"--watch|get events|logs -f|^ank up")
+A_CAMERA = "camera-1a2b3c"
+INSTEAD = {A_CAMERA: "$(ank get devices | awk 'NR == 2 { print $1 }')"}
+
+
+def examples() -> list[str]:
+    lines = [line for block in blocks(REFERENCE) if block.language in SHELLS for line in block.lines]
+    return list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
+
+
+class Place:
+    """The folder in which the examples are typed, and the environment."""
+
+    def __init__(self, cluster: Cluster, home: Path) -> None:
+        self._home = home
+        self._environ = {
+            **cluster.environ,
+            "HOME": str(home),
+            "PATH": f"{home / 'bin'}:{ROOT / '.venv/bin'}:{os.environ['PATH']}",
+            "ANK_INSECURE": "true",
+            "ANK_SERVER_URL": cluster.url,
+        }
+        (home / "bin").mkdir()
+        for name, text in (("generate", f"cat {home}/db.yaml"), ("edit", "cat")):
+            program = home / "bin" / name
+            program.write_text(f"#!/bin/sh\n{text}\n")
+            program.chmod(0o755)
+        for name, text in (("web.yaml", WEB), ("db.yaml", DB), ("state.yaml", STATE)):
+            (home / name).write_text(text)
+
+    def type_in(self, command: str) -> subprocess.CompletedProcess[str]:
+        words = ["bash", "-o", "pipefail", "-c", command]
+        if FOR_EVER.search(command):
+            words = ["timeout", "--preserve-status", "--signal", "INT", "3", *words[:-1], f"exec {command}"]
+        return subprocess.run(
+            words, cwd=self._home, env=self._environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=LIMIT, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[PodmanEnv | None]:
+    if why_no_podman():
+        yield None
+        return
+    with PodmanEnv() as env:
+        container = env.podman("create", "localhost/bb", "sleep", "1000").strip()
+        for image in ("docker.io/library/nginx:latest", "docker.io/library/alpine:3"):
+            env.podman("commit", "--quiet", "--change", 'CMD ["sleep", "1000"]', container, image)
+        env.podman("rm", container)
+        yield env
+
+
+@pytest.fixture(scope="module")
+def place(podman: PodmanEnv | None) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="docs-") as home, Cluster(podman.environ if podman else None) as cluster:
+        cluster.start_server()
+        cluster.start_agent("n1", runtimes=["native", *(["podman"] if podman else [])])
+        yield Place(cluster, Path(home))
+
+
+@pytest.mark.parametrize("example", examples())
+def test_an_example_runs(place: Place, podman: PodmanEnv | None, example: str) -> None:
+    if "--runtime podman" in example and podman is None:
+        pytest.skip(str(why_no_podman()))
+    before = place.type_in("ank apply web.yaml db.yaml")
+    assert before.returncode == 0, before.stdout + before.stderr
+    command = example
+    for shown, instead in INSTEAD.items():
+        if shown in command:
+            command = command.replace(shown, instead)
+            note("instead", f"{example}: no machine has a device of this name", f"run: {command}")
+    done = place.type_in(command)
+    # 130: ended by Ctrl+C. What `ank doctor` finds wrong is a matter of the machine.
+    fine = (0, 130) if FOR_EVER.search(command) else (0, 1) if command == "ank doctor" else (0,)
+    assert done.returncode in fine, done.stdout + done.stderr
+
+
+def test_there_are_examples_for_every_command() -> None:
+    assert len(examples()) > 25

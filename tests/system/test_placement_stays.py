@@ -1,0 +1,98 @@
+"""A workload whose agent the server chose stays where it is when the server is killed and started again.
+
+It has no devices, so nothing but the workload itself tells where it was. Both agents are equally good, and the one that
+does not have it comes first by its name.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.cluster import Cluster
+from tests.system.device_manifests import delete, native
+
+HAS_IT, OTHER = "node-b", "node-a"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+        delete(cluster, "web")
+
+
+def manifest(cluster: Cluster) -> str:
+    command = ["sh", "-c", f"echo $$ >> {cluster.folder}/pids; exec sleep 1000"]
+    return json.dumps({"apiVersion": "v1", "workloads": {"web": {"placement": {}, **native(command)}}})
+
+
+def pids(cluster: Cluster) -> list[int]:
+    """Of all that were ever started."""
+    file = cluster.folder / "pids"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def agents(cluster: Cluster) -> set[str]:
+    return set(cluster.state("agents").get("agents", {}))
+
+
+def place(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    found = cluster.state("workloadStates")["workloadStates"]
+    return {
+        agent: (state["state"], state["additionalInfo"]) for agent, it in found.items() for state in it["web"].values()
+    }
+
+
+def running(cluster: Cluster) -> Cluster:
+    cluster.start_server(manifest(cluster))
+    cluster.start_agent(HAS_IT, runtimes=["native"])
+    cluster.wait_for("web", "Running(Ok)")
+    cluster.wait_until("the workload said who it is", lambda: pids(cluster))
+    cluster.start_agent(OTHER, runtimes=["native"])
+    return cluster
+
+
+def is_untouched(cluster: Cluster) -> None:
+    cluster.wait_until("it runs where it was", lambda: place(cluster) == {HAS_IT: ("Running", "")})
+    (pid,) = pids(cluster)
+    os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(("first", "second"), [(HAS_IT, OTHER), (OTHER, HAS_IT)])
+def test_in_whatever_order_the_agents_come_back(cluster: Cluster, first: str, second: str) -> None:
+    running(cluster)
+    cluster.agents[second].send_signal(signal.SIGSTOP)
+    cluster.kill_server()
+    cluster.start_server(manifest(cluster))
+    cluster.wait_until("the first one is back", lambda: agents(cluster) == {first})
+    cluster.agents[second].send_signal(signal.SIGCONT)
+    cluster.wait_until("both are back", lambda: agents(cluster) == {first, second})
+    is_untouched(cluster)
+
+
+def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -> None:
+    """The other agent heard where it was."""
+    running(cluster)
+    cluster.agents[HAS_IT].send_signal(signal.SIGSTOP)
+    cluster.kill_server()
+    cluster.start_server(manifest(cluster))
+    cluster.wait_until("the other one is back", lambda: agents(cluster) == {OTHER})
+    expected = {HAS_IT: ("Pending", f"it is said to be on agent '{HAS_IT}' already")}
+    cluster.wait_until("the server has learned", lambda: place(cluster) == expected)
+    cluster.agents[HAS_IT].send_signal(signal.SIGCONT)
+    is_untouched(cluster)
+
+
+def test_it_stays_also_if_its_agent_was_killed_with_the_server(cluster: Cluster) -> None:
+    """A new agent asks its runtimes what there is."""
+    running(cluster)
+    cluster.kill_agent(OTHER)
+    cluster.kill_server()
+    cluster.kill_agent(HAS_IT)
+    cluster.start_server(manifest(cluster))
+    cluster.start_agent(OTHER, runtimes=["native"])
+    cluster.start_agent(HAS_IT, runtimes=["native"])
+    is_untouched(cluster)

@@ -1,0 +1,152 @@
+"""Server, agent and `ank` of somebody without root rights: containers by rootless podman, and plain processes.
+
+Needs: for root the right to mount, so that a user is there who is nobody's; for containers podman, busybox and
+newuidmap, and a kernel that lets users make namespaces. See docs/installing.md, "Without root".
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.rootless import UID, ClusterOf, Person, why_nobody
+from tools.isolated_podman import IMAGE, busybox_layer
+
+pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
+UID_OF_PERSON = os.geteuid() or UID
+# The listing that is made when nothing hints at a change comes after 30 seconds: whatever is faster was noticed.
+SOON = 15.0
+
+FILES = """\
+    files:
+      - mountPoint: /etc/greeting.conf
+        data: good morning
+    controlInterfaceAccess:
+      allowRules:
+        - type: StateRule
+          operation: Read
+          filterMasks: ["desiredState"]
+"""
+CONTAINER = f"""\
+apiVersion: v1
+workloads:
+  boat:
+    runtime: podman
+    agent: pier
+    restartPolicy: NEVER
+{FILES}
+    runtimeConfig: |
+      image: {IMAGE}
+      commandArgs:
+        - /bin/sh
+        - -c
+        - |
+          cat /etc/greeting.conf; echo
+          test -p /run/ankaios/control_interface/input && test -w /run/ankaios/control_interface/output && echo pipes
+          trap "exit 7" TERM
+          until [ -e /tmp/leave ]; do sleep 0.1; done
+          exit 3
+"""
+PROCESS = f"""\
+apiVersion: v1
+workloads:
+  walk:
+    runtime: native
+    agent: pier
+    restartPolicy: NEVER
+{FILES}
+    runtimeConfig: |
+      command:
+        - /bin/sh
+        - -c
+        - |
+          cat "$ANKAIOS_FILES/etc/greeting.conf"; echo
+          test -p "$ANKAIOS_CONTROL_INTERFACE/input" && test -w "$ANKAIOS_CONTROL_INTERFACE/output" && echo pipes
+          id -u
+          exec sleep 1000000
+"""
+
+
+@pytest.fixture(scope="module")
+def person() -> Iterator[Person]:
+    with Person() as person:
+        seen = person.run(sys.executable, "-c", "import os, ankaios; print(os.geteuid())")
+        if seen.returncode:
+            pytest.skip(f"others may not read this Python or this repository: {seen.stderr.decode()}")
+        assert int(seen.stdout) == UID_OF_PERSON != 0
+        yield person
+
+
+@pytest.fixture(scope="module")
+def rower(person: Person) -> Person:
+    """A person with podman and an image."""
+    if reason := person.why_no_podman(busybox_layer()):
+        pytest.skip(reason)
+    return person
+
+
+def podman(person: Person, *arguments: str) -> str:
+    done = person.run("podman", *arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def test_containers_run_log_end_and_go(rower: Person) -> None:
+    with ClusterOf(rower) as cluster:
+        cluster.start_server()
+        cluster.start_agent("pier", runtimes=["podman"])
+        cluster.apply(CONTAINER)
+        cluster.wait_for("boat", "Running(Ok)")
+        cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "boat").stdout)
+        assert cluster.ank("logs", "boat").stdout.splitlines() == ["good morning", "pipes"]
+        name = podman(rower, "ps", "--format", "{{.Names}}").strip()
+        assert re.fullmatch(r"boat\.[0-9a-f]+\.pier", name)
+        owner = podman(rower, "inspect", "--format", "{{.State.Pid}}", name).strip()
+        assert Path(f"/proc/{owner}").stat().st_uid == UID_OF_PERSON
+        podman(rower, "exec", name, "/bin/touch", "/tmp/leave")
+        info = cluster.wait_for("boat", "Failed(ExecFailed)", seconds=SOON)
+        assert "'3'" in info
+        cluster.ank("delete", "workload", "boat")
+        assert podman(rower, "ps", "--all", "--quiet") == ""
+
+
+def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
+    with ClusterOf(rower) as cluster:
+        cluster.start_server()
+        cluster.start_agent("pier", runtimes=["podman"])
+        cluster.apply(CONTAINER)
+        cluster.wait_for("boat", "Running(Ok)")
+        before = podman(rower, "ps", "--quiet", "--no-trunc")
+        cluster.kill_agent("pier")
+        cluster.wait_for("boat", "AgentDisconnected")
+        cluster.start_agent("pier", runtimes=["podman"])
+        cluster.wait_for("boat", "Running(Ok)")
+        assert podman(rower, "ps", "--quiet", "--no-trunc") == before
+        cluster.ank("delete", "workload", "boat")
+
+
+def test_plain_processes_find_files_and_pipes_by_variables_and_the_state_says_so(person: Person) -> None:
+    with ClusterOf(person) as cluster:
+        cluster.start_server()
+        cluster.start_agent("pier", runtimes=["native"])
+        cluster.apply(PROCESS)
+        info = cluster.wait_for("walk", "Running(Ok)")
+        assert "ANKAIOS_CONTROL_INTERFACE" in info, info
+        assert "ANKAIOS_FILES" in info, info
+        cluster.wait_until("it has logged", lambda: str(UID_OF_PERSON) in cluster.ank("logs", "walk").stdout)
+        assert cluster.ank("logs", "walk").stdout.splitlines() == ["good morning", "pipes", str(UID_OF_PERSON)]
+        cluster.ank("delete", "workload", "walk")
+
+
+def test_one_command_is_enough(person: Person) -> None:
+    """`ank up` without podman: server, agent and workload."""
+    manifest = Path(__file__).resolve().parents[2] / "examples/hello/manifest.yaml"
+    arguments = ["-m", "ankaios", "up", "--settle", "--runtime", "native", str(manifest)]
+    done = subprocess.run(
+        person.command(sys.executable, *arguments), env=person.environ, capture_output=True, text=True, timeout=60
+    )
+    assert re.search(r"hello +node +native +Running\(Ok\)", done.stdout), done.stdout + done.stderr

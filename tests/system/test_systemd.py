@@ -1,0 +1,340 @@
+"""The units do what the page about installing says, under a real systemd on a machine of its own.
+
+The Debian package is built, installed there and started with the commands of docs/installing.md. Then services are
+stopped, started, frozen and updated, and workloads, plain processes and containers, go on as the same processes.
+
+Needs: what `systemd_machine.why_no_machine` looks for, and a Python package index to build the package; for containers
+podman and busybox.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.system.debian_package import BUILD_SECONDS, dist_folder
+from tests.system.systemd_machine import SystemdMachine, why_no_machine
+from tests.system.test_packaging import needs_index  # noqa: F401 - a fixture
+from tools.isolated_podman import IMAGE, why_no_podman
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = ("ank-server", "ank-agent")
+# How long workloads sleep, in seconds: by that, their processes are found.
+NATIVE, CONTAINER, OF_USER, CONTAINER_OF_USER = "1000001", "1000002", "1000003", "1000004"
+USER = "driver"
+
+MANIFEST = f"""\
+apiVersion: v1
+workloads:
+  plain:
+    runtime: native
+    agent: node1
+    runtimeConfig: |
+      command: [/bin/sleep, "{NATIVE}"]
+"""
+BOX = f"""\
+  box:
+    runtime: podman
+    agent: node1
+    runtimeConfig: |
+      image: {IMAGE}
+      commandOptions: ["--cap-add=SYS_NICE"]
+      commandArgs: [/bin/sleep, "{CONTAINER}"]
+"""
+# Limits that this kernel, or whoever started us, does not let podman set are no subject here.
+CONTAINERS_CONF = """\
+[engine]
+{runtime}
+[containers]
+netns = "none"
+pids_limit = 0
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+"""
+STORAGE_CONF = """\
+[storage]
+driver = "overlay"
+graphroot = "/var/lib/containers/storage"
+runroot = "/run/containers/storage"
+"""
+
+pytestmark = [
+    pytest.mark.skipif(why_no_machine() is not None, reason=str(why_no_machine())),
+    pytest.mark.timeout(BUILD_SECONDS * 2),
+]
+
+
+def shown_commands(kind: str) -> list[str]:
+    """The commands in the blocks of this kind on the page about installing."""
+    page = (ROOT / "docs/installing.md").read_text()
+    blocks = re.findall(rf"^```console {kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert blocks, kind
+    return re.findall(r"^\$ (.*(?:\n> .*)*)", "".join(blocks), re.MULTILINE)
+
+
+def type_in(node: SystemdMachine, commands: list[str], user: str = "root") -> None:
+    """As a user who may use sudo and whose password nobody wants to know."""
+    uid, home = node.run("sh", "-c", f"id -u {user}; echo ~{user}").split()
+    person = ["env", f"--chdir={home}", f"USER={user}", f"HOME={home}", f"XDG_RUNTIME_DIR=/run/user/{uid}"]
+    for command in commands:
+        become = (
+            [] if command.startswith("sudo ") else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        )
+        node.run(*become, *person, "bash", "-euc", command.removeprefix("sudo ").replace("\n> ", "\n"))
+
+
+@pytest.fixture(scope="module")
+def node(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdMachine]:  # noqa: F811
+    """A machine where somebody typed in what the page shows."""
+    package = dist_folder()
+    with SystemdMachine(tmp_path_factory.mktemp("systemd") / "machine") as machine:
+        shutil.copytree(package, machine.root / "root/dist")
+        machine.sh("dpkg --install /root/dist/*.deb")  # apt-get takes ten seconds for it
+        type_in(machine, [line for line in shown_commands("debian") if "apt-get" not in line])
+        type_in(machine, shown_commands("debian-started"))
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def workloads(node: SystemdMachine) -> dict[str, str]:
+    """Workload -> how long it sleeps: what the startup manifest of the node makes run."""
+    expected = {"plain": NATIVE}
+    manifest = MANIFEST
+    if why_no_podman() is None:
+        prepare_podman(node, node.root / "etc/containers", STORAGE_CONF)
+        manifest, expected["box"] = MANIFEST + BOX, CONTAINER
+    (node.root / "root/state.yaml").write_text(manifest)
+    type_in(node, shown_commands("debian-manifest"))
+    for name in expected:
+        wait_for(node, name, "Running(Ok)")
+    return expected
+
+
+def prepare_podman(node: SystemdMachine, folder: Path, storage: str, *as_user: str) -> None:
+    runtime = 'runtime = "runc"' if shutil.which("runc") else ""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "containers.conf").write_text(CONTAINERS_CONF.format(runtime=runtime))
+    if storage:
+        (folder / "storage.conf").write_text(storage)
+    image = "mkdir -p bb/bin && cp /bin/busybox bb/bin/ && ln -sf busybox bb/bin/sleep && tar -C bb -c . |"
+    node.run(*as_user, "sh", "-euc", f'cd "$(mktemp -d)" && {image} podman import --quiet - {IMAGE}')
+
+
+# --- looking
+
+
+def main_pid(node: SystemdMachine, service: str) -> int:
+    return int(node.run("systemctl", "show", "--property=MainPID", "--value", service))
+
+
+def is_active(node: SystemdMachine, service: str) -> bool:
+    return node.ask("systemctl", "is-active", service).stdout.strip() == "active"
+
+
+def pids(node: SystemdMachine, workloads: dict[str, str]) -> dict[str, str]:
+    return {name: node.ask("pgrep", "-fx", f"/bin/sleep {time}").stdout.strip() for name, time in workloads.items()}
+
+
+def wait_for(node: SystemdMachine, workload: str, state: str) -> None:
+    """Until `ank` shows it, which needs a server, and an agent that has told."""
+    pattern = re.compile(rf"^{workload} +.* {re.escape(state)}", re.MULTILINE)
+    node.wait_until(f"{workload} is {state}", lambda: pattern.search(table(node)) is not None, lambda: table(node))
+
+
+def table(node: SystemdMachine) -> str:
+    return node.ask("ank", "get", "workloads").stdout
+
+
+def status(node: SystemdMachine, pid: int) -> dict[str, str]:
+    lines = (node.root / f"proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def journal(node: SystemdMachine, service: str, *more: str) -> str:
+    node.ask("journalctl", "--sync")
+    return node.journal(f"--unit={service}", "--output=cat", *more)
+
+
+@contextmanager
+def impatient_watchdog(node: SystemdMachine, service: str) -> Iterator[None]:
+    """The unit as it is, but for the 20 seconds nobody wants to wait for in a test."""
+    folder = node.root / f"run/systemd/system/{service}.service.d"
+    folder.mkdir(parents=True)
+    (folder / "watchdog.conf").write_text("[Service]\nWatchdogSec=1\n")
+    node.sh(f"systemctl daemon-reload; systemctl restart {service}")
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
+        node.sh(f"systemctl daemon-reload; systemctl restart {service}")
+
+
+# --- stories
+
+
+def test_services_are_ready_when_systemctl_says_so(node: SystemdMachine) -> None:
+    """First of the stories: nothing but what the page shows was done yet."""
+    for service in SERVICES:
+        assert is_active(node, service)
+        assert node.run("systemctl", "is-enabled", service) == "enabled\n"
+        assert node.run("systemctl", "show", "--property=NRestarts", "--value", service) == "0\n"
+    assert "connected to the server" in journal(node, "ank-agent")
+    assert "no connection" not in journal(node, "ank-agent"), "the server was up before its agent"
+
+
+def test_the_server_is_left_with_no_rights_but_to_serve(node: SystemdMachine) -> None:
+    pid = main_pid(node, "ank-server")
+    rights = status(node, pid)
+    assert rights["Uid"].split()[0] == node.run("id", "-u", "ank-server").strip()
+    assert int(rights["CapBnd"], 16) == 0
+    assert (rights["NoNewPrivs"], rights["Seccomp"]) == ("1", "2")
+    write = node.ask("nsenter", "--target", str(pid), "--mount", "touch", "/etc/ankaios/written")
+    assert "Read-only file system" in write.stderr
+    assert node.ask("nsenter", "--target", str(pid), "--mount", "ls", "/root").stdout == ""
+
+
+def test_the_agent_passes_on_no_restrictions_to_what_it_starts(node: SystemdMachine) -> None:
+    agent, init = status(node, main_pid(node, "ank-agent")), status(node, 1)
+    assert agent["CapBnd"] == init["CapBnd"]
+    assert (agent["NoNewPrivs"], agent["Seccomp"]) == ("0", init["Seccomp"])
+    for kind in ("mnt", "uts"):
+        spaces = {node.run("readlink", f"/proc/{pid}/ns/{kind}") for pid in (1, main_pid(node, "ank-agent"))}
+        assert len(spaces) == 1, "what the agent mounts and what others mount is the same for all"
+
+
+def test_workloads_of_the_startup_manifest_run(node: SystemdMachine, workloads: dict[str, str]) -> None:
+    assert all(pids(node, workloads).values())
+
+
+def test_a_stopped_agent_leaves_workloads_alone_and_a_started_one_resumes_them(
+    node: SystemdMachine, workloads: dict[str, str]
+) -> None:
+    before = pids(node, workloads)
+    node.run("systemctl", "stop", "ank-agent")
+    assert not is_active(node, "ank-agent")
+    assert pids(node, workloads) == before
+    for name in workloads:
+        wait_for(node, name, "AgentDisconnected")
+    node.run("systemctl", "start", "ank-agent")
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+    assert pids(node, workloads) == before
+
+
+def test_a_restarted_server_keeps_the_workloads_of_its_manifest(
+    node: SystemdMachine, workloads: dict[str, str]
+) -> None:
+    before = pids(node, workloads)
+    node.run("systemctl", "restart", "ank-server")
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+    assert pids(node, workloads) == before
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_frozen_service_is_started_again_and_workloads_go_on(
+    node: SystemdMachine, workloads: dict[str, str], service: str
+) -> None:
+    before = pids(node, workloads)
+    with impatient_watchdog(node, service):
+        frozen = main_pid(node, service)
+        node.run("kill", "-STOP", str(frozen))
+        node.wait_until("it was replaced", lambda: main_pid(node, service) not in (0, frozen))
+        node.wait_until("it is ready", lambda: is_active(node, service))
+        assert "Watchdog timeout" in journal(node, service)
+        assert "Fatal Python error: Aborted" in journal(node, service), "and says where it hung"
+        for name in workloads:
+            wait_for(node, name, "Running(Ok)")
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+    assert pids(node, workloads) == before
+
+
+@pytest.mark.skipif(why_no_podman() is not None, reason=str(why_no_podman()))
+def test_a_container_learns_nothing_of_systemd_and_its_monitor_is_not_the_agents(
+    node: SystemdMachine, workloads: dict[str, str]
+) -> None:
+    pid = pids(node, workloads)["box"]
+    assert "NOTIFY_SOCKET" not in (node.root / f"proc/{pid}/environ").read_text()
+    group = node.run("systemctl", "show", "--property=ControlGroup", "--value", "ank-agent").strip()
+    inside = node.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs").split()
+    assert pids(node, {"plain": NATIVE})["plain"] in inside
+    assert node.run("pgrep", "conmon").strip() not in inside
+
+
+def test_the_journal_knows_what_is_important(node: SystemdMachine, workloads: dict[str, str]) -> None:
+    node.run("systemctl", "stop", "ank-server")
+    lost = "no connection to the server"
+    node.wait_until("the agent notices", lambda: lost in journal(node, "ank-agent", "--priority=warning"))
+    node.run("systemctl", "start", "ank-server")
+    wait_for(node, "plain", "Running(Ok)")
+    important = journal(node, "ank-agent", "--priority=warning", "--identifier=ank-agent").splitlines()
+    assert all(re.match(r"\[\S+ (WARN |ERROR) ank_agent", line) for line in important if line.startswith("[")), (
+        important
+    )
+    assert re.search(r"^\[\S+ INFO  ank_agent", journal(node, "ank-agent"), re.MULTILINE)
+
+
+def test_an_update_replaces_the_services_and_not_the_workloads(node: SystemdMachine, workloads: dict[str, str]) -> None:
+    before, services = pids(node, workloads), {service: main_pid(node, service) for service in SERVICES}
+    node.sh("dpkg --install /root/dist/*.deb")
+    for service in SERVICES:
+        assert main_pid(node, service) not in (0, services[service])
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+    assert pids(node, workloads) == before
+
+
+def test_an_update_does_not_make_a_server_forget(node: SystemdMachine, workloads: dict[str, str]) -> None:
+    before, server, agent = pids(node, workloads), main_pid(node, "ank-server"), main_pid(node, "ank-agent")
+    node.sh("sed -i 's/^startup_manifest/#&/' /etc/ankaios/ank-server.conf")
+    assert "would forget" in node.sh("dpkg --install /root/dist/*.deb 2>&1")
+    assert main_pid(node, "ank-server") == server
+    assert main_pid(node, "ank-agent") not in (0, agent)
+    node.sh("sed -i 's/^#startup_manifest/startup_manifest/' /etc/ankaios/ank-server.conf")
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+    assert pids(node, workloads) == before
+
+
+@pytest.fixture(scope="module")
+def user(node: SystemdMachine) -> str:
+    """Somebody who is logged in and types in what the page shows."""
+    node.run("useradd", "--create-home", "--shell=/bin/bash", USER)
+    uid = node.run("id", "-u", USER).strip()
+    node.run("systemctl", "start", f"user@{uid}")
+    type_in(node, shown_commands("user-unit"), USER)
+    return uid
+
+
+def test_an_agent_of_a_user_runs_plain_processes(node: SystemdMachine, user: str) -> None:
+    config = f'{{command: [/bin/sleep, "{OF_USER}"]}}'
+    node.run("ank", "run", "workload", "walker", "--runtime", "native", "--agent", USER, "--config", config)
+    wait_for(node, "walker", "Running(Ok)")
+    pid = pids(node, {"walker": OF_USER})["walker"]
+    assert status(node, int(pid))["Uid"].split()[0] == user
+    node.run("systemctl", "--user", f"--machine={USER}@", "restart", "ank-agent")
+    wait_for(node, "walker", "Running(Ok)")
+    assert pids(node, {"walker": OF_USER})["walker"] == pid
+
+
+@pytest.mark.skipif(why_no_podman() is not None, reason=str(why_no_podman()))
+@pytest.mark.skipif(shutil.which("newuidmap") is None, reason="rootless containers need the program 'newuidmap'")
+def test_an_agent_of_a_user_runs_rootless_containers(node: SystemdMachine, user: str) -> None:
+    become = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "env", "--chdir=/tmp")
+    person = (*become, f"HOME=/home/{USER}", f"XDG_RUNTIME_DIR=/run/user/{user}")
+    prepare_podman(node, node.root / f"home/{USER}/.config/containers", "", *person)
+    config = (
+        f'{{image: {IMAGE}, commandOptions: ["--stop-timeout=0"], commandArgs: [/bin/sleep, "{CONTAINER_OF_USER}"]}}'
+    )
+    node.run("ank", "run", "workload", "sailor", "--runtime", "podman", "--agent", USER, "--config", config)
+    wait_for(node, "sailor", "Running(Ok)")
+    pid = pids(node, {"sailor": CONTAINER_OF_USER})["sailor"]
+    assert status(node, int(pid))["Uid"].split()[0] == user
+    node.run("systemctl", "--user", f"--machine={USER}@", "restart", "ank-agent")
+    wait_for(node, "sailor", "Running(Ok)")
+    assert pids(node, {"sailor": CONTAINER_OF_USER})["sailor"] == pid
+    node.run("ank", "delete", "workload", "sailor")
+    assert node.run(*person, "podman", "ps", "--all", "--quiet") == ""

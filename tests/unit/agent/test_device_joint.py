@@ -1,0 +1,44 @@
+"""What the agent tells its devices, and what their word does to workloads."""
+
+import asyncio
+
+from ankaios.agent.device_joint import NoDevices
+from ankaios.common.dataclass import replace
+from ankaios.common.workload import InstanceName, ResourceRequest
+from tests.builders import a_workload
+from tests.unit.agent.fake_devices import FakeDevices
+from tests.unit.agent.harness import an_agent, server_hello
+
+ONE, TWO = (a_workload(name, "A", resources=(ResourceRequest("camera", 1),)) for name in ("one", "two"))
+NO_CAMERA = "Pending(WaitingToStart)«no camera»"
+
+
+async def test_devices_hear_when_a_session_begins_and_ends() -> None:
+    devices = FakeDevices()
+    async with an_agent(devices=devices) as a:
+        a.disconnect()
+        a.connect()
+        assert devices.heard == ["connected", "disconnected", "connected"]
+
+
+async def test_only_the_workload_that_is_meant_asks_again() -> None:
+    devices = FakeDevices()
+    async with an_agent(devices=devices) as a:
+        run = asyncio.create_task(a.manager.run_devices())
+        expected = {f"one {NO_CAMERA}", f"two {NO_CAMERA}"}
+        assert set(await a.server_says(server_hello(ONE, TWO))) == expected
+        assert devices.host is not None
+        devices.host.wake(ONE.instance_name)
+        assert await a.reports() == [f"one {NO_CAMERA}"]
+        for name in (replace(ONE.instance_name, id="earlier"), InstanceName("unknown", "1", "A")):
+            devices.host.wake(name)
+        assert await a.reports() == []
+        run.cancel()
+
+
+async def test_an_agent_without_devices_needs_no_word() -> None:
+    devices = NoDevices()
+    devices.connected()
+    devices.disconnected()
+    await devices.adopt(ONE)
+    await devices.release(ONE.instance_name)

@@ -1,0 +1,87 @@
+import asyncio
+
+import pytest
+
+from ankaios.agent import listings
+from ankaios.agent.core.runtime_manager import Found
+from ankaios.agent.listings import Listings
+from ankaios.common.errors import Unavailable
+from ankaios.common.execution_state import RUNNING_OK
+from tests.builders import a_workload
+
+FOUND = Found("podman", a_workload("web", "A").instance_name, RUNNING_OK, "c1")
+
+
+class Runtimes:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answered: list[tuple[str, list[Found]]] = []
+        self.excuses: list[tuple[str, str]] = []
+        self.errors: list[Exception] = []
+        self.hang = False
+        self.excused = asyncio.Event()
+
+    async def ask(self, runtime: str) -> list[Found]:
+        self.asked.append(runtime)
+        if self.hang:
+            await asyncio.Event().wait()
+        if self.errors:
+            raise self.errors.pop(0)
+        return [FOUND]
+
+    def answer(self, runtime: str, found: list[Found]) -> None:
+        self.answered.append((runtime, found))
+
+    def excuse(self, runtime: str, why: str) -> None:
+        self.excuses.append((runtime, why))
+        self.excused.set()
+
+
+@pytest.fixture
+async def runtimes() -> Runtimes:
+    return Runtimes()
+
+
+async def test_a_runtime_is_asked_until_it_answers(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def no_sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", no_sleep)
+    runtimes.errors = [Unavailable(f"fault {number}") for number in range(7)]
+    async with asyncio.TaskGroup() as tasks:
+        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["podman"])
+    assert runtimes.answered == [("podman", [FOUND])]
+    assert runtimes.excuses[0] == ("podman", "Retry 1: fault 0")
+    assert runtimes.excuses[-1] == ("podman", "Retry 7: fault 6")
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0], "soon after the fault is over it must be noticed"
+
+
+async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, "SILENCE", 0.01)
+    runtimes.hang = True
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
+        asked.begin(["podman"])
+        await runtimes.excused.wait()
+        assert runtimes.excuses == [
+            ("podman", "The runtime 'podman' has not said within 0.01 s what exists already, waiting for it")
+        ]
+        asked.begin([])
+
+
+async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes) -> None:
+    runtimes.hang = True
+    async with asyncio.TaskGroup() as tasks:
+        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
+        asked.begin(["podman"])
+        await asyncio.sleep(0)
+        runtimes.hang = False
+        asked.begin(["podman", "native"])
+    assert sorted(runtimes.answered) == [("native", [FOUND]), ("podman", [FOUND])]
+    assert runtimes.excuses == []

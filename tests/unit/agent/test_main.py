@@ -1,0 +1,89 @@
+"""The start of the program: podman lists its containers from the beginning, and never longer than the agent lives."""
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent import __main__ as program
+from ankaios.agent.settings import AgentSettings
+from ankaios.runtimes.early_listing import EarlyListing
+from tests.system.stand_in import StandIn
+
+
+@pytest.fixture
+def podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    made = StandIn(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
+    yield made
+    made.close()
+
+
+class Runs:
+    """Stands for the rest of the agent, and notes what it is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.early: list[EarlyListing | None] = []
+        self.pids: list[int] = []
+        self.collecting: list[bool] = []
+        monkeypatch.setattr(program, "_run", self)
+
+    def __call__(self, settings: AgentSettings, early: EarlyListing | None) -> None:
+        self.early.append(early)
+        self.collecting.append(gc.isenabled())
+        if early is not None and early._process is not None:
+            self.pids.append(early._process.pid)
+
+
+def flags(tmp_path: Path, runtimes: str) -> list[str]:
+    file = tmp_path / "agent.conf"
+    file.write_text(f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}\n")
+    return ["-k", "-x", str(file)]
+
+
+def test_podman_lists_while_the_rest_is_loaded_and_ends_with_the_agent(
+    podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    podman.script("ps", do="hang")
+    runs = Runs(monkeypatch)
+    assert program.main(flags(tmp_path, "['podman']")) == 0
+    (pid,) = runs.pids
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_an_agent_without_podman_does_not_ask_it(
+    podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(monkeypatch)
+    assert program.main(flags(tmp_path, "['native']")) == 0
+    assert runs.early == [None]
+    assert podman.records() == []
+
+
+def test_without_podman_an_agent_starts_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = Runs(monkeypatch)
+    assert program.main(flags(tmp_path, "['podman']")) == 0
+    (early,) = runs.early
+    assert early is not None
+    assert early.take() is None
+
+
+def test_garbage_is_not_looked_for_while_the_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Runs(monkeypatch)
+    assert program.main(flags(tmp_path, "['native']")) == 0
+    assert runs.collecting == [False]
+    assert gc.isenabled()
+
+
+def test_a_start_that_fails_later_leaves_no_podman_behind(
+    podman: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    podman.script("ps", do="hang")
+    assert program.main([*flags(tmp_path, "['podman']"), "-r", str(tmp_path / "missing")]) == 1
+    assert "does not exist, create it first" in capsys.readouterr().err
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
