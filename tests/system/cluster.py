@@ -87,6 +87,11 @@ class Cluster:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def start_agent(self, name: str, *more: str, runtimes: Sequence[str] | None = None) -> None:
+        self.launch_agent(name, *more, runtimes=runtimes)
+        self.wait_until(f"agent {name} is connected", lambda: name in self.state("agents").get("agents", {}))
+
+    def launch_agent(self, name: str, *more: str, runtimes: Sequence[str] | None = None) -> None:
+        """There need not be a server yet."""
         run_folder = self.folder / "run"
         run_folder.mkdir(exist_ok=True)
         settings = "version = 'v1'\n"
@@ -97,7 +102,6 @@ class Cluster:
             name, "ankaios.agent", "--insecure", "--name", name, "--server-url", self.url,
             "--run-folder", str(run_folder), "--agent-config", str(config), *more,
         )  # fmt: skip
-        self.wait_until(f"agent {name} is connected", lambda: name in self.state("agents").get("agents", {}))
 
     def kill_server(self, with_signal: int = signal.SIGKILL) -> None:
         assert self.server is not None

@@ -3,6 +3,7 @@
 # over / in a mount namespace of its own, gone with this process. Started with processes and a network of its own, too.
 # Argument: a folder with dist/*.deb, manifest.yaml and the scripts installed.sh, started.sh and removed.sh.
 set -eu
+umask 022  # / and /tmp of that machine are for all its users, whatever the umask of this one
 story=$1
 work=$story/overlay
 
@@ -16,7 +17,6 @@ mount -t tmpfs tmpfs "$work/root/tmp"
 mount -t tmpfs tmpfs "$work/root/run"
 ip link set lo up
 cp -r "$story/dist" "$story/manifest.yaml" "$story"/*.sh "$work/root/tmp"
-# Users of that machine read them, whatever the umask of this one.
 chmod -R a+rX "$work/root/tmp"
 echo 'APT::Install-Recommends "false";' >"$work/root/tmp/apt.conf"
 

@@ -86,13 +86,17 @@ def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -
     is_untouched(cluster)
 
 
-def test_it_stays_also_if_its_agent_was_killed_with_the_server(cluster: Cluster) -> None:
-    """A new agent asks its runtimes what there is."""
+def test_it_stays_also_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
+    """Nobody remembers anything, but the agent that has it asks its runtimes what there is."""
     running(cluster)
-    cluster.kill_agent(OTHER)
     cluster.kill_server()
-    cluster.kill_agent(HAS_IT)
+    for agent in (HAS_IT, OTHER):
+        cluster.kill_agent(agent)
+        (cluster.folder / f"{agent}.log").unlink()
+    for agent in (HAS_IT, OTHER):
+        cluster.launch_agent(agent, runtimes=["native"])
+    for agent in (HAS_IT, OTHER):
+        log = cluster.folder / f"{agent}.log"
+        cluster.wait_until("they look for a server", lambda log=log: "no connection to the server" in log.read_text())
     cluster.start_server(manifest(cluster))
-    cluster.start_agent(OTHER, runtimes=["native"])
-    cluster.start_agent(HAS_IT, runtimes=["native"])
     is_untouched(cluster)

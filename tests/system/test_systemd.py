@@ -60,8 +60,14 @@ graphroot = "/var/lib/containers/storage"
 runroot = "/run/containers/storage"
 """
 
+
+def why_no_node() -> str | None:
+    missing = next((name for name in ("dpkg", "pgrep", "useradd", "openssl") if shutil.which(name) is None), None)
+    return why_no_machine() or (f"the story of a node needs the program '{missing}'" if missing else None)
+
+
 pytestmark = [
-    pytest.mark.skipif(why_no_machine() is not None, reason=str(why_no_machine())),
+    pytest.mark.skipif(why_no_node() is not None, reason=str(why_no_node())),
     pytest.mark.timeout(BUILD_SECONDS * 2),
 ]
 
@@ -240,7 +246,7 @@ def test_a_frozen_service_is_started_again_and_workloads_go_on(
     before = pids(node, workloads)
     with impatient_watchdog(node, service):
         frozen = main_pid(node, service)
-        node.run("kill", "-STOP", str(frozen))
+        node.sh(f"kill -STOP {frozen}")
         node.wait_until("it was replaced", lambda: main_pid(node, service) not in (0, frozen))
         node.wait_until("it is ready", lambda: is_active(node, service))
         assert "Watchdog timeout" in journal(node, service)

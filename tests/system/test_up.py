@@ -122,7 +122,7 @@ def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
     manifest.write_text(CYCLE)
     done = up(folder, str(manifest))
     assert done.returncode == 1
-    assert "cycle" in done.stderr
+    assert done.stderr == "error: workload dependency 'chicken' is part of a cycle.\n"
     assert list(folder.iterdir()) == [manifest]
 
 

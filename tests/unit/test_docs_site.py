@@ -62,7 +62,7 @@ def test_the_readme_opens_with_three_sentences_a_picture_and_two_commands() -> N
     _, opening, picture, commands, *_ = (ROOT / "README.md").read_text().split("\n\n")
     assert len(re.findall(r"[.:] ?(?=[A-Z]|$)", re.sub(r"\([^)]*\)", "", opening.replace("\n", " ")))) == 3
     assert "docs/pictures/demo.svg" in picture
-    assert [line.split()[0] for line in commands.splitlines()[1:-1]] == ["scripts/demo", "scripts/test"]
+    assert [line.split()[:2] for line in commands.splitlines()[1:-1]] == [["$", "scripts/demo"], ["$", "scripts/test"]]
 
 
 @pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda picture: picture.name)

@@ -128,7 +128,7 @@ class AgentManager:
         self._is_welcome = True
         self._work.apply(self._planner.server_hello(added, self._work.workloads, self._work.waiting))
         self._work.recheck(forgotten)
-        self._listings.begin(self._planner.unlisted())
+        self._listings.begin(self._planner.unlisted(), self._planner.awaited())
 
     def _begin_session(self) -> set[str]:
         """The server tells the states of other agents anew, before or never."""
@@ -173,6 +173,7 @@ class AgentManager:
         deleted = [deleted_workload_from_pb(item) for item in message.deletedWorkloads]
         plan = self._planner.update_workload(added, deleted, self._work.workloads, self._work.waiting)
         self._work.apply(plan)
+        self._listings.hurry(self._planner.awaited())
 
     def _update_workload_state(self, message: UpdateWorkloadState) -> None:
         states = [workload_state_from_pb(item) for item in message.workloadStates]

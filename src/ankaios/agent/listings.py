@@ -1,12 +1,14 @@
 """Asks each runtime what exists until it answers: only it knows what must not be started twice.
 
 Comes in: the runtimes to ask. Goes out: what each one found and, until it has answered, why its workloads have to wait.
-Owned here: the questions under way.
+Owned here: the questions under way. Runtimes that no workload waits for are asked a moment later, so that those who
+wait need not share the processor with a question that has time.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.common.errors import Rejected, Unavailable
@@ -14,6 +16,7 @@ from ankaios.common.errors import Rejected, Unavailable
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0  # seconds after which a runtime that was out of order is found to be well again
 SILENCE = 3.0
+AFTERWARDS = 0.3
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +36,30 @@ class Listings:
         self._excuse = excuse
         self._tasks = tasks
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._postponed: dict[str, asyncio.Event] = {}
 
-    def begin(self, runtimes: Iterable[str]) -> None:
-        """Ask these and nobody else."""
+    def begin(self, runtimes: Iterable[str], awaited: Collection[str]) -> None:
+        """Ask these and nobody else: at once those that workloads wait for, or all if there are none of them."""
         for question in self._running.values():
             question.cancel()
         names = {runtime: f"existing workloads of '{runtime}'" for runtime in runtimes}
+        self._postponed = {runtime: asyncio.Event() for runtime in names if awaited and runtime not in awaited}
         self._running = {
             runtime: self._tasks.create_task(self._until_answered(runtime), name=name)
             for runtime, name in names.items()
         }
 
+    def hurry(self, awaited: Iterable[str]) -> None:
+        """Now workloads wait for these."""
+        for runtime in awaited:
+            if runtime in self._postponed:
+                self._postponed[runtime].set()
+
     async def _until_answered(self, runtime: str) -> None:
+        if runtime in self._postponed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AFTERWARDS):
+                    await self._postponed[runtime].wait()
         pause, attempt = FIRST_PAUSE, 1
         while True:
             silent = asyncio.get_running_loop().call_later(SILENCE, self._excuse, runtime, _no_answer(runtime))

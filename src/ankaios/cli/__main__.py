@@ -125,9 +125,9 @@ def _show_help(wanted: HelpWanted, output: Output) -> int:
     from ankaios.cli.help import help_text
 
     if wanted.missing:
-        output.stderr_line(help_text(wanted.path, output.paint_stderr))
+        output.stderr_line(help_text(wanted.path, output.paint_stderr, output.width))
         return WRONG_USAGE
-    output.line(help_text(wanted.path, output.paint))
+    output.line(help_text(wanted.path, output.paint, output.width))
     return 0
 
 

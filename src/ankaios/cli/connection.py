@@ -99,7 +99,7 @@ def _resume_collecting() -> None:
 def _connect_hint(url: str, reason: str) -> str:
     if "Connection refused" not in reason:
         return reason
-    started = "'ank-server --insecure'" if url.startswith("http:") else "'ank-server' and its certificates"
+    started = "'ank up' or 'ank-server --insecure'" if url.startswith("http:") else "'ank-server' and its certificates"
     return f"no server listens there: start one with {started}, or name yours with '--server-url' or ANK_SERVER_URL"
 
 

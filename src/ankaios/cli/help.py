@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Paint = Callable[[str, str], str]
 
-_WIDTH = 100
+WIDTH = 100  # also where there is room for more: lines get too long to read
 
 
 def usage_line(path: tuple[Command, ...]) -> str:
@@ -35,16 +35,16 @@ def usage_error_text(fault: UsageError, paint: Paint) -> str:
     return "\n\n".join(parts)
 
 
-def help_text(path: tuple[Command, ...], paint: Paint) -> str:
-    command = path[-1]
-    parts = [command.summary, usage_line(path)]
-    parts += _groups(command, paint)
+def help_text(path: tuple[Command, ...], paint: Paint, width: int = WIDTH) -> str:
+    command, width = path[-1], min(width, WIDTH)
+    parts = [_fitted(command.summary, width), usage_line(path)]
+    parts += _groups(command, paint, width)
     if command.positionals:
         rows = [(positional.display, positional.summary) for positional in command.positionals]
-        parts.append(_section("Arguments", rows, paint))
-    parts.append(_section("Options", [_option_row(option) for option in (*command.options, HELP)], paint))
+        parts.append(_section("Arguments", rows, paint, width))
+    parts.append(_section("Options", [_option_row(option) for option in (*command.options, HELP)], paint, width))
     if command.details:
-        parts.append(command.details)
+        parts.append("\n".join(_fitted(line, width) for line in command.details.splitlines()))
     if command.examples:
         title = "Examples:" if len(command.examples) > 1 else "Example:"
         shown = "\n".join(f"  # {meaning}\n  {typed}" for typed, meaning in command.examples)
@@ -52,13 +52,13 @@ def help_text(path: tuple[Command, ...], paint: Paint) -> str:
     return "\n\n".join(parts)
 
 
-def _groups(command: Command, paint: Paint) -> list[str]:
+def _groups(command: Command, paint: Paint, width: int) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for child in command.children():
         groups.setdefault(child.group or "Commands", []).append(
             (", ".join((child.name, *child.aliases)), child.summary)
         )
-    return [_section(title, rows, paint) for title, rows in groups.items()]
+    return [_section(title, rows, paint, width) for title, rows in groups.items()]
 
 
 def _option_row(option: Option) -> tuple[str, str]:
@@ -76,12 +76,12 @@ def _option_row(option: Option) -> tuple[str, str]:
     return spelled, summary
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]], paint: Paint) -> str:
+def _section(title: str, rows: Iterable[tuple[str, str]], paint: Paint, width: int) -> str:
     listed = list(rows)
     left = min(max(len(name) for name, _ in listed), 34) + 4
     lines = [paint(f"{title}:", "heading")]
     for name, summary in listed:
-        first, *others = _wrap(summary, _WIDTH - left) or [""]
+        first, *others = _wrap(summary, width - left) or [""]
         shown = paint(f"{name:<{left - 4}}", "literal")
         if len(name) > left - 4:
             lines.append(f"  {shown}")
@@ -89,6 +89,14 @@ def _section(title: str, rows: Iterable[tuple[str, str]], paint: Paint) -> str:
         lines.append(f"  {shown}  {first}".rstrip())
         lines += [" " * left + other for other in others]
     return "\n".join(lines)
+
+
+def _fitted(line: str, width: int) -> str:
+    """As it is if there is room; else in several lines that keep its indentation."""
+    if len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return "\n".join(indent + part for part in _wrap(line, width - len(indent)))
 
 
 def _wrap(text: str, width: int) -> list[str]:

@@ -19,7 +19,7 @@ class Unreadable(Rejected):
         self.hint = hint
 
 
-def hint_of(fault: Rejected | Exception) -> str:
+def hint_of(fault: Rejected) -> str:
     return fault.hint if isinstance(fault, Unreadable) else ""
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 DEFAULT_TIMEOUT_MS = 3000
 SYSTEM_CONFIG_FILE = "/etc/ankaios/ank.conf"
+_SECURITY_HINT = (
+    "'ank -k …' talks to a server without TLS, as that of 'ank up'; 'ank certs create DIR' makes certificates"
+)
 
 
 class Settings:
@@ -61,7 +64,7 @@ class Settings:
         try:
             material = require_security(given, self.insecure)
         except StartupFailed as fault:
-            raise CliError(f"{fault.context}: {fault.reason}") from fault
+            raise CliError(f"{fault.context}: {fault.reason}", _SECURITY_HINT) from fault
         if material and self.insecure:
             output.warn(PEM_WINS_WARNING)
         return material

@@ -59,8 +59,10 @@ def run(call: Call) -> int:
     try:
         change = read_change(call.output, call.values["files"], None, need_agent=False)
         return asyncio.run(Up(call, dict(change.desired_state)).run())
-    except (Rejected, StartupFailed) as fault:
+    except Rejected as fault:
         raise CliError(str(fault), hint_of(fault)) from fault
+    except StartupFailed as fault:
+        raise CliError(fault.reason) from fault
     except CommandFailed as fault:
         raise CliError(str(fault), fault.hint) from fault
 

@@ -38,6 +38,7 @@ from ankaios.devices.slot_office import SlotOffice
 
 KUBELET_PLUGINS = "device-plugins"
 POD_RESOURCES = "pod-resources/kubelet.sock"
+HANDLERS_PAUSE = 10.0
 KUBELET_GIVES = "the devices of this node are given out by its kubelet"
 
 log = logging.getLogger(__name__)
@@ -127,15 +128,23 @@ class DeviceService:
         """Handlers in other processes can register once there is something to discover."""
         await self._has_configurations.wait()
         server = RegistrationServer(self._registry, self._handlers_dir)
-        try:
-            await server.start()
-        except Unavailable as fault:
-            log.warning("only built-in discovery handlers can be used: %s", fault)
-            return
+        await self._until_started(server)
         try:
             await asyncio.Event().wait()
         finally:
             await server.close()
+
+    async def _until_started(self, server: RegistrationServer) -> None:
+        """Another agent of this machine may serve them as long as it runs."""
+        complaint = ""
+        while True:
+            try:
+                return await server.start()
+            except Unavailable as fault:
+                if str(fault) != complaint:
+                    log.warning("only built-in discovery handlers can be used for now: %s", fault)
+                complaint = str(fault)
+            await asyncio.sleep(HANDLERS_PAUSE)
 
     async def _let_vanish(self) -> None:
         clock = asyncio.get_running_loop().time

@@ -191,7 +191,9 @@ def prepare_mounts(order: dict[str, Any]) -> str:
         call("mount", libc.mount(None, b"/", None, recursive | private, None))
     except OSError as fault:
         order["env"].update(order["env_without_mounts"])
-        return f"No rights for own mounts ({fault}); paths are in {', '.join(sorted(order['env_without_mounts']))}"
+        names = ", ".join(sorted(order["env_without_mounts"]))
+        there = f"paths are in {names}" if names else "not there: " + ", ".join(mount[1] for mount in order["mounts"])
+        return f"No rights for own mounts ({fault}); {there}"
     for source, target, readonly in order["mounts"]:
         make_mount_point(source, target)
         what = f"mount '{source}' at '{target}'"

@@ -1,14 +1,15 @@
 """Makes the connectors an agent is allowed to use.
 
 In come names from the configuration and where the agent works; out come connectors by name. Both podman connectors
-share one podman, so they share its listing and the bound on calls. What is not wanted is not loaded.
+share one podman, so they share its listing and the bound on calls. What is not needed is not loaded.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ankaios.runtimes.on_demand import OnDemand
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def make_connectors(
     podman: "PodmanSettings | None" = None,
     nerdctl: "NerdctlSettings | None" = None,
     early: "EarlyListing | None" = None,
-) -> dict[str, RuntimeConnector]:
+) -> Mapping[str, OnDemand]:
     """Unknown names are warned about and skipped. `early` is a listing of podman's containers that has begun already.
 
     Whether the programs are there is not checked: they may be installed later, and what is missing shows in the state
@@ -43,13 +44,15 @@ def make_connectors(
         "containerd": lambda: _containerd(nerdctl),
         "native": lambda: _native(native_folder),
     }
-    connectors: dict[str, RuntimeConnector] = {}
+    connectors: dict[str, OnDemand] = {}
     for name in names:
         maker = makers.get(name)
         if maker is None:
             _log.warning("unknown runtime '%s' is skipped; known are %s", name, ", ".join(RUNTIME_NAMES))
         else:
-            connectors[name] = maker()
+            connectors[name] = OnDemand(name, maker)
+    if early is not None and (waiting := connectors.get("podman") or connectors.get("podman-kube")):
+        waiting.load()
     return connectors
 
 

@@ -49,7 +49,9 @@ def test_a_bad_url_and_a_missing_choice_of_tls_are_told_unwrapped() -> None:
     bad = ank("-k", "-s", "localhost", "get", "agents")
     assert bad.stderr == f"{ERROR}Cannot connect to server: 'Wrong server address format: 'localhost'.'\n"
     missing = ank("get", "agents")
-    assert (missing.returncode, missing.stderr) == (1, f"{ERROR}{NO_TLS_CHOICE}\n")
+    text, hint = missing.stderr.splitlines()
+    assert (missing.returncode, text) == (1, f"{ERROR}{NO_TLS_CHOICE}")
+    assert hint.startswith("hint: 'ank -k …' talks to a server without TLS")
 
 
 def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: P
         by_table = ank("get", "configs", env=environment(tmp_path))
         off_by_env = ank("get", "configs", env=environment(tmp_path, ANK_INSECURE="false"))
     assert [done.stdout for done in (by_env, by_file, by_table)] == ["CONFIG\nimage \n"] * 3
-    assert off_by_env.stderr == f"{ERROR}{NO_TLS_CHOICE}\n"
+    assert first_line(off_by_env.stderr) == f"{ERROR}{NO_TLS_CHOICE}"
 
 
 def test_a_file_that_cannot_be_used_ends_the_command(tmp_path: Path) -> None:

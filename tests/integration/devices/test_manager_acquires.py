@@ -16,6 +16,8 @@ from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.discovery.base import DiscoveredDevice, HandlerLost
+from ankaios.devices.discovery.registration_server import RegistrationServer
+from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.server_slots import NO_ANSWER
 from ankaios.server.core.device_desk import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster, until
@@ -396,6 +398,20 @@ async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> 
     assert await agent.acquire("w1") == Waiting(NO_ANSWER, failed=True)
     asked = [change for message in sent for change in message.slotRequest.changes if change.after]
     assert len(asked) == 1
+
+
+async def test_handlers_can_register_as_soon_as_no_other_agent_serves_them(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ankaios.devices.device_service.HANDLERS_PAUSE", 0.01)
+    other = RegistrationServer(HandlerRegistry({}), cluster.folder / "node-a-handlers")
+    await other.start()
+    agent = await cluster.agent("node-a", False, "foo0")
+    cluster.configure()
+    await agent.acquire_when_possible("w1")
+    await until(lambda: "another agent listens there" in caplog.text)
+    await other.close()
+    await until(other.path.exists)
 
 
 async def test_a_plugin_that_the_device_manager_lost_registers_again(

@@ -417,11 +417,11 @@ def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() ->
         peer.read_until(lambda: False)
 
     with engine_server(script) as calm:
-        settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=0.6)
+        settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=1.5)
         with cli(settings) as connection:
-            assert connection.receive(0.5) is None  # by now the server was asked for a sign
-            time.sleep(1)  # longer than a dead server would get, but its sign has arrived
-            assert connection.receive(2.0) is None
+            assert connection.receive(0.6) is None  # by now the server was asked for a sign
+            time.sleep(1.8)  # longer than a dead server would get, but its sign has arrived
+            assert connection.receive(1.0) is None
             connection.send(a_request("x" * 50))
             assert connection.receive(PATIENCE) == a_greeting()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ankaios.agent import listings
 from ankaios.agent.server_link import LINK_CAPACITY, Connected, LinkChannel
 from ankaios.common.dataclass import replace
 from ankaios.common.device_grant import DeviceGrant
@@ -287,9 +288,21 @@ async def test_the_same_workload_in_another_runtime_is_deleted_quietly() -> None
         a.podman.hold("existing")
         assert await a.server_says(server_hello(moved)) == [f"web {STARTING}", "web Running(Ok)"]
         a.podman.release("existing")
+        await a.until(lambda: a.podman.workloads == {})
         assert await a.reports() == []
-        assert a.podman.workloads == {}
         assert len(a.runtimes["containerd"].workloads) == 1
+
+
+async def test_a_runtime_that_no_workload_waits_for_is_asked_when_the_others_are_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    other = a_workload("other", "A", runtime="containerd")
+    async with an_agent(runtimes=("podman", "containerd")) as a:
+        assert await a.server_says(server_hello(WEB)) == [f"web {STARTING}", "web Running(Ok)"]
+        assert a.runtimes["containerd"].calls == []
+        assert await a.server_says(update_workload((other,))) == [f"other {STARTING}", "other Running(Ok)"]
+        assert a.runtimes["containerd"].calls[0] == ("existing", "A")
 
 
 # -- updates

@@ -53,7 +53,7 @@ async def test_a_runtime_is_asked_until_it_answers(runtimes: Runtimes, monkeypat
     monkeypatch.setattr(asyncio, "sleep", no_sleep)
     runtimes.errors = [Unavailable(f"fault {number}") for number in range(7)]
     async with asyncio.TaskGroup() as tasks:
-        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["podman"])
+        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["podman"], ["podman"])
     assert runtimes.answered == [("podman", [FOUND])]
     assert runtimes.excuses[0] == ("podman", "Retry 1: fault 0")
     assert runtimes.excuses[-1] == ("podman", "Retry 7: fault 6")
@@ -67,21 +67,51 @@ async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
     runtimes.hang = True
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
-        asked.begin(["podman"])
+        asked.begin(["podman"], ["podman"])
         await runtimes.excused.wait()
         assert runtimes.excuses == [
             ("podman", "The runtime 'podman' has not said within 0.01 s what exists already, waiting for it")
         ]
-        asked.begin([])
+        asked.begin([], [])
 
 
 async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes) -> None:
     runtimes.hang = True
     async with asyncio.TaskGroup() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
-        asked.begin(["podman"])
+        asked.begin(["podman"], ["podman"])
         await asyncio.sleep(0)
         runtimes.hang = False
-        asked.begin(["podman", "native"])
+        asked.begin(["podman", "native"], [])
     assert sorted(runtimes.answered) == [("native", [FOUND]), ("podman", [FOUND])]
     assert runtimes.excuses == []
+
+
+async def test_runtimes_that_workloads_wait_for_are_asked_first(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, "AFTERWARDS", 0.01)
+    async with asyncio.TaskGroup() as tasks:
+        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], ["podman"])
+        await asyncio.sleep(0)
+        assert runtimes.asked == ["podman"]
+    assert runtimes.asked == ["podman", "native"]
+
+
+async def test_a_workload_that_comes_later_hurries_the_question(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
+        asked.begin(["native", "podman"], ["podman"])
+        await asyncio.sleep(0)
+        asked.hurry(["native", "podman", "unknown"])
+    assert runtimes.asked == ["podman", "native"]
+
+
+async def test_if_no_workload_waits_nobody_has_to_wait(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], [])
+    assert sorted(runtimes.asked) == ["native", "podman"]

@@ -53,6 +53,14 @@ def test_every_kind_of_completion_is_known(path: Path) -> None:
     assert kinds <= {"", "files", *_FIXED, *_MASKS}
 
 
+@pytest.mark.parametrize("width", [80, 100, 65535])
+def test_help_fits_into_the_window_and_is_never_too_wide_to_read(width: int) -> None:
+    """All but what somebody may want to copy: usage and examples."""
+    for path in PATHS:
+        text = help_text(path, plain, width).partition("\nExample")[0].replace(usage_line(path), "")
+        assert [line for line in text.splitlines() if len(line) > min(width, 100)] == []
+
+
 def test_the_main_help_groups_the_commands_and_names_the_exit_codes() -> None:
     text = help_text((RootCommand(),), plain)
     assert text.index("Look at the cluster:") < text.index("Change the cluster:") < text.index("Tools:")

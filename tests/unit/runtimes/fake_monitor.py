@@ -1,9 +1,11 @@
 """A process that looks to the agent like the monitor of a podman container: same arguments, same files."""
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 SCRIPT = """
@@ -74,5 +76,6 @@ class FakeMonitor:
 
     def close(self) -> None:
         for pid in (self.pid, self._process.pid):
-            subprocess.run(["kill", "-9", str(pid)], capture_output=True)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(60)

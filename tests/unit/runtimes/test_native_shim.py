@@ -186,17 +186,29 @@ def test_mounts_are_seen_by_the_process_only(shim: Shim, tmp_path: Path) -> None
     assert shim.folder.note() == ""
 
 
+def run_without_the_right_to_mount(shim: Shim, order: dict[str, Any]) -> None:
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
+def test_without_the_rights_what_no_variable_tells_is_said_to_be_missing(shim: Shim, tmp_path: Path) -> None:
+    order = make_order(NativeConfig.parse("command: ['true']"), Extras(), str(shim.folder.path), None, os.environ)
+    order["mounts"] = [(str(tmp_path), "/dev/camera", False)]
+    run_without_the_right_to_mount(shim, order)
+    assert shim.folder.note().endswith("; not there: /dev/camera")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
 def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_path: Path) -> None:
     config = NativeConfig.parse("command: [sh]")
     extras = Extras(control_interface=tmp_path / "ci")
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
     order["command"] = ["sh", "-c", "echo $ANKAIOS_CONTROL_INTERFACE"]
-    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
-    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    wait_for(shim.folder.path / "exit")
-    shim.wait_for_keeper()
+    run_without_the_right_to_mount(shim, order)
     assert wait_for(shim.folder.path / "log").endswith(f" {tmp_path}/ci\n")
     assert shim.folder.note().startswith("No rights for own mounts")
     assert shim.folder.note().endswith("paths are in ANKAIOS_CONTROL_INTERFACE")

@@ -1,16 +1,20 @@
 """Connectors made from names."""
 
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.nerdctl_cli import NerdctlSettings
+from ankaios.runtimes.on_demand import OnDemand
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
-from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 
-def make(names: list[str], nerdctl: str = "true") -> dict[str, RuntimeConnector]:
+def make(names: list[str], nerdctl: str = "true") -> Mapping[str, OnDemand]:
     settings = NerdctlSettings(program=nerdctl)
     return make_connectors(names, Path("/run/x"), "agent_A", PodmanSettings(), settings)
 
@@ -40,7 +44,37 @@ def test_a_program_that_is_missing_may_be_installed_later() -> None:
 
 def test_both_podman_connectors_share_one_podman() -> None:
     made = make(["podman", "podman-kube"])
-    assert made["podman"]._podman is made["podman-kube"]._podman  # type: ignore[attr-defined]
+    first, second = (made[name].load() for name in ("podman", "podman-kube"))
+    assert first._podman is second._podman  # type: ignore[attr-defined]
+
+
+def test_a_connector_is_loaded_when_it_is_needed() -> None:
+    script = """
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
+made = make_connectors(RUNTIME_NAMES, Path("/run/x"), "agent_A")
+print([name for name in sys.modules if name.endswith("_runtime")])
+made["native"].load()
+print([name for name in sys.modules if name.endswith("_runtime")])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[]", "['ankaios.runtimes.native_runtime']"]
+
+
+async def test_what_was_never_needed_is_closed_as_well() -> None:
+    for connector in make(list(RUNTIME_NAMES)).values():
+        await connector.close()
+
+
+async def test_an_early_listing_is_taken_at_once(tmp_path: Path) -> None:
+    settings = PodmanSettings(program="true")
+    early = EarlyListing(settings)
+    made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=early)
+    assert early.take() is None
+    for connector in made.values():
+        await connector.close()
 
 
 def test_settings_have_defaults() -> None:

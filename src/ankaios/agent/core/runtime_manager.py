@@ -79,6 +79,10 @@ class RuntimeManager:
         """Runtimes that still have to say what exists."""
         return list(self._held)
 
+    def awaited(self) -> list[str]:
+        """Those of them that wanted workloads wait for."""
+        return [runtime for runtime, held in self._held.items() if held]
+
     def held(self, runtime: str) -> Collection[WorkloadSpec]:
         return self._held.get(runtime, {}).values()
 

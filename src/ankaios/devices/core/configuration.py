@@ -106,10 +106,7 @@ def _check(name: str, message: base.DeviceConfiguration) -> None:
     for key, value in message.brokerProperties.values.items():
         if not is_variable(key, value):
             raise _refusal(name, f"brokerProperties has '{key}', which cannot be an environment variable")
-    if message.onDeviceLost not in _ON_LOST or message.distinct not in (
-        base.DISTINCT_REQUIRED,
-        base.DISTINCT_PREFERRED,
-    ):
+    if message.onDeviceLost not in _ON_LOST or message.distinct not in _DISTINCT:
         raise _refusal(name, "distinct or onDeviceLost has an unknown value")
 
 

@@ -107,10 +107,10 @@ class NodeDevices:
         self.ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
 
     def _note(self, touched: Touched, changes: Changes) -> Touched:
-        for name in (*changes.appeared, *changes.changed, *changes.returned, *changes.offline):
-            if instance := self._inventory.get(name):
-                self._open(instance)
-                touched.add(instance)
+        names = (*changes.appeared, *changes.changed, *changes.returned, *changes.offline)
+        for instance in filter(None, map(self._inventory.get, names)):
+            self._open(instance)
+            touched.add(instance)
         for instance in changes.vanished:
             self.ledger.close(instance.name)
             self._shared.vanished(instance.name)

@@ -214,3 +214,11 @@ def test_instances_come_in_order_of_free_slots_then_of_name() -> None:
     assert ledger.free_instances("cam") == 3
     ledger.apply([take("B-0")])
     assert list(ledger.most_free_first("cam")) == [("C", 2), ("A", 1), ("B", 1)]
+
+
+def test_a_device_that_is_not_known_is_neither_online_nor_offline() -> None:
+    ledger = a_ledger(A="-")
+    before = ledger.snapshot()
+    ledger.set_online("B", True)
+    ledger.close("B")
+    assert ledger.snapshot() == before

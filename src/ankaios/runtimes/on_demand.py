@@ -1,0 +1,51 @@
+"""A connector that is loaded when something is first asked of it: most nodes use one or two runtimes of all there are.
+
+In comes how to make it; everything else goes to what was made. Owned is the connector, once there is one.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.runtime_connector import (
+    Existing,
+    Extras,
+    LogOptions,
+    RuntimeConnector,
+    StateChecker,
+    StateSink,
+    WorkloadId,
+)
+
+
+class OnDemand:
+    def __init__(self, name: str, make: Callable[[], RuntimeConnector]) -> None:
+        self.name = name
+        self._make = make
+        self._made: RuntimeConnector | None = None
+
+    def load(self) -> RuntimeConnector:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    async def existing_workloads(self, agent: str) -> list[Existing]:
+        return await self.load().existing_workloads(agent)
+
+    async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
+        return await self.load().create_workload(spec, extras)
+
+    async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        return await self.load().workload_id(name)
+
+    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+        return self.load().start_checker(name, workload, sink)
+
+    async def delete_workload(self, workload: WorkloadId) -> None:
+        await self.load().delete_workload(workload)
+
+    def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
+        return self.load().logs(workload, options)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
