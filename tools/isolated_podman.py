@@ -70,10 +70,10 @@ FIXED_PLACES = (
 def why_no_podman() -> str | None:
     """The reason why tests with a real podman cannot run here, or None."""
     if os.geteuid() != 0:
-        return "a real podman needs root rights"
+        return "a podman of its own needs root rights"
     for program in ("podman", "conmon", "busybox"):
         if shutil.which(program) is None:
-            return f"a real podman needs the program '{program}'"
+            return f"a podman of its own needs the program '{program}'"
     return None
 
 

@@ -1,6 +1,7 @@
 """Bad days of a node: each ends in the right state soon after the fault does, and the reason is told meanwhile.
 
 Server, agent and `ank` are real; podman is a stand-in that runs processes and fails as it is told.
+Needs: nothing but the repository.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Agents, a server, podman and `ank`, all real."""
+"""Agents, a server, podman and `ank`, all real.
+
+Needs: podman and root rights.
+"""
 
 import signal
 import subprocess

@@ -1,4 +1,7 @@
-"""A real agent beside a kubelet, and a plugin of somebody else beside a real agent."""
+"""A real agent beside a kubelet, and a plugin of somebody else beside a real agent.
+
+Needs: nothing but the repository.
+"""
 
 from collections.abc import Iterator
 

@@ -2,6 +2,7 @@
 
 A disk, which is a loop device with known content, is plugged in; a workload asks for it, reads it through the node it
 was given, and lets go.
+Needs: root rights, podman, a free loop device and the Python package pyudev with libudev.
 """
 
 import json

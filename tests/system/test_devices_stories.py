@@ -1,4 +1,7 @@
-"""Devices of a real cluster: shared by workloads and nodes, lost and found, with processes that crash."""
+"""Devices of a real cluster: shared by workloads and nodes, lost and found, with processes that crash.
+
+Needs: nothing but the repository.
+"""
 
 import json
 import os

@@ -1,6 +1,7 @@
 """The walk-through of the design "Configuration-level Resources", with real processes and a real podman.
 
 The cameras exist only in words; their names are those of the design because the hashes are.
+Needs: podman and root rights.
 """
 
 import json

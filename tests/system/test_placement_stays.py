@@ -2,6 +2,7 @@
 
 It has no devices, so nothing but the workload itself tells where it was. Both agents are equally good, and the one that
 does not have it comes first by its name.
+Needs: nothing but the repository.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Stories with a real podman: manifests of the `podman-kube` connector."""
+"""Stories with a real podman: manifests of the `podman-kube` connector.
+
+Needs: podman and root rights.
+"""
 
 import asyncio
 import base64

@@ -1,4 +1,7 @@
-"""Kubernetes manifests in a whole cluster: server, agent, `ank` and podman, all real."""
+"""Kubernetes manifests in a whole cluster: server, agent, `ank` and podman, all real.
+
+Needs: podman and root rights.
+"""
 
 import json
 from collections.abc import Iterator
@@ -57,6 +60,10 @@ def processes(env: PodmanEnv) -> dict[str, int]:
     return {each["Id"]: each["Pid"] for each in env.containers()}
 
 
+def states(env: PodmanEnv) -> dict[str, str]:
+    return {each["Names"][0]: each["State"] for each in env.containers()}
+
+
 def pods(env: PodmanEnv) -> list[str]:
     return sorted(env.podman("pod", "ls", "--format", "{{.Name}}").split())
 
@@ -111,6 +118,7 @@ def test_a_pod_that_ends_while_no_agent_is_there_runs_again(cluster: Cluster, po
     before = processes(podman_env)
     cluster.kill_agent("agent_A")
     podman_env.podman("kill", "--signal", "KILL", "shop-web")
+    cluster.wait_until("podman has tidied up", lambda: states(podman_env)["shop-web"] == "exited")
     cluster.start_agent("agent_A")
     cluster.wait_for("shop", "Running(Ok)")
     assert processes(podman_env).keys().isdisjoint(before)

@@ -1,4 +1,7 @@
-"""Stories with a real podman: containers of the `podman` connector."""
+"""Stories with a real podman: containers of the `podman` connector.
+
+Needs: podman and root rights.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

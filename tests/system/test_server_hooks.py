@@ -1,4 +1,7 @@
-"""Mutating hooks as real programs of the real server."""
+"""Mutating hooks as real programs of the real server.
+
+Needs: nothing but the repository.
+"""
 
 import os
 import signal

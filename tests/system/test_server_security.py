@@ -1,4 +1,7 @@
-"""The real server behind mutual TLS."""
+"""The real server behind mutual TLS.
+
+Needs: nothing but the repository.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

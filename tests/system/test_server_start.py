@@ -1,4 +1,7 @@
-"""How the real server starts, refuses to start, and ends."""
+"""How the real server starts, refuses to start, and ends.
+
+Needs: nothing but the repository.
+"""
 
 import re
 import signal

@@ -1,4 +1,7 @@
-"""What the real server accepts as a desired state, what it refuses, and what it makes of templates."""
+"""What the real server accepts as a desired state, what it refuses, and what it makes of templates.
+
+Needs: nothing but the repository.
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,7 @@
-"""Every message of the protocol once, against the real server process, by peers that know only the tables."""
+"""Every message of the protocol once, against the real server process, by peers that know only the tables.
+
+Needs: nothing but the repository.
+"""
 
 from typing import Any
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate, SlotResponse, ToServer
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.runtime_connector import DeviceGrant
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Waiting:
 class DeviceHost:
     """What the agent offers to the service; none of these waits.
 
-    `wake`: there may be enough devices now, ask again for every workload that waits. `restart`: this workload must not
-    go on with the devices it has; it is deleted, asks for devices again and waits if there are none. `living`: the
-    workloads that may use devices, or None as long as it is not known what the runtimes hold.
+    `wake`: there may be enough devices now for this workload, which waits and should ask again. `restart`: this
+    workload must not go on with the devices it has; it is deleted, asks for devices again and waits if there are none.
+    `living`: the workloads that may use devices, or None as long as it is not known what the runtimes hold.
     """
 
     send: Callable[[ToServer], None]
-    wake: Callable[[], None]
+    wake: Callable[[InstanceName], None]
     restart: Callable[[InstanceName], None]
     living: Callable[[], Collection[InstanceName] | None]
 
@@ -43,7 +43,10 @@ class DeviceService(Protocol):
         ...
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
-        """Claim all that the workload asks for, or nothing. Claims it holds already are kept."""
+        """Claim all that the workload asks for, or nothing. Claims it holds already are kept.
+
+        One that waits is woken when it should ask again.
+        """
         ...
 
     async def adopt(self, spec: WorkloadSpec) -> None:
@@ -54,6 +57,10 @@ class DeviceService(Protocol):
 
     def connected(self) -> None:
         """A new session with the server begins: it knows nothing of this agent's devices."""
+        ...
+
+    def disconnected(self) -> None:
+        """The session is over: shared devices, for which the server accounts, cannot be had before the next one."""
         ...
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None: ...
@@ -78,6 +85,9 @@ class NoDevices:
         del name
 
     def connected(self) -> None:
+        pass
+
+    def disconnected(self) -> None:
         pass
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:

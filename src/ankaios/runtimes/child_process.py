@@ -13,24 +13,32 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 UNKNOWN_EXIT = 255
+NOT_STARTED = 127  # as shells say
 _FIRST_FREE = 3
 
 
 class ChildProcess:
-    """Raises OSError or ValueError if the program cannot be started.
+    """Raises OSError or ValueError if the program cannot be started; if it begins `at_leisure`, it has failed instead.
 
     `stderr` is -1 if the error output comes with the standard output. `exit_code` is None while the program runs, and
     negative if a signal ended it.
     """
 
     def __init__(
-        self, program: str, arguments: Sequence[str], env: Mapping[str, str] | None = None, *, merge: bool = False
+        self,
+        program: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        merge: bool = False,
+        at_leisure: bool = False,
     ) -> None:
         environ = os.environ if env is None else env
+        start = _start_at_leisure if at_leisure else _start
         with _Pipes() as pipes:
             stdin, out, err = pipes.make(), pipes.make(), (None if merge else pipes.make())
             theirs = (stdin[0], out[1], err[1] if err else out[1])
-            self.pid = _start(program, [program, *arguments], environ, theirs)
+            self.pid = start(program, [program, *arguments], environ, theirs)
             self.stdin, self.stdout, self.stderr = stdin[1], out[0], err[0] if err else -1
             pipes.keep({self.stdin, self.stdout, self.stderr})
         self.exit_code: int | None = None
@@ -122,6 +130,29 @@ def _start(program: str, arguments: list[str], environ: Mapping[str, str], stand
         except OSError as refused:
             fault = OSError(refused.errno, refused.strerror, program)
     raise fault
+
+
+def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, str], standard: Sequence[int]) -> int:
+    """Does not wait until the program has begun, which takes its time on a busy machine.
+
+    Copies the process, so it is for one that is small and has no threads.
+    """
+    pid = os.fork()
+    if pid:
+        with suppress(OSError):  # the child does so as well: whoever comes first
+            os.setpgid(pid, pid)
+        return pid
+    try:
+        os.setpgid(0, 0)
+        for number, ours in enumerate(standard):
+            os.dup2(ours, number)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(ignored, signal.SIG_DFL)
+        for path in _candidates(program, environ):
+            with suppress(OSError):
+                os.execve(path, arguments, environ)
+    finally:
+        os._exit(NOT_STARTED)
 
 
 def _candidates(program: str, environ: Mapping[str, str]) -> list[str]:

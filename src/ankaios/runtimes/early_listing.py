@@ -24,7 +24,8 @@ class EarlyListing:
         self.asked = time.monotonic()
         self._process: ChildProcess | None = None
         with suppress(OSError, ValueError):
-            self._process = ChildProcess(settings.program, LIST_CONTAINERS, settings.call_environment())
+            environ = settings.call_environment()
+            self._process = ChildProcess(settings.program, LIST_CONTAINERS, environ, at_leisure=True)
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
     def take(self) -> ChildProcess | None:

@@ -151,6 +151,7 @@ class PodmanWatch:
     """
 
     restart_pause = 0.3
+    folders_pause = 0.05  # what tells of changes in folders takes its time to load: first the states, then the hints
 
     def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self.on_change = on_change
@@ -159,6 +160,7 @@ class PodmanWatch:
         self._watches: dict[str, list[ContainerWatch]] = {}
         self._quiet: set[str] = set()
         self._folders: Inotify | None = None
+        self._folders_later: asyncio.TimerHandle | None = None
         self._no_folders = False
 
     def watch(self, container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> ContainerWatch:
@@ -191,8 +193,14 @@ class PodmanWatch:
     def learn(self, monitor: Monitor, container: str) -> None:
         if monitor.pid_file != self._places.pid_file(container) or monitor.exit_folder != self._places.exit_folder:
             self._places.learn(monitor, container)
-            if folder := self._places.containers_folder:
-                self._watch_folder(folder)
+            if self._folders_later is None:
+                loop = asyncio.get_running_loop()
+                self._folders_later = loop.call_later(self.folders_pause, self._watch_containers)
+
+    def _watch_containers(self) -> None:
+        self._folders_later = None
+        if folder := self._places.containers_folder:
+            self._watch_folder(folder)
 
     def pid_of(self, container: str) -> int:
         path = self._places.pid_file(container)
@@ -255,6 +263,8 @@ class PodmanWatch:
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.close()
+        if self._folders_later is not None:
+            self._folders_later.cancel()
         if self._folders is not None:
             self._folders.close()
             self._folders = None

@@ -38,6 +38,13 @@ class Watched:
         await self.until(lambda: self.hints > 0)
 
 
+async def folders_are_watched(hub: PodmanWatch) -> None:
+    """They are only some time after the first container was seen."""
+    async with asyncio.timeout(60):
+        while hub._folders is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
 @pytest.fixture
 def folders(tmp_path: Path) -> FakePodmanFolders:
     return FakePodmanFolders(tmp_path)
@@ -177,6 +184,7 @@ async def test_a_container_removed_by_hand_is_a_reason_to_ask(
     monitor = monitors(C1)
     watched, other = Watched(hub, C1), Watched(hub, C2)
     watched.watch.attach(monitor.pid)
+    await folders_are_watched(hub)
     (folders.containers / C2).mkdir()
     rmtree(folders.containers / C2)
     await other.hinted()
@@ -189,6 +197,7 @@ async def test_what_we_remove_ourselves_is_no_news(
     monitor = monitors(C1)
     watched, other = Watched(hub, C1), Watched(hub, C2)
     watched.watch.attach(monitor.pid)
+    await folders_are_watched(hub)
     hub.hush(C1)
     hub.hush("nobody watches this")
     monitor.close()

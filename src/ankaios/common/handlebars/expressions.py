@@ -17,9 +17,10 @@ MAX_SUBEXPRESSION_DEPTH: Final = 20
 
 IDENTIFIER: Final = re.compile(rf"{SYMBOL}++")
 _ITEM: Final = rf"(?:{SYMBOL}++|\[[^\]]*+\])"
+# Groups are repeated in `(?>…)`, not by `)*+`: with that, Python 3.11.2 of Debian 12 finds what is not there.
 PATH: Final = (
-    r"(?P<path>(?:this[./]|\./)?+(?P<root>@root[./])?+(?P<local>@)?+(?P<ups>(?:\.\.[./])*+)"
-    rf"(?P<names>{_ITEM}(?:[./]{_ITEM})*+))"
+    r"(?P<path>(?>(?:this[./]|\./)?)(?>(?P<root>@root[./])?)(?>(?P<local>@)?)(?P<ups>(?>(?:\.\.[./])*))"
+    rf"(?P<names>{_ITEM}(?>(?:[./]{_ITEM})*)))"
 )
 _PATH: Final = re.compile(PATH)
 _BLANKS: Final = frozenset(" \t\r\n")
@@ -27,8 +28,8 @@ _NAME: Final = re.compile(rf"\[([^\]]*+)\]|({SYMBOL}++)")
 _HASH_KEY: Final = re.compile(rf"({SYMBOL}++)[ \t\r\n]*+=")
 # The blanks behind a keyword belong to the test: "as 1" is a path and a number, "as |x|" are block parameters.
 _KEYWORD: Final = re.compile(rf"(?:as|else)[ \t\r\n]*+(?!{SYMBOL})")
-_BLOCK_PARAMS: Final = re.compile(rf"as[ \t\r\n]*+\|[ \t\r\n]*+({SYMBOL}++)[ \t\r\n]*+({SYMBOL}++)?+[ \t\r\n]*+\|")
-_PARTIAL_NAME: Final = re.compile(r"[A-Za-z0-9_@/.\-\x80-\U0010ffff]++|\[[^\]]++\]|'(?:\\'|[^'])++'")
+_BLOCK_PARAMS: Final = re.compile(rf"as[ \t\r\n]*+\|[ \t\r\n]*+({SYMBOL}++)[ \t\r\n]*+(?>({SYMBOL}++)?)[ \t\r\n]*+\|")
+_PARTIAL_NAME: Final = re.compile(r"[A-Za-z0-9_@/.\-\x80-\U0010ffff]++|\[[^\]]++\]|'(?>(?:\\'|[^'])+)'")
 
 Arguments = tuple[tuple[Param, ...], tuple[tuple[str, Param], ...]]
 

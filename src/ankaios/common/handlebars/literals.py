@@ -19,11 +19,11 @@ SYMBOL: Final = r"[A-Za-z0-9_$:\-\x80-\U0010ffff]"
 _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 
 _STRING: Final = (
-    r'"(?:[^"\\]++|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*+"' r"|'(?:[^'\\]++|\\['\\/bfnrt]|\\u[0-9A-Fa-f]{4})*+'"
+    r'"(?>(?:[^"\\]++|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*)"' r"|'(?>(?:[^'\\]++|\\['\\/bfnrt]|\\u[0-9A-Fa-f]{4})*)'"
 )
 _SCALAR: Final = re.compile(
     rf"(?P<string>{_STRING})"
-    rf"|(?P<number>-?[0-9]++\.?+[0-9]*+(?:E-?[0-9]++)?+)(?!{SYMBOL})"
+    rf"|(?P<number>-?[0-9]++\.?+[0-9]*+(?>(?:E-?[0-9]++)?))(?!{SYMBOL})"
     rf"|(?P<word>null|true|false)(?!{SYMBOL})"
 )
 _KEY: Final = re.compile(rf"(?:{_STRING})[ \t\r\n]*+:[ \t\r\n]*+")

@@ -1,0 +1,15 @@
+"""Every file here says what it needs beyond the repository, so that nobody wonders why something was skipped.
+
+Needs: nothing but the repository.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda file: file.name)
+def test_a_file_says_what_it_needs(file: Path) -> None:
+    told = ast.get_docstring(ast.parse(file.read_text())) or ""
+    assert "Needs" in told or "needs" in told
