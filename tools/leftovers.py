@@ -20,6 +20,7 @@ RUN_VARIABLE = "ANKAIOS_TEST_RUN"  # the run folder
 KEEPER_VARIABLE = "ANKAIOS_TEST_KEEPER"  # process id of whoever adopts orphans of the run
 RUN_PREFIX = "ank-run-"
 GRACE_SECONDS = 5.0
+CONTAINER_ID_LENGTH = 64
 
 _SYSTEM = (
     *("/tmp/ank*", "/tmp/pytest-of-*", "/tmp/podman*", "/tmp/containers-*", "/tmp/storage-run-*", "/tmp/buildah*"),
@@ -31,6 +32,7 @@ _SYSTEM = (
         "/var/tmp/container*",
         "/var/tmp/buildah*",
     ),
+    *("/sys/fs/cgroup/ank*", "/sys/fs/cgroup/*/ank*", "/sys/fs/cgroup/*/libpod-*", "/sys/fs/cgroup/*/*/libpod-*"),
     *("/run/ankaios", "/run/ankaios/*", "/run/runc", "/run/runc/*", "/run/crun", "/run/crun/*", "/run/netns/*"),
     *(
         "/run/libpod",
@@ -113,8 +115,12 @@ def _loop_devices(folder: Path) -> Iterable[str]:
 
 
 def _is_in_use(path: str) -> bool:
-    """By somebody who has nothing to do with this run, who may well run the same tests."""
+    """By somebody who has nothing to do with this run, who may well run the same tests. Containers go by their ids."""
     run = os.environ.get(RUN_VARIABLE, "")
+    owner = path.rpartition("-")[2]
+    if path.startswith("/sys/fs/cgroup/") and owner.isdigit() and Path("/proc", owner).exists():
+        return True
+    path = Path(path).name if len(Path(path).name) == CONTAINER_ID_LENGTH else path
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (place / "cmdline").read_bytes() + b"\0" + (place / "environ").read_bytes()

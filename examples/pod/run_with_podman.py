@@ -28,7 +28,8 @@ def main() -> int:
         with IsolatedPodman(folder=folder) as podman:
             podman.podman("tag", IMAGE, IMAGE_OF_MANIFEST)
             settle = [] if sys.stdout.isatty() else ["--settle"]
-            command = [sys.executable, "-m", "ankaios", "up", *settle, *sys.argv[1:], str(HERE / "manifest.yaml")]
+            up = [sys.executable, "-m", "ankaios", "up", "--runtime", "podman-kube", *settle]
+            command = [*up, *sys.argv[1:], str(HERE / "manifest.yaml")]
             # Ctrl+C and an end from outside are for the cluster, which then cleans up.
             cluster = subprocess.Popen(command, env=podman.environ)
             signal.signal(signal.SIGINT, signal.SIG_IGN)

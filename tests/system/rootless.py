@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.system.cluster import Cluster
-from tools.isolated_podman import IMAGE
+from tools.isolated_podman import IMAGE, busybox_layer
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"
@@ -141,7 +141,7 @@ class Person:
         """What to start so that the person starts it. Signals reach the program itself."""
         if self._holder is None:
             return list(arguments)
-        enter = ["nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt", "env", f"--chdir={self.folder}"]
+        enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--root", "env", f"--chdir={self.folder}"]
         return [*enter, "setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", *arguments]
 
     @property
@@ -165,12 +165,12 @@ class Person:
             check=False,
         )
 
-    def why_no_podman(self, layer: bytes) -> str | None:
+    def why_no_podman(self) -> str | None:
         """Whether this person can run a container on this machine at all; nothing of ours takes part."""
         for program in ("podman", "conmon", "newuidmap", "newgidmap", "busybox"):
             if shutil.which(program) is None:
                 return f"rootless containers need the program '{program}'"
-        imported = self.run("podman", "import", "--quiet", "-", IMAGE, stdin=layer)
+        imported = self.run("podman", "import", "--quiet", "-", IMAGE, stdin=busybox_layer())
         ran = imported if imported.returncode else self.run("podman", "run", "--rm", IMAGE, "/bin/true")
         return f"rootless containers do not run here: {ran.stderr.decode()}" if ran.returncode else None
 

@@ -3,6 +3,7 @@
 # Started in namespaces of its own for mounts, processes, network, names and control groups. Argument: an empty folder.
 # See https://systemd.io/CONTAINER_INTERFACE for what systemd expects to find.
 set -eu
+umask 022  # what that machine has is for all its users, whatever the umask of this one
 work=$1
 
 mount -t tmpfs tmpfs "$work"

@@ -49,6 +49,8 @@ def why_no_machine() -> str | None:
             return f"a systemd of its own needs the program '{program}'"
     if not SYSTEMD.exists():
         return f"a systemd of its own needs '{SYSTEMD}'"
+    if not any(line.split()[4] == "/" for line in Path("/proc/self/mountinfo").read_text().splitlines()):
+        return "a systemd of its own needs a root folder that is a mount point"
     if "overlay" not in Path("/proc/filesystems").read_text():
         return "a systemd of its own needs overlay file systems"
     group = _own_control_group()
@@ -68,6 +70,7 @@ class SystemdMachine:
         assert own is not None, why_no_machine()
         self._group = own / f"ankaios-test-{os.getpid()}"
         self._group.mkdir()
+        self._group.chmod(0o755)  # for the services of its users, whatever the umask here
         self._log = folder.with_suffix(".log")
         join = 'echo 0 >"$0/cgroup.procs"; exec "$@"'
         with self._log.open("wb") as log:
@@ -114,10 +117,10 @@ class SystemdMachine:
 
     def ask(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in the machine, as root, however it ends."""
-        enter = ["nsenter", "--target", str(self._init), "--mount", "--net", "--pid", "--uts", "--ipc", "--cgroup"]
+        enter = ["nsenter", "--target", str(self._init), *NAMESPACES, "--root"]
         return subprocess.run(
             [*enter, *command], env=ENVIRONMENT, cwd="/", input=stdin, stdin=None if stdin else subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=WAIT_SECONDS * 2, check=False,
+            capture_output=True, text=True, timeout=WAIT_SECONDS * 2, check=False, umask=0o022,
         )  # fmt: skip
 
     def run(self, *command: str, stdin: str | None = None) -> str:

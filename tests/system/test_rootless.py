@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.rootless import UID, ClusterOf, Person, why_nobody
-from tools.isolated_podman import IMAGE, busybox_layer
+from tools.isolated_podman import IMAGE
 
 pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
 UID_OF_PERSON = os.geteuid() or UID
@@ -84,7 +84,7 @@ def person() -> Iterator[Person]:
 @pytest.fixture(scope="module")
 def rower(person: Person) -> Person:
     """A person with podman and an image."""
-    if reason := person.why_no_podman(busybox_layer()):
+    if reason := person.why_no_podman():
         pytest.skip(reason)
     return person
 

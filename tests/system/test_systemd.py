@@ -124,6 +124,7 @@ def prepare_podman(node: SystemdMachine, folder: Path, storage: str, *as_user: s
     (folder / "containers.conf").write_text(CONTAINERS_CONF.format(runtime=runtime))
     if storage:
         (folder / "storage.conf").write_text(storage)
+    node.run("chmod", "-R", "a+rX", "/" + str(folder.relative_to(node.root)))
     image = "mkdir -p bb/bin && cp /bin/busybox bb/bin/ && ln -sf busybox bb/bin/sleep && tar -C bb -c . |"
     node.run(*as_user, "sh", "-euc", f'cd "$(mktemp -d)" && {image} podman import --quiet - {IMAGE}')
 

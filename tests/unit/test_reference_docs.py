@@ -123,8 +123,9 @@ def test_texts_of_the_code_become_markdown() -> None:
 
 
 def test_the_exit_codes_of_server_and_agent_are_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.common.log.setup_logging", lambda: None)
+    monkeypatch.setattr("ankaios.server.__main__.setup_logging", lambda: None)
     for program in ("server", "agent"):
-        monkeypatch.setattr(f"ankaios.{program}.__main__.setup_logging", lambda: None)
         start = import_module(f"ankaios.{program}.__main__").main
         for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2)):
             with pytest.raises(SystemExit) as ended:

@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ankaios.agent import settings as agent_settings
+from ankaios.agent.flags import make_parser
 from ankaios.cli import settings as cli_settings
 from ankaios.cli.output import Output
 from ankaios.cli.root import OPTIONS
@@ -60,9 +61,9 @@ def page() -> str:
         "Every program takes a flag over an environment variable over its config file over the default. Config files "
         "are TOML and begin with `version = 'v1'`; unknown keys are ignored. All programs know `--help` and "
         "`--version`.",
-        *_program("ank-server", [server_settings.DEFAULT_CONFIG_FILE], _flags(server_settings), _server_keys()),
+        *_program("ank-server", [server_settings.DEFAULT_CONFIG_FILE], _flags(server_settings._parser), _server_keys()),
         *_hooks(),
-        *_program("ank-agent", [agent_settings.DEFAULT_CONFIG_FILE], _flags(agent_settings), _agent_keys()),
+        *_program("ank-agent", [agent_settings.DEFAULT_CONFIG_FILE], _flags(make_parser), _agent_keys()),
         *_program(
             "ank",
             [Path("~/.config/ankaios/ank.conf"), Path(cli_settings.SYSTEM_CONFIG_FILE)],
@@ -116,11 +117,11 @@ def _hooks() -> Iterator[str]:
 # --- flags ------------------------------------------------------------------------------------------------------------
 
 
-def _flags(module: ModuleType) -> list[tuple[str, str, str]]:
+def _flags(make: Callable[[], argparse.ArgumentParser]) -> list[tuple[str, str, str]]:
     """Key of the file, how the flag is written, what it means."""
     with patch.dict(os.environ):
         os.environ.pop("TMPDIR", None)
-        parser: argparse.ArgumentParser = module._parser()
+        parser = make()
     hidden = (argparse.SUPPRESS, None)
     shown = [one for one in parser._actions if one.help not in hidden and one.dest not in ("help", "version")]
     return [(_key_of(action), _spelled(action), sentence(_NOTE.sub("", str(action.help)))) for action in shown]

@@ -4,22 +4,27 @@ The order is that of a fast start: the settings need little, podman needs longes
 while podman is busy.
 """
 
+from __future__ import annotations
+
 import gc
 import sys
-from collections.abc import Sequence
 
-from ankaios.agent.settings import AgentSettings, read_settings
 from ankaios.common.errors import StartupFailed
-from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.common.lean_loading import RARELY_USED, load_asyncio_without_tls, load_later
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ankaios.agent.settings import AgentSettings
+    from ankaios.runtimes.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    early: EarlyListing | None = None
     gc.disable()  # what is loaded now stays: looking for garbage in it takes time and finds nothing
+    load_later(*RARELY_USED)
     try:
-        settings = read_settings(arguments)
-        early = EarlyListing(settings.podman) if settings.uses_podman else None
-        _run(settings, early)
+        _start(arguments)
     except StartupFailed as fault:
         from ankaios.common.log import log_startup_error, setup_logging
 
@@ -28,18 +33,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     finally:
         gc.enable()
-        if early is not None:
-            early.drop()
     return 0
 
 
+def _start(arguments: Sequence[str] | None) -> None:
+    from ankaios.agent.settings import read_settings
+    from ankaios.runtimes.early_listing import EarlyListing
+
+    settings = read_settings(arguments)
+    early = EarlyListing(settings.podman) if settings.uses_podman else None
+    try:
+        _run(settings, early)
+    finally:
+        if early is not None:
+            early.drop()
+
+
 def _run(settings: AgentSettings, early: EarlyListing | None) -> None:
+    from ankaios.common.message_loader import forgo_well_known_types
+
+    load_asyncio_without_tls()
+    forgo_well_known_types()
     import asyncio
     import logging
 
-    from ankaios.common.message_loader import forgo_well_known_types
-
-    forgo_well_known_types()
     from ankaios.agent.agent import until_told_to_end
     from ankaios.common.log import setup_logging
 

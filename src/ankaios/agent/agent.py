@@ -30,6 +30,7 @@ from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 SETTLING = 1.0  # seconds until the start is over
+DEVICES_LATER = 0.1
 
 E = TypeVar("E", VersionRefused, StartupFailed)
 
@@ -84,10 +85,16 @@ async def _run(
         tasks.create_task(ServerLink(connection, hello, outbox, inbox).run(), name="connection to the server")
         tasks.create_task(load.run(), name="load reports")
         tasks.create_task(manager.run(inbox), name="agent manager")
-        tasks.create_task(manager.run_devices(), name="devices")
+        tasks.create_task(_run_devices(manager), name="devices")
         tasks.create_task(keep_watchdog_calm(), name="watchdog")
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
         notify(READY)
+
+
+async def _run_devices(manager: AgentManager) -> None:
+    """First the connection: what has to be loaded for devices must not hold it up."""
+    await asyncio.sleep(DEVICES_LATER)
+    await manager.run_devices()
 
 
 def _settle_memory() -> None:
@@ -142,7 +149,8 @@ async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None 
     loop = asyncio.get_running_loop()
     agent = asyncio.create_task(_run_alone(settings, early), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.cancel)
+        # The handlers of the loop inspect what they call, for which every start would have to wait.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(agent.cancel))
     with suppress(asyncio.CancelledError):
         await agent
     notify(STOPPING)

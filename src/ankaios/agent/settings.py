@@ -1,11 +1,12 @@
 """What the agent is told at its start: flags over environment over config file over defaults."""
 
-import argparse
-import os
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ankaios import __version__
+from ankaios.agent.flags import CONFIG_FILE, DEFAULT_SERVER_URL, make_parser, read_flags, usual_run_folder
 from ankaios.common.config import (
     CONFIG_CONTEXT,
     BadEnvironment,
@@ -21,8 +22,11 @@ from ankaios.common.names import has_allowed_characters
 from ankaios.middleware.connecting import BadUrl, address_of
 from ankaios.runtimes.podman_settings import PodmanSettings
 
-DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-agent.conf")
-DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DEFAULT_CONFIG_FILE = Path(CONFIG_FILE)
 NAME_CONTEXT = "Agent name is invalid"
 URL_CONTEXT = "Wrong server address format"
 _PODMAN_RUNTIMES = frozenset(("podman", "podman-kube"))
@@ -56,28 +60,27 @@ class AgentSettings:
 
 
 def default_run_folder() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/tmp") / "ankaios"
+    return Path(usual_run_folder())
 
 
 def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
     """Usage errors end the process with code 2, as does a senseless environment variable."""
-    parser = _parser()
-    flags = parser.parse_args(arguments)
-    file = load_config_file(flags.agent_config, [DEFAULT_CONFIG_FILE])
+    flags: Mapping[str, Any] = read_flags(sys.argv[1:] if arguments is None else arguments)
+    file = load_config_file(flags["agent_config"], [DEFAULT_CONFIG_FILE])
     try:
         return AgentSettings(
-            name=_checked_name(choose(flags.name, None, file, "name", "")),
-            server_url=_checked_url(choose(flags.server_url, None, file, "server_url", DEFAULT_SERVER_URL)),
-            run_folder=Path(choose(flags.run_folder, None, file, "run_folder", str(default_run_folder()))),
-            insecure=choose(flags.insecure, "ANKAGENT_INSECURE", file, "insecure", False),
-            pem=load_pem_material(vars(flags), "ANKAGENT", file),
-            tags=dict(flags.tag) if flags.tag else _tags_of(file),
+            name=_checked_name(choose(flags["name"], None, file, "name", "")),
+            server_url=_checked_url(choose(flags["server_url"], None, file, "server_url", DEFAULT_SERVER_URL)),
+            run_folder=Path(choose(flags["run_folder"], None, file, "run_folder", str(default_run_folder()))),
+            insecure=choose(flags["insecure"], "ANKAGENT_INSECURE", file, "insecure", False),
+            pem=load_pem_material(flags, "ANKAGENT", file),
+            tags=_tags(flags["tag"]) if flags["tag"] else _tags_of(file),
             runtimes=_runtimes_of(file),
-            kubelet_dir=_kubelet_dir(choose(flags.kubelet_dir, None, file, "kubelet_dir", "")),
+            kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
             podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         )
     except BadEnvironment as fault:
-        parser.error(str(fault))
+        make_parser().error(str(fault))
 
 
 def _checked_name(name: str) -> str:
@@ -107,6 +110,11 @@ def _podman_socket(given: str) -> str | None:
     return given or None
 
 
+def _tags(given: Iterable[str]) -> Mapping[str, str]:
+    pairs = (text.partition("=") for text in given)
+    return {key: value for key, _, value in pairs}
+
+
 def _tags_of(file: ConfigTable) -> Mapping[str, str]:
     tags: dict[str, str] = choose(None, None, file, "tags", {})
     for key, value in tags.items():
@@ -122,43 +130,3 @@ def _runtimes_of(file: ConfigTable) -> tuple[str, ...] | None:
     if not all(isinstance(name, str) for name in names):
         raise StartupFailed(CONFIG_CONTEXT, "'runtimes' must be a list of strings")
     return tuple(names)
-
-
-def _tag(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise argparse.ArgumentTypeError(f"invalid value '{text}': no '=' found, expected KEY=VALUE")
-    return key, value
-
-
-class _HelpFormatter(argparse.HelpFormatter):
-    """As wide as the terminal, found out without `shutil`, for which every start would have to wait."""
-
-    def __init__(self, prog: str) -> None:
-        try:
-            columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
-        except (OSError, ValueError):
-            columns = 80
-        super().__init__(prog, width=columns - 2)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ank-agent",
-        description="The Ankaios agent: runs the workloads that the server assigns to this node.",
-        allow_abbrev=False,
-        formatter_class=_HelpFormatter,
-    )
-    add = parser.add_argument
-    add("-x", "--agent-config", metavar="PATH", type=Path, help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
-    add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
-    add("-s", "--server-url", metavar="URL", help=f"address of the server [default: {DEFAULT_SERVER_URL}]")
-    add("-r", "--run-folder", metavar="DIR", help=f"where run-time files live [default: {default_run_folder()}]")
-    add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKAGENT_INSECURE]")
-    add("-t", "--tag", metavar="KEY=VALUE", type=_tag, action="append", help="tag of this agent, may be given often")
-    for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
-        name = f"{item}_pem"
-        add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
-    add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
-    add("-V", "--version", action="version", version=f"ank-agent {__version__}")
-    return parser

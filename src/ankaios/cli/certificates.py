@@ -61,12 +61,19 @@ def create(folder: Path, agents: list[str], algorithm: str, days: int) -> list[P
     if shutil.which("openssl") is None:
         raise AnkaiosError("cannot create certificates: 'openssl' is not installed (try: apt-get install openssl)")
     wanted = parties(agents)
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     made = [] if (folder / "ca.pem").exists() else _make_authority(folder, algorithm, days)
     for party in wanted:
         if not (folder / party.files[0]).exists():
             made += _make_certificate(folder, party, algorithm, days)
     return made
+
+
+def _make_folder(folder: Path) -> None:
+    """A new one is open to others, whatever the umask: server and agents run as other users. Each key is protected."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
 
 
 def _make_authority(folder: Path, algorithm: str, days: int) -> list[Path]:

@@ -20,6 +20,7 @@ import stat
 
 from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.plain_toml import read_plain_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,15 +106,22 @@ def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, defa
 
 
 def _read_toml(path: AnyPath) -> ConfigTable:
-    import tomllib  # most starts of the CLI read no file
-
     try:
         with open(path, encoding="utf-8") as opened:  # noqa: PTH123
-            return tomllib.loads(opened.read())
+            text = opened.read()
     except OSError as error:
         raise StartupFailed(CONFIG_CONTEXT, f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise StartupFailed(CONFIG_CONTEXT, f"{path}: not UTF-8 text at byte {error.start}") from error
+    plain = read_plain_toml(text)
+    return _parse_toml(path, text) if plain is None else plain
+
+
+def _parse_toml(path: AnyPath, text: str) -> ConfigTable:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise StartupFailed(CONFIG_CONTEXT, f"{path}: {error}") from error
 

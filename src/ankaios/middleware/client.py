@@ -16,7 +16,9 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
+from ankaios.common.config import PemMaterial
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
 from ankaios.middleware.additions import is_addition, knows_additions
 from ankaios.middleware.connecting import (
@@ -37,9 +39,10 @@ from ankaios.middleware.grpc_call import CallFailed, frame, read_message, status
 from ankaios.middleware.http2 import Link
 from ankaios.middleware.keepalive import Keepalive
 from ankaios.middleware.methods import Method
-from ankaios.middleware.security import SERVER_NAME, client_context
 from ankaios.middleware.stream import Broken, Stream
-from ankaios.middleware.tls import TlsLayer
+
+if TYPE_CHECKING:
+    from ankaios.middleware.tls import TlsLayer
 
 __all__ = [
     "AccessRefused",
@@ -122,6 +125,13 @@ async def connect(settings: ConnectionSettings, method: Method, hello: ToServer)
         await attempt.close(stream)
 
 
+def _tls_layer(pem: PemMaterial) -> "TlsLayer":
+    from ankaios.middleware.security import SERVER_NAME, client_context  # not where there is no TLS
+    from ankaios.middleware.tls import TlsLayer
+
+    return TlsLayer(client_context(pem), server_name=SERVER_NAME)
+
+
 class _Attempt:
     """One try to reach the server; afterwards the holder of the connection."""
 
@@ -158,7 +168,7 @@ class _Attempt:
 
     def _new_link(self) -> Link:
         settings = self._settings
-        tls = TlsLayer(client_context(self._pem), server_name=SERVER_NAME) if self._pem is not None else None
+        tls = _tls_layer(self._pem) if self._pem is not None else None
         keepalive = Keepalive(settings.keepalive_interval, settings.keepalive_timeout)
         return Link(keepalive, settings.connect_timeout, tls=tls)
 

@@ -8,6 +8,7 @@ before it is read.
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ankaios.middleware.http2_engine.engine import Http2Engine
 from ankaios.middleware.http2_engine.errors import CannotSend, ProtocolError
@@ -33,8 +34,10 @@ from ankaios.middleware.peer_conduct import (
     reset_text,
 )
 from ankaios.middleware.stream import Broken, Headers, Stream
-from ankaios.middleware.tls import TlsLayer
 from ankaios.middleware.wire import Wire
+
+if TYPE_CHECKING:
+    from ankaios.middleware.tls import TlsLayer
 
 
 class Link(Wire):
@@ -45,7 +48,7 @@ class Link(Wire):
         keepalive: Keepalive,
         setup_timeout: float,
         *,
-        tls: TlsLayer | None = None,
+        tls: "TlsLayer | None" = None,
         accept: Callable[[Stream], None] | None = None,
         on_made: Callable[["Link"], None] | None = None,
         on_end: Callable[["Link"], None] | None = None,

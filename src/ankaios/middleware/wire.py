@@ -8,10 +8,12 @@ Whatever ends the connection ends it once: `reason` tells why; `closed` is set w
 
 import asyncio
 from abc import abstractmethod
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ankaios.middleware.keepalive import Heartbeat, Keepalive
-from ankaios.middleware.tls import TlsFailed, TlsLayer
+
+if TYPE_CHECKING:
+    from ankaios.middleware.tls import TlsFailed, TlsLayer
 
 _WRITE_BUFFER = 256 * 1024
 _MAX_UNSENT = 16 * _WRITE_BUFFER  # only a peer that provokes answers and does not read them gets there
@@ -23,7 +25,7 @@ _LINGER = 1.0  # seconds a refused peer gets to read why
 class Wire(asyncio.BufferedProtocol):
     """One end of a connection; what is said over it is up to the class that builds on it."""
 
-    def __init__(self, keepalive: Keepalive, setup_timeout: float, tls: TlsLayer | None) -> None:
+    def __init__(self, keepalive: Keepalive, setup_timeout: float, tls: "TlsLayer | None") -> None:
         self.tls = tls
         self.tls_failure: TlsFailed | None = None
         self.reason: str | None = None
@@ -155,6 +157,8 @@ class Wire(asyncio.BufferedProtocol):
             self.resumed()
 
     def _decrypt(self, data: bytes) -> bytes:
+        from ankaios.middleware.tls import TlsFailed  # not where there is no TLS
+
         assert self.tls is not None
         was_established = self.tls.established
         try:

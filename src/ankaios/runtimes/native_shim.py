@@ -191,9 +191,7 @@ def prepare_mounts(order: dict[str, Any]) -> str:
         call("mount", libc.mount(None, b"/", None, recursive | private, None))
     except OSError as fault:
         order["env"].update(order["env_without_mounts"])
-        names = ", ".join(sorted(order["env_without_mounts"]))
-        there = f"paths are in {names}" if names else "not there: " + ", ".join(mount[1] for mount in order["mounts"])
-        return f"No rights for own mounts ({fault}); {there}"
+        return f"No rights for own mounts ({fault}); {what_follows(order)}"
     for source, target, readonly in order["mounts"]:
         make_mount_point(source, target)
         what = f"mount '{source}' at '{target}'"
@@ -201,6 +199,16 @@ def prepare_mounts(order: dict[str, Any]) -> str:
         if readonly:
             call(what, libc.mount(None, os.fsencode(target), None, bind | remount | read_only, None))
     return ""
+
+
+def what_follows(order: dict[str, Any]) -> str:
+    """What a variable names is found there; what would have been mounted onto itself is there anyway, but writable."""
+    places = order["env_without_mounts"]
+    told = tuple(places.values())
+    absent = [target for source, target, _ in order["mounts"] if source != target and not source.startswith(told)]
+    words = [f"paths are in {', '.join(sorted(places))}"] if places else []
+    words += [f"not there: {', '.join(absent)}"] if absent else []
+    return "; ".join(words or ["nothing is read-only"])
 
 
 def make_mount_point(source: str, target: str) -> None:

@@ -7,7 +7,6 @@ call that may copy podman's environment into a container is made without.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from glob import glob
 from itertools import pairwise
 
 COLLECTOR = "GOGC"
@@ -45,6 +44,8 @@ def settings_take_environment(environ: Mapping[str, str]) -> bool:
 
 
 def _settings_files(environ: Mapping[str, str]) -> Iterator[str]:
+    from glob import glob  # not at each start of an agent
+
     own = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     yield from (environ[name] for name in ("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE") if environ.get(name))
     for path in (*_SYSTEM_FILES, f"{own}/containers/containers.conf"):

@@ -1,5 +1,6 @@
 """`ank certs create` makes files that pass the product's own checks; here: files, permissions, chain and names."""
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -34,6 +35,18 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     for path in create(tmp_path, [], "ed25519", days=30):
         wanted = 0o600 if path.name.endswith("-key.pem") else 0o644
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+def test_other_users_reach_their_certificates_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        create(tmp_path / "certs", [], "ed25519", days=30)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "certs").stat().st_mode) == 0o755
+    (tmp_path / "private").mkdir(mode=0o700)
+    create(tmp_path / "private", [], "ed25519", days=30)
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700, "made by somebody else"
 
 
 def test_without_names_one_certificate_serves_any_agent(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from ankaios import __version__
 from ankaios.agent.__main__ import main
 from ankaios.agent.agent import connectors_for
+from ankaios.agent.flags import make_parser, read_plain_flags
 from ankaios.agent.settings import default_run_folder, read_settings
 from ankaios.common.config import require_security
 from ankaios.common.errors import StartupFailed
@@ -114,6 +115,44 @@ def test_a_senseless_switch_in_the_environment_is_a_usage_error(monkeypatch: pyt
     with pytest.raises(SystemExit) as end:
         main(["-n", "a"])
     assert end.value.code == 2
+
+
+PLAIN = [
+    "-k",
+    "-n",
+    "a",
+    "--server-url",
+    "http://h:1",
+    "-t",
+    "a=1",
+    "--tag",
+    "b=",
+    "--ca_pem",
+    "/x",
+    "--kubelet-dir",
+    "d",
+]
+
+
+def test_flags_written_plainly_are_read_as_argparse_reads_them() -> None:
+    for words in ([], PLAIN, [*PLAIN, "-n", "again"], ["-n", ""]):
+        assert read_plain_flags(words) == vars(make_parser().parse_args(words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-na"], ["--name=a"], ["-kn", "a"], ["-n"], ["-n", "-k"], ["-t", "novalue"], ["-h"], ["-V"], ["a"], ["--"]],
+)
+def test_other_ways_to_write_flags_are_left_to_argparse(words: list[str]) -> None:
+    assert read_plain_flags(words) is None
+
+
+def test_a_flag_and_its_value_may_be_one_word() -> None:
+    settings = read_settings(["-nflag", "--server-url=http://flag:1", "-kt", "a=1"])
+    assert (settings.name, settings.server_url, settings.insecure, settings.tags) == (
+        *("flag", "http://flag:1", True),
+        {"a": "1"},
+    )
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.native_order import NativeConfig, make_order
 from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import SHIM
-from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp
+from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp, what_follows
 from ankaios.runtimes.runtime_connector import Extras
 
 SOURCE = Path(__file__).parents[3] / "src" / "ankaios" / "runtimes"
@@ -186,20 +186,23 @@ def test_mounts_are_seen_by_the_process_only(shim: Shim, tmp_path: Path) -> None
     assert shim.folder.note() == ""
 
 
-def run_without_the_right_to_mount(shim: Shim, order: dict[str, Any]) -> None:
-    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
-    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    wait_for(shim.folder.path / "exit")
-    shim.wait_for_keeper()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
-def test_without_the_rights_what_no_variable_tells_is_said_to_be_missing(shim: Shim, tmp_path: Path) -> None:
-    order = make_order(NativeConfig.parse("command: ['true']"), Extras(), str(shim.folder.path), None, os.environ)
-    order["mounts"] = [(str(tmp_path), "/dev/camera", False)]
-    run_without_the_right_to_mount(shim, order)
-    assert shim.folder.note().endswith("; not there: /dev/camera")
+@pytest.mark.parametrize(
+    ("places", "mounts", "words"),
+    [
+        ({}, [("/a/camera", "/dev/camera", False), ("/a/file", "/a/file", True)], "not there: /dev/camera"),
+        ({}, [("/a/file", "/a/file", True)], "nothing is read-only"),
+        ({"F": "/a/files"}, [("/a/files/etc/x", "/etc/x", True)], "paths are in F"),
+        (
+            {"C": "/a/ci", "F": "/a/f"},
+            [("/a/ci", "/run/ci", False), ("/a/f/x", "/x", True), ("/b", "/dev/b", False)],
+            "paths are in C, F; not there: /dev/b",
+        ),
+    ],
+)
+def test_without_mounts_it_is_said_where_things_are_and_what_is_missing(
+    places: dict[str, str], mounts: list[tuple[str, str, bool]], words: str
+) -> None:
+    assert what_follows({"env_without_mounts": places, "mounts": mounts}) == words
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
@@ -208,7 +211,11 @@ def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_pat
     extras = Extras(control_interface=tmp_path / "ci")
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
     order["command"] = ["sh", "-c", "echo $ANKAIOS_CONTROL_INTERFACE"]
-    run_without_the_right_to_mount(shim, order)
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+    done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
     assert wait_for(shim.folder.path / "log").endswith(f" {tmp_path}/ci\n")
     assert shim.folder.note().startswith("No rights for own mounts")
     assert shim.folder.note().endswith("paths are in ANKAIOS_CONTROL_INTERFACE")

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from ankaios.common.dataclass import dataclass
+from ankaios.common.lean_loading import bring_back_tls
 
 MAX_ANSWER = 256 * 1024
 MAX_HEADER = 32 * 1024
@@ -68,6 +69,7 @@ def _tls(scheme: str) -> Any:
         return None
     import ssl
 
+    bring_back_tls()
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
