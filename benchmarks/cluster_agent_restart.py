@@ -51,7 +51,7 @@ def measure(cluster: RealCluster) -> Times:
             cluster.kill_agent(AGENT, signal.SIGTERM)
             listener.wait_for_all(names, DISCONNECTED)
             begin = time.monotonic()
-            cluster.launch_agent()
+            cluster.launch_installed_agent()
             connected = listener.wait_for(AGENT, CONNECTED)
             end = listener.wait_for_all(names, RUNNING)
             times.restarts.append(end - begin)

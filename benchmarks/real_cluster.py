@@ -75,7 +75,7 @@ class RealCluster(Cluster):
             raise SystemExit(f"{running} of {len(names)} workloads are running\n{text}\n{self.logs()}")
         return seconds
 
-    def launch_agent(self) -> None:
+    def launch_installed_agent(self) -> None:
         """Without waiting for anything."""
         run_folder = self.folder / "run"
         run_folder.mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ def real_cluster() -> Iterator[RealCluster]:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with IsolatedPodman() as podman, closing(RealCluster(podman)) as cluster:
         cluster.start_server()
-        cluster.launch_agent()
+        cluster.launch_installed_agent()
         cluster.wait_until("the agent is connected", lambda: AGENT in cluster.state("agents").get("agents", {}))
         yield cluster
 

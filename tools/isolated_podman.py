@@ -9,6 +9,7 @@ fixed places. Used by the tests, the demo and an example.
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -64,6 +65,7 @@ FIXED_PLACES = (
     "/run/containers",
     "/run/libpod",
 )
+PARENT_GROUP = "libpod_parent"  # in every hierarchy of control groups
 
 
 @functools.cache
@@ -80,6 +82,17 @@ def why_no_podman() -> str | None:
 def _program(name: str) -> str | None:
     """Users other than root often have no `sbin` on their path."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
+def _fixed_places() -> list[Path]:
+    """What is in another one comes before it."""
+    groups = [folder / name for folder in _hierarchies() for name in (f"{PARENT_GROUP}/conmon", PARENT_GROUP)]
+    return [*map(Path, FIXED_PLACES), *groups]
+
+
+def _hierarchies() -> list[Path]:
+    top = Path("/sys/fs/cgroup")
+    return [top, *(path for path in top.glob("*") if path.is_dir())]
 
 
 def _limit(name: str, at_most: int) -> int:
@@ -118,7 +131,7 @@ class IsolatedPodman:
 
     def __init__(self, *, with_image: bool = True, folder: Path | None = None) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="ank-podman-")) if folder is None else folder
-        self._not_there_before = [path for path in map(Path, FIXED_PLACES) if not os.path.lexists(path)]
+        self._not_there_before = [path for path in _fixed_places() if not os.path.lexists(path)]
         self._write_configuration()
         if with_image:
             self.import_image()
@@ -188,6 +201,7 @@ class IsolatedPodman:
                 self.clear()
             self._end_containers()
             self._end_processes()
+            self._remove_control_groups()
         self._unmount()
         shutil.rmtree(self.root, ignore_errors=True)
         for path in self._not_there_before:
@@ -201,6 +215,16 @@ class IsolatedPodman:
             for name in listed.stdout.split():
                 delete = [str(self._runtime), "delete", "--force", name]
                 subprocess.run(delete, capture_output=True, timeout=CALL_LIMIT)
+
+    def _remove_control_groups(self) -> None:
+        """Where version 1 and 2 are both there, podman forgets those of pods."""
+        with suppress(OSError):
+            ids = set(re.findall(r"\b[0-9a-f]{64}\b", (self.root / "tmp/events/events.log").read_text()))
+            for parent in [folder / PARENT_GROUP for folder in _hierarchies() if (folder / PARENT_GROUP).is_dir()]:
+                for name in [name for name in os.listdir(parent) if name.rpartition("-")[2] in ids]:
+                    for group, _, _ in os.walk(parent / name, topdown=False):
+                        with suppress(OSError):
+                            Path(group).rmdir()
 
     def _own_processes(self) -> list[int]:
         """What still runs from this environment: container monitors and clean-up calls, by their command lines."""

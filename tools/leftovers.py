@@ -32,7 +32,7 @@ _SYSTEM = (
         "/var/tmp/container*",
         "/var/tmp/buildah*",
     ),
-    *("/sys/fs/cgroup/ank*", "/sys/fs/cgroup/*/ank*", "/sys/fs/cgroup/*/libpod-*", "/sys/fs/cgroup/*/*/libpod-*"),
+    *("/sys/fs/cgroup/ank*", "/sys/fs/cgroup/*/ank*", "/sys/fs/cgroup/libpod_parent", "/sys/fs/cgroup/*/libpod_parent"),
     *("/run/ankaios", "/run/ankaios/*", "/run/runc", "/run/runc/*", "/run/crun", "/run/crun/*", "/run/netns/*"),
     *(
         "/run/libpod",
