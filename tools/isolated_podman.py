@@ -220,11 +220,11 @@ class IsolatedPodman:
         """Where version 1 and 2 are both there, podman forgets those of pods."""
         with suppress(OSError):
             ids = set(re.findall(r"\b[0-9a-f]{64}\b", (self.root / "tmp/events/events.log").read_text()))
-            for parent in [folder / PARENT_GROUP for folder in _hierarchies() if (folder / PARENT_GROUP).is_dir()]:
-                for name in [name for name in os.listdir(parent) if name.rpartition("-")[2] in ids]:
-                    for group, _, _ in os.walk(parent / name, topdown=False):
-                        with suppress(OSError):
-                            Path(group).rmdir()
+            groups = [group for folder in _hierarchies() for group in (folder / PARENT_GROUP).glob("*")]
+            for own in [group for group in groups if group.name.rpartition("-")[2] in ids]:
+                for group, _, _ in os.walk(own, topdown=False):
+                    with suppress(OSError):
+                        Path(group).rmdir()
 
     def _own_processes(self) -> list[int]:
         """What still runs from this environment: container monitors and clean-up calls, by their command lines."""
