@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.core.workload_events import Command, Create, Resume
-from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_DELETE, retry_limit
+from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_TRY, retry_limit
 from ankaios.agent.outside import Outside
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_task import Surroundings
@@ -107,7 +107,7 @@ class RuntimeFacade:
         key, attempt = (found.instance_name, found.runtime), 1
         while not await self._delete(found, first=attempt == 1):
             self._pausing[key] = self._deletions.pop(key)
-            await asyncio.sleep(self._around.chance() * retry_limit(min(attempt, LAST_SLOWER_DELETE)))
+            await asyncio.sleep(self._around.chance() * retry_limit(min(attempt, LAST_SLOWER_TRY)))
             self._deletions[key] = self._pausing.pop(key)
             attempt += 1
         del self._deletions[key]

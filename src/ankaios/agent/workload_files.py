@@ -6,11 +6,12 @@ and why. Everything or nothing: after a failure the folder is gone.
 
 import base64
 import binascii
+import errno
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from ankaios.agent.tree_removal import remove_tree
-from ankaios.common.errors import Rejected
+from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.workload import File
 
 
@@ -18,14 +19,22 @@ class FilesFailed(Rejected):
     """The workload cannot start with these files: trying again would not help."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"Failed to create workload file: '{reason}'")
+        super().__init__(failure_text(reason))
+
+
+class DiskFull(Unavailable):
+    """There is no room for the files; there may be some soon."""
+
+
+def failure_text(reason: str) -> str:
+    return f"Failed to create workload file: '{reason}'"
 
 
 def write_files(folder: Path, files: Iterable[File]) -> Mapping[Path, str]:
     """Existing files are overwritten in place, so that a container which mounts them sees the new content."""
     try:
         return {_write(folder, file): file.mount_point for file in files}
-    except FilesFailed:
+    except (FilesFailed, DiskFull):
         remove_tree(folder)
         raise
 
@@ -37,12 +46,17 @@ def _write(folder: Path, file: File) -> Path:
         host_file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = "failed to create workload file directory structure for"
-        raise FilesFailed(f"{what} '{file.mount_point}': '{error.strerror}'") from error
+        raise _failure(f"{what} '{file.mount_point}'", error) from error
     try:
         host_file.write_bytes(content)
     except OSError as error:
-        raise FilesFailed(f"write failed for '{file.mount_point}': '{error.strerror}'") from error
+        raise _failure(f"write failed for '{file.mount_point}'", error) from error
     return host_file
+
+
+def _failure(what: str, error: OSError) -> FilesFailed | DiskFull:
+    reason = f"{what}: '{error.strerror}'"
+    return DiskFull(failure_text(reason)) if error.errno in (errno.ENOSPC, errno.EDQUOT) else FilesFailed(reason)
 
 
 def relative_mount_point(mount_point: str) -> PurePosixPath:

@@ -39,6 +39,7 @@ from ankaios.agent.core.workload_events import (
     Start,
     Started,
     StartFailed,
+    StartHasNoRoom,
     StartImpossible,
     StateSeen,
     Unwatch,
@@ -47,7 +48,7 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
-from ankaios.agent.workload_files import write_files
+from ankaios.agent.workload_files import DiskFull, write_files
 from ankaios.common.dataclass import dataclass
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
@@ -199,7 +200,9 @@ class WorkloadTask:
             extras = Extras(interface, files, reuse, self._grants)
             with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
                 return Started(await connector.create_workload(spec, extras))
-        except Rejected as error:  # also files that cannot be written
+        except DiskFull as error:
+            return StartHasNoRoom(str(error))
+        except Rejected as error:  # also files that can never be written
             return StartImpossible(str(error))
         except Unavailable as error:
             return StartFailed(str(error))

@@ -155,6 +155,21 @@ async def test_a_full_disk_stops_only_what_needs_it(full_disk: Path) -> None:
         assert podman.named("talks").extras.control_interface is None
 
 
+async def test_what_a_full_disk_stopped_goes_on_soon_after_there_is_room(full_disk: Path) -> None:
+    needs_room = a_workload("needs-room", "A", files=(File("/data", data="x" * 40_000),))
+    async with a_server() as server, an_agent_at(server.url, full_disk):
+        filler = full_disk / "filler"
+        filler.write_bytes(b"x" * 40_000)
+        session = await server.session()
+        session.say(server_hello(needs_room))
+        assert await session.states(2) == ["needs-room PENDING_STARTING", "needs-room PENDING_STARTING_FAILED"]
+        filler.unlink()
+        async with asyncio.timeout(15):
+            while (await session.states(1)) != ["needs-room RUNNING_OK"]:
+                pass
+        assert [path.read_text() for path in full_disk.glob("**/files/data")] == ["x" * 40_000]
+
+
 async def test_two_agents_of_one_name_take_the_connection_from_each_other_once_a_second(tmp_path: Path) -> None:
     """They are on two machines; on one machine the second one waits, see the stories of bad days."""
     inbox = ToServerChannel(1000)

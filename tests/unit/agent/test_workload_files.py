@@ -1,10 +1,11 @@
 import base64
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from ankaios.agent.workload_files import FilesFailed, write_files
+from ankaios.agent.workload_files import DiskFull, FilesFailed, write_files
 from ankaios.common.workload import File
 
 
@@ -75,3 +76,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_files(tmp_path / "files", [File("/a", data="")])
     with pytest.raises(FilesFailed, match=r"for '/x+': 'File name too long'"):
         write_files(tmp_path / "files", [File("/" + "x" * (os.pathconf("/", "PC_NAME_MAX") + 1), data="")])
+
+
+def test_a_full_disk_is_told_apart_because_it_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DiskFull, match="Failed to create workload file: 'write failed for '/a': 'No space left on dev"):
+        write_files(tmp_path / "files", [File("/a", data="")])
+    assert not (tmp_path / "files").exists()

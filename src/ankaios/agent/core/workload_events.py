@@ -87,6 +87,13 @@ class StartImpossible:
 
 
 @dataclass(frozen=True, slots=True)
+class StartHasNoRoom:
+    """On the disk, for its files. Only room helps, which others make."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     pass
 
@@ -122,6 +129,7 @@ Outcome = (
     Started
     | StartFailed
     | StartImpossible
+    | StartHasNoRoom
     | Deleted
     | DeleteFailed
     | Identified

@@ -37,6 +37,7 @@ from ankaios.agent.core.workload_events import (
     Start,
     Started,
     StartFailed,
+    StartHasNoRoom,
     StartImpossible,
     StateSeen,
     Unwatch,
@@ -62,8 +63,8 @@ from ankaios.common.workload import InstanceName, RestartPolicy, WorkloadSpec
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 300.0
-# From this failure on the pauses before a delete is tried again grow no more: somebody waits for it to be gone.
-LAST_SLOWER_DELETE = 5
+# From this failure on the pauses grow no more where somebody waits: for a container to be gone, for room on the disk.
+LAST_SLOWER_TRY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
         case StartImpossible(why):
             failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
             return replace(w, runtime_id=None), [RemoveFiles(w.name), *_release(w.spec), failed]
+        case StartHasNoRoom(why):
+            return _retry_soon(w, why)
         case Deleted():
             return _deleted(w)
         case DeleteFailed(why):
@@ -219,6 +222,14 @@ def _retry(w: Workload, why: str) -> Step:
     return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(n, turn)]
 
 
+def _retry_soon(w: Workload, why: str) -> Step:
+    """It has failed, as with files that can never be written, but goes on by itself soon after there is room again."""
+    n, turn = w.attempts + 1, w.turn + 1
+    failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
+    retrying = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True)
+    return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(min(n, LAST_SLOWER_TRY), turn)]
+
+
 def _delete_again(w: Workload, why: str) -> Step:
     """The id stays and the delete is tried again, until it works or the next command says what is wanted instead.
 
@@ -227,7 +238,7 @@ def _delete_again(w: Workload, why: str) -> Step:
     """
     n = w.attempts + 1
     failed = Report(w.name, STOPPING_DELETE_FAILED.because(why))
-    return replace(w, attempts=n, retrying=True), [failed, ScheduleRetry(min(n, LAST_SLOWER_DELETE), w.turn)]
+    return replace(w, attempts=n, retrying=True), [failed, ScheduleRetry(min(n, LAST_SLOWER_TRY), w.turn)]
 
 
 def _try_again(w: Workload) -> Step:

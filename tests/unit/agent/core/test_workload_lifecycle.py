@@ -33,6 +33,7 @@ from ankaios.agent.core.workload_events import (
     Start,
     Started,
     StartFailed,
+    StartHasNoRoom,
     StartImpossible,
     StateSeen,
     Unwatch,
@@ -136,6 +137,23 @@ def test_what_can_never_work_is_not_tried_again() -> None:
     w, effects = reduce(Workload(WEB), StartImpossible("bad config"))
     assert effects == [RemoveFiles(NAME), Report(NAME, PENDING_STARTING_FAILED.because("bad config"))]
     assert reduce(w, RetryDue(w.turn)) == (w, [])
+
+
+def test_what_had_no_room_on_the_disk_is_tried_again_soon_and_for_ever() -> None:
+    w = Workload(CAMERA)
+    for _ in range(20):
+        w, effects = reduce(w, StartHasNoRoom("full"))
+        retry = effects.pop()
+        assert effects == [
+            RemoveFiles(NAME),
+            ReleaseDevices(NAME),
+            Report(NAME, PENDING_STARTING_FAILED.because("full")),
+        ]
+        assert isinstance(retry, ScheduleRetry)
+        assert retry_limit(retry.attempt) <= 10
+        w, effects = reduce(w, RetryDue(retry.turn))
+        assert effects == [AcquireDevices(CAMERA)]
+    assert reduce(w, DevicesGranted())[1] == [Start(CAMERA)]
 
 
 def test_resume_watches_and_reports_nothing_by_itself() -> None:
