@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
+from tools.leftovers import end_native_workloads  # noqa: E402
 
 FOLDER = ROOT / ".demo"
 LONGEST_FOLDER = 60  # sockets below it must not have too long a path
@@ -73,6 +74,7 @@ def _remove_unless_used(folder: Path) -> None:
     finally:
         os.close(lock)
     IsolatedPodman.found_at(folder / "podman").close()
+    end_native_workloads(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -110,7 +112,8 @@ def main() -> int:
             podman.close()
         place.close()
     if live and code == 0:
-        print("Everything is gone again.")
+        with suppress(OSError):  # as is the window
+            os.write(sys.stdout.fileno(), b"Everything is gone again.\n")
     return code
 
 

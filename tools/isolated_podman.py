@@ -9,7 +9,6 @@ fixed places. Used by the tests, the demo and an example.
 import functools
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -90,6 +89,10 @@ def _fixed_places() -> list[Path]:
     return [*map(Path, FIXED_PLACES), *groups]
 
 
+def _control_groups() -> set[Path]:
+    return {group for folder in _hierarchies() for group in (folder / PARENT_GROUP).glob("*") if group.is_dir()}
+
+
 def _hierarchies() -> list[Path]:
     top = Path("/sys/fs/cgroup")
     return [top, *(path for path in top.glob("*") if path.is_dir())]
@@ -132,6 +135,7 @@ class IsolatedPodman:
     def __init__(self, *, with_image: bool = True, folder: Path | None = None) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="ank-podman-")) if folder is None else folder
         self._not_there_before = [path for path in _fixed_places() if not os.path.lexists(path)]
+        self._groups_before = _control_groups()
         self._write_configuration()
         if with_image:
             self.import_image()
@@ -140,7 +144,8 @@ class IsolatedPodman:
     def found_at(cls, folder: Path) -> Self:
         """One that somebody left behind, to close it."""
         found = cls.__new__(cls)
-        found.root, found._runtime, found._not_there_before = folder, folder / "runtime", []
+        found.root, found._runtime = folder, folder / "runtime"
+        found._not_there_before, found._groups_before = [], _control_groups()
         return found
 
     def _write_configuration(self) -> None:
@@ -217,14 +222,11 @@ class IsolatedPodman:
                 subprocess.run(delete, capture_output=True, timeout=CALL_LIMIT)
 
     def _remove_control_groups(self) -> None:
-        """Where version 1 and 2 are both there, podman forgets those of pods."""
-        with suppress(OSError):
-            ids = set(re.findall(r"\b[0-9a-f]{64}\b", (self.root / "tmp/events/events.log").read_text()))
-            groups = [group for folder in _hierarchies() for group in (folder / PARENT_GROUP).glob("*")]
-            for own in [group for group in groups if group.name.rpartition("-")[2] in ids]:
-                for group, _, _ in os.walk(own, topdown=False):
-                    with suppress(OSError):
-                        Path(group).rmdir()
+        """Podman forgets those of pods. Should a new one be of somebody else's, nothing that runs is lost with it."""
+        for own in _control_groups() - self._groups_before:
+            for group, _, _ in os.walk(own, topdown=False):
+                with suppress(OSError):  # in use
+                    Path(group).rmdir()
 
     def _own_processes(self) -> list[int]:
         """What still runs from this environment: container monitors and clean-up calls, by their command lines."""

@@ -18,10 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tools.leftovers import end_native_workloads
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.02
@@ -115,16 +116,8 @@ class Cluster:
     def close(self) -> None:
         for process in [*self.agents.values(), *([self.server] if self.server else [])]:
             _end(process, signal.SIGTERM)
-        self._end_native_workloads()
+        end_native_workloads(self.folder / "run")
         self._folder.cleanup()
-
-    def _end_native_workloads(self) -> None:
-        """They outlive their agents, as they should, and their keepers would notice only after a while."""
-        for note in self.folder.glob("run/**/process"):
-            with suppress(OSError):
-                pid, start = note.read_text().split()[:2]
-                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == start:
-                    os.killpg(int(pid), signal.SIGKILL)
 
     # --- asking
 

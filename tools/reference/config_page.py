@@ -10,11 +10,13 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+from ankaios.agent import given_settings
 from ankaios.agent import settings as agent_settings
 from ankaios.agent.flags import make_parser
 from ankaios.cli import settings as cli_settings
@@ -63,7 +65,7 @@ def page() -> str:
         "`--version`.",
         *_program("ank-server", [server_settings.DEFAULT_CONFIG_FILE], _flags(server_settings._parser), _server_keys()),
         *_hooks(),
-        *_program("ank-agent", [agent_settings.DEFAULT_CONFIG_FILE], _flags(make_parser), _agent_keys()),
+        *_program("ank-agent", [Path(given_settings.DEFAULT_CONFIG_FILE)], _flags(make_parser), _agent_keys()),
         *_program(
             "ank",
             [Path("~/.config/ankaios/ank.conf"), Path(cli_settings.SYSTEM_CONFIG_FILE)],
@@ -151,16 +153,18 @@ def _cli_flags() -> list[tuple[str, str, str]]:
 
 
 def _server_keys() -> list[Key]:
-    return _keys_read(server_settings, lambda file: server_settings.read_settings(["-x", file]))
+    return _keys_read(lambda file: server_settings.read_settings(["-x", file]), server_settings)
 
 
 def _agent_keys() -> list[Key]:
-    return _keys_read(agent_settings, lambda file: agent_settings.read_settings(["-x", file, "--name", "a"]))
+    read = lambda file: agent_settings.read_settings(["-x", file, "--name", "a"])  # noqa: E731
+    return _keys_read(read, agent_settings, given_settings)
 
 
 def _cli_keys() -> list[Key]:
     quiet = Output(io.StringIO(), io.StringIO(), environ={})
-    return _keys_read(cli_settings, lambda file: cli_settings.load_settings({"ank_config": file}, quiet, environ={}))
+    read = lambda file: cli_settings.load_settings({"ank_config": file}, quiet, environ={})  # noqa: E731
+    return _keys_read(read, cli_settings)
 
 
 class _Watched(dict[str, Any]):
@@ -179,7 +183,7 @@ class _Watched(dict[str, Any]):
         return default
 
 
-def _keys_read(module: ModuleType, read: Callable[[str], object]) -> list[Key]:
+def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]:
     watched = _Watched()
     watched.asked["version"] = Key("version", config.CONFIG_VERSION)
 
@@ -198,8 +202,11 @@ def _keys_read(module: ModuleType, read: Callable[[str], object]) -> list[Key]:
         "load_pem_material": pem,
         "load_config_file": lambda *_, **__: watched,
     }
-    with patch.multiple(module, **replaced), patch.dict(os.environ), tempfile.NamedTemporaryFile() as file:
+    with ExitStack() as patches, patch.dict(os.environ), tempfile.NamedTemporaryFile() as file:
         os.environ.pop("TMPDIR", None)
+        for module in modules:
+            known = {name: value for name, value in replaced.items() if hasattr(module, name)}
+            patches.enter_context(patch.multiple(module, **known))
         read(file.name)
     return list(watched.asked.values())
 

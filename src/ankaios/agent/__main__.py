@@ -1,7 +1,7 @@
 """The program `ank-agent`: reads its settings, has podman list its containers, loads the rest meanwhile, runs.
 
-The order is that of a fast start: the settings need little, podman needs longest, and what is needed to run is loaded
-while podman is busy.
+The order is that of a fast start: reading the settings needs little, podman needs longest, and everything else is
+loaded while podman is busy.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: Sequence[str] | None) -> None:
-    from ankaios.agent.settings import read_settings
+    from ankaios.agent.given_settings import read_given_settings
     from ankaios.runtimes.early_listing import EarlyListing
 
-    settings = read_settings(arguments)
-    early = EarlyListing(settings.podman) if settings.uses_podman else None
+    given = read_given_settings(arguments)
+    early = EarlyListing(given.podman) if given.podman else None
     try:
-        _run(settings, early)
+        from ankaios.agent.settings import check_settings
+
+        _run(check_settings(given), early)
     finally:
         if early is not None:
             early.drop()

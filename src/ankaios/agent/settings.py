@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ankaios.agent.flags import CONFIG_FILE, DEFAULT_SERVER_URL, make_parser, read_flags, usual_run_folder
+from ankaios.agent.flags import DEFAULT_SERVER_URL, make_parser, usual_run_folder
+from ankaios.agent.given_settings import GivenSettings, read_given_settings
 from ankaios.common.config import (
     CONFIG_CONTEXT,
     BadEnvironment,
     ConfigTable,
     GivenPem,
     choose,
-    load_config_file,
     load_pem_material,
 )
 from ankaios.common.dataclass import dataclass
@@ -22,14 +21,8 @@ from ankaios.common.names import has_allowed_characters
 from ankaios.middleware.connecting import BadUrl, address_of
 from ankaios.runtimes.podman_settings import PodmanSettings
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-DEFAULT_CONFIG_FILE = Path(CONFIG_FILE)
 NAME_CONTEXT = "Agent name is invalid"
 URL_CONTEXT = "Wrong server address format"
-_PODMAN_RUNTIMES = frozenset(("podman", "podman-kube"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +44,6 @@ class AgentSettings:
     podman_socket: str | None = None
 
     @property
-    def uses_podman(self) -> bool:
-        return self.runtimes is None or not _PODMAN_RUNTIMES.isdisjoint(self.runtimes)
-
-    @property
     def podman(self) -> PodmanSettings:
         return PodmanSettings(socket=self.podman_socket)
 
@@ -64,9 +53,13 @@ def default_run_folder() -> Path:
 
 
 def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
-    """Usage errors end the process with code 2, as does a senseless environment variable."""
-    flags: Mapping[str, Any] = read_flags(sys.argv[1:] if arguments is None else arguments)
-    file = load_config_file(flags["agent_config"], [DEFAULT_CONFIG_FILE])
+    """Usage errors end the process with code 2."""
+    return check_settings(read_given_settings(arguments))
+
+
+def check_settings(given: GivenSettings) -> AgentSettings:
+    """A senseless environment variable ends the process with code 2."""
+    flags, file = given.flags, given.file
     try:
         return AgentSettings(
             name=_checked_name(choose(flags["name"], None, file, "name", "")),

@@ -60,8 +60,7 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return READER_GONE
     except OutputFailed as fault:
-        output.error(f"Could not write the output: {fault.strerror}")
-        return FAILED
+        return _tell_failed_output(output, fault)
     except OSError as fault:
         from ankaios.cli.input_file import advice
 
@@ -69,6 +68,14 @@ def run(words: Sequence[str]) -> int:
         output.error(f"{what}{fault.strerror or fault}")
         output.hint(advice(fault))
         return FAILED
+
+
+def _tell_failed_output(output: Output, fault: OutputFailed) -> int:
+    try:
+        output.error(f"Could not write the output: {fault.strerror}")
+    except OSError:
+        return FAILED  # both streams are gone, as with a window that was closed
+    return FAILED
 
 
 def _answer(words: Sequence[str], output: Output) -> int:

@@ -5,12 +5,18 @@ here needs an event loop, so a program can be started before there is one. Owned
 taken notice of, and the descriptors.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
-import signal
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping, Sequence
+else:
+    import _signal as signal  # the Python module around it makes enums of the numbers, which takes its time
 
 UNKNOWN_EXIT = 255
 NOT_STARTED = 127  # as shells say
@@ -62,8 +68,10 @@ class ChildProcess:
     def kill(self) -> None:
         """It and all it started in its group, if anything is left."""
         if not self.has_ended():
-            with suppress(ProcessLookupError, PermissionError):
+            try:
                 os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                return
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:
@@ -99,7 +107,7 @@ class _Pipes:
     def keep(self, descriptors: set[int]) -> None:
         self._open -= descriptors
 
-    def __enter__(self) -> "_Pipes":
+    def __enter__(self) -> _Pipes:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,8 +147,7 @@ def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, 
     """
     pid = os.fork()
     if pid:
-        with suppress(OSError):  # the child does so as well: whoever comes first
-            os.setpgid(pid, pid)
+        _make_leader(pid)
         return pid
     try:
         os.setpgid(0, 0)
@@ -148,11 +155,26 @@ def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, 
             os.dup2(ours, number)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
-        for path in _candidates(program, environ):
-            with suppress(OSError):
-                os.execve(path, arguments, environ)
+        _execute(program, arguments, environ)
     finally:
         os._exit(NOT_STARTED)
+
+
+def _make_leader(pid: int) -> None:
+    """The child does so as well: whoever comes first."""
+    try:
+        os.setpgid(pid, pid)
+    except OSError:  # it runs the program already, in a group of its own
+        return
+
+
+def _execute(program: str, arguments: list[str], environ: Mapping[str, str]) -> None:
+    """Comes back only if there is no such program."""
+    for path in _candidates(program, environ):
+        try:
+            os.execve(path, arguments, environ)
+        except OSError:
+            continue
 
 
 def _candidates(program: str, environ: Mapping[str, str]) -> list[str]:

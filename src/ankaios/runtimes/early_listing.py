@@ -5,9 +5,10 @@ that they would make later, so it may fail in any way: then they ask again, and 
 process until somebody takes it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import time
-from contextlib import suppress
 
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
@@ -23,10 +24,12 @@ class EarlyListing:
     def __init__(self, settings: PodmanSettings) -> None:
         self.asked = time.monotonic()
         self._process: ChildProcess | None = None
-        with suppress(OSError, ValueError):
+        try:
             environ = settings.call_environment()
             self._process = ChildProcess(settings.program, LIST_CONTAINERS, environ, at_leisure=True)
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        except (OSError, ValueError):
+            return
 
     def take(self) -> ChildProcess | None:
         """From now on the process is the business of who took it."""

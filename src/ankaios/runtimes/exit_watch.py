@@ -85,12 +85,12 @@ def _stat(pid: int) -> list[bytes]:
 
 def _read(path: str) -> bytes:
     """Nothing, if there is no such file. An agent that starts reads two for each container, so it is done plainly."""
-    pieces = []
+    pieces: list[bytes] = []
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            while piece := os.read(descriptor, _PIECE):
-                pieces.append(piece)
+            while not pieces or len(pieces[-1]) == _PIECE:
+                pieces.append(os.read(descriptor, _PIECE))
         finally:
             os.close(descriptor)
     return b"".join(pieces)

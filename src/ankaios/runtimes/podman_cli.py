@@ -6,8 +6,6 @@ has a time limit, few are under way at a time, and one listing serves all who as
 [impl->swdd~podman-kube-uses-podman-cli~1]
 """
 
-import base64
-import binascii
 import json
 import logging
 import time
@@ -176,6 +174,8 @@ class PodmanCli:
 
     async def store(self, volume: str, data: str) -> None:
         """Keep the text in a label of the volume, base64 without padding; an older volume is replaced."""
+        import base64  # only pods need it
+
         await self.forget(volume)
         encoded = base64.b64encode(data.encode()).decode().rstrip("=")
         await self._call(["volume", "create", f"--label=data={encoded}", volume], self.settings.query_limit)
@@ -238,9 +238,11 @@ def parse_volumes(text: str) -> dict[str, str | None]:
 
 def decode_unpadded(data: str) -> str | None:
     """Base64 that must come without padding."""
+    import base64
+
     if data.endswith("="):
         return None
     try:
         return base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None

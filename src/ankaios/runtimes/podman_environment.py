@@ -5,9 +5,13 @@ anyway. A collector that begins later saves that, for 5 MB more while podman run
 call that may copy podman's environment into a container is made without.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from __future__ import annotations
+
 from itertools import pairwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 COLLECTOR = "GOGC"
 LATER = "400"  # collect when there is four times as much garbage as data; podman's own default is 100
@@ -54,6 +58,8 @@ def _settings_files(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _sets_environment(path: str) -> bool:
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as settings:  # noqa: PTH123
-        return any(line.lstrip().startswith("env") for line in settings)
-    return False
+    try:
+        with open(path, encoding="utf-8", errors="replace") as settings:  # noqa: PTH123
+            return any(line.lstrip().startswith("env") for line in settings)
+    except OSError:
+        return False

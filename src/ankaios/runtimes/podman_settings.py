@@ -1,10 +1,15 @@
-"""Which podman is called, how, and how long it may take. Everything here can be loaded before anything else is."""
+"""Which podman is called, how, and how long it may take. Loaded before anything else, so it imports next to nothing."""
+
+from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from ankaios.common.dataclass import dataclass
 from ankaios.runtimes.podman_environment import with_late_collector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LIST_CONTAINERS = ("ps", "--all", "--format=json")
 
