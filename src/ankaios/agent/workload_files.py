@@ -4,8 +4,6 @@ Comes in: files as the manifest has them. Goes out: file on the host -> mount po
 and why. Everything or nothing: after a failure the folder is gone.
 """
 
-import base64
-import binascii
 import errno
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -76,8 +74,10 @@ def relative_mount_point(mount_point: str) -> PurePosixPath:
 def content_of(file: File) -> bytes:
     if file.data is not None:
         return file.data.encode()
+    import base64  # most agents never need it
+
     text = "".join(line.strip() for line in (file.binary_data or "").split("\n"))
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise FilesFailed(f"invalid base64 data in '{file.mount_point}': '{error}'") from error
