@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ankaios.runtimes.child_process import is_installed
 from ankaios.runtimes.on_demand import OnDemand
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
@@ -33,8 +34,8 @@ def make_connectors(
 ) -> Mapping[str, OnDemand]:
     """Unknown names are warned about and skipped. `early` is a listing of podman's containers that has begun already.
 
-    Whether the programs are there is not checked: they may be installed later, and what is missing shows in the state
-    of the workloads that need it.
+    A node without nerdctl has no runtime 'containerd'. A missing podman is not checked: it may be installed later, and
+    its absence shows in the state of its workloads.
     """
     shared = _SharedPodman(podman, early)
     native_folder = run_folder / f"{agent_name}_native"
@@ -49,6 +50,8 @@ def make_connectors(
         maker = makers.get(name)
         if maker is None:
             _log.warning("unknown runtime '%s' is skipped; known are %s", name, ", ".join(RUNTIME_NAMES))
+        elif name == "containerd" and not _has_nerdctl(nerdctl):
+            _log.info("runtime 'containerd' is not enabled: the program nerdctl is not installed")
         else:
             connectors[name] = OnDemand(name, maker)
     if early is not None and (waiting := connectors.get("podman") or connectors.get("podman-kube")):
@@ -80,6 +83,10 @@ class _SharedPodman:
         from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 
         return PodmanKubeRuntime(self._get())
+
+
+def _has_nerdctl(settings: "NerdctlSettings | None") -> bool:
+    return is_installed(settings.program, settings.environment) if settings else is_installed("nerdctl")
 
 
 def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector:

@@ -38,8 +38,10 @@ def test_an_unknown_name_is_warned_about_and_skipped(caplog: pytest.LogCaptureFi
     assert "unknown runtime 'docker' is skipped" in caplog.text
 
 
-def test_a_program_that_is_missing_may_be_installed_later() -> None:
-    assert list(make(["containerd"], nerdctl="/no/such")) == ["containerd"]
+def test_without_nerdctl_containerd_is_as_if_not_enabled(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    assert list(make(["containerd", "podman"], nerdctl="/no/such")) == ["podman"]
+    assert "runtime 'containerd' is not enabled: the program nerdctl is not installed" in caplog.text
 
 
 def test_both_podman_connectors_share_one_podman() -> None:
