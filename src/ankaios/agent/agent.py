@@ -22,7 +22,14 @@ from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, Server
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
-from ankaios.common.service_manager import READY, STOPPING, keep_from_children, keep_watchdog_calm, notify
+from ankaios.common.service_manager import (
+    READY,
+    STOPPING,
+    keep_from_children,
+    keep_watchdog_calm,
+    notify,
+    tell_where_it_hangs,
+)
 from ankaios.middleware.client import ConnectionSettings, VersionRefused
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
@@ -92,6 +99,7 @@ async def _run(
         tasks.create_task(_run_devices(manager), name="devices")
         tasks.create_task(keep_watchdog_calm(), name="watchdog")
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
+        tell_where_it_hangs()
         notify(READY)
 
 

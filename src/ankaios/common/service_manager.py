@@ -57,13 +57,17 @@ def watchdog_interval() -> float | None:
     return microseconds / 2_000_000 if microseconds > 0 else None
 
 
+def tell_where_it_hangs() -> None:
+    """systemd ends a hanging process by SIGABRT: then the journal says where it hung. To be called before `READY`."""
+    if watchdog_interval() is not None:
+        import faulthandler
+
+        faulthandler.enable()
+
+
 async def keep_watchdog_calm() -> None:
     """Runs for ever if systemd watches this process, else ends at once."""
     interval = watchdog_interval()
-    if interval is not None:
-        import faulthandler
-
-        faulthandler.enable()  # systemd ends a hanging process by SIGABRT: then the journal says where it hung
     while interval is not None:
         notify(ALIVE)
         await asyncio.sleep(interval)
