@@ -48,7 +48,7 @@ INSTEAD = {
         WHOLE_RUN,
     ),
 }
-# In running text: who runs it, or why there is nothing to run.
+# In running text: who runs it.
 IN_TEXT = {
     "mkdocs serve": "test_mkdocs_serves_the_site",
     "python3 -m build": "test_packaging.py",
@@ -61,8 +61,6 @@ IN_TEXT = {
     "apt-get purge": "package_story.sh",
     "journalctl -u ank-server -u ank-agent": "test_systemd.py",
 }
-# Programs of others, named for what they do.
-NOTHING_TO_TYPE = ("podman ps", "podman run", "podman kube", "podman kube play", "podman kube down")
 
 
 def shown(page: Path) -> list[Block]:
@@ -231,7 +229,7 @@ def test_commands_that_are_run_in_another_form_are_still_shown() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
 def test_commands_in_running_text_exist(page: Path) -> None:
-    """Those of `ank` are what its parser understands; others are run by somebody or name what another program does."""
+    """Those of `ank` are what its parser understands; others are run by somebody."""
     executed = {command for page in PAGES for block in blocks(page) for command in block.commands}
     for command in in_text(page):
         words = command.split(" | ")[0].split()
@@ -242,7 +240,7 @@ def test_commands_in_running_text_exist(page: Path) -> None:
         elif words[0].startswith("examples/"):
             assert any(command in line for line in executed), f"{command} is not run by any page"
         else:
-            assert command in IN_TEXT or command in NOTHING_TO_TYPE, f"{page.name}: nobody runs '{command}'"
+            assert command in IN_TEXT, f"{page.name}: nobody runs '{command}'"
 
 
 def why_not_understood(words: list[str]) -> str | None:

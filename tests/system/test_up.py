@@ -166,6 +166,26 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
     process.stderr.close()
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.15, 0.3, 0.45, 0.6])
+def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds: float) -> None:
+    """Whatever an agent is about to do then: here it loads devices, or starts what asked for them."""
+    process = subprocess.Popen(
+        ank("up", "--runtime", "native", str(EXAMPLES / "device-sharing/manifest.yaml")),
+        env=environment(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("Server on ")
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT) == 0
+    process.stderr.close()
+    assert processes_in(folder) == []
+    assert list(folder.iterdir()) == []
+
+
 def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(folder: Path) -> None:
     """A controller that sees its workloads go starts them again until it is gone itself."""
     (folder / "m.yaml").write_text(SLOW_TO_STOP)

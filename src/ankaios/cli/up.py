@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import shutil
 import signal
 import tempfile
@@ -29,7 +30,7 @@ from ankaios.cli.manifests import read_change
 from ankaios.cli.output import CliError, Output
 from ankaios.cli.screen import Screen
 from ankaios.cli.up_logs import follow_logs
-from ankaios.cli.workload_rows import Instance, Row, rows_of
+from ankaios.cli.workload_rows import Instance, Row, instances_of, rows_of, state_text
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
@@ -37,6 +38,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.middleware import blocking_client, client
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
+from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.server.shell import ServerShell
 
@@ -44,6 +46,7 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 25551
 DEFAULT_NAME = "node"
 CLEAN_UP_SECONDS = 60.0
+FIRST_STATE_SECONDS = 5.0
 CALM_SECONDS = 1.5
 _MOVING = ("Pending(Initial)", "Pending(Starting)", "Stopping")
 _ANSWER_MS = 10_000
@@ -58,7 +61,7 @@ def run(call: Call) -> int:
         setup_logging()
     try:
         change = read_change(call.output, call.values["files"], None, need_agent=False)
-        return asyncio.run(Up(call, dict(change.desired_state)).run())
+        return _run_in_a_folder(call, dict(change.desired_state))
     except Rejected as fault:
         raise CliError(str(fault), hint_of(fault)) from fault
     except StartupFailed as fault:
@@ -67,33 +70,44 @@ def run(call: Call) -> int:
         raise CliError(str(fault), fault.hint) from fault
 
 
+def _run_in_a_folder(call: Call, desired: dict[str, Any]) -> int:
+    """The folder goes last: until the loop is closed there may be threads that write into it."""
+    folder = Path(tempfile.mkdtemp(prefix="ank-up-"))
+    try:
+        asyncio.run(Up(call, desired, folder).run())
+    except ExceptionGroup as faults:
+        raise _first(faults) from faults
+    finally:
+        _end_native_workloads(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _end_native_workloads(folder: Path) -> None:
+    """Those that an agent was about to start when it was ended. Nobody would find them again."""
+    for note in folder.glob("*_native/*/process"):
+        if (found := NativeFolder(note.parent).processes()) and found[0].alive:
+            with suppress(ProcessLookupError):
+                os.killpg(found[0].pid, signal.SIGKILL)
+
+
 class Up:
-    def __init__(self, call: Call, desired: dict[str, Any]) -> None:
+    def __init__(self, call: Call, desired: dict[str, Any], folder: Path) -> None:
         self._output: Output = call.output
         self._values = call.values
         self._desired = desired
         self._stop = asyncio.Event()
         self._server = ServerShell(None, ())
-        self._folder = Path()
+        self._folder = folder
 
-    async def run(self) -> int:
-        self._folder = Path(tempfile.mkdtemp(prefix="ank-up-"))
-        try:
-            await self._run()
-        except ExceptionGroup as faults:
-            raise _first(faults) from faults
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        return 0
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
         names = list(self._values["names"])
         workloads = self._desired.setdefault("workloads", {})
         for name, workload in workloads.items():
             workloads[name] = {"agent": names[0] if names else DEFAULT_NAME} | workload
         await self._server.load(self._desired)
-        await self._listen()
         self._stop_on_signals()
+        await self._listen()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._server.run(), name="server")]
             try:
@@ -199,10 +213,13 @@ class Up:
         """Emptying the desired state stops everything in the order that dependencies ask for."""
         self._say("Stopping and removing all workloads (once more Ctrl+C: leave at once) …")
         nothing = base.CompleteState(desiredState=base.State(apiVersion="v1", workloads=base.WorkloadMap()))
+        first = asyncio.get_running_loop().time() + FIRST_STATE_SECONDS
         end = asyncio.get_running_loop().time() + CLEAN_UP_SECONDS
         while asyncio.get_running_loop().time() < end:
             state = await asyncio.to_thread(session.complete_state, "workloadStates", "desiredState.workloads")
-            if state.desiredState.workloads.workloads:  # again for what a workload starts while it is being stopped
+            if _is_initial(state) and asyncio.get_running_loop().time() < first:
+                pass  # its agent is about to start it, and would do so after its deletion was told
+            elif state.desiredState.workloads.workloads:  # again for what a workload starts while it is being stopped
                 await asyncio.to_thread(session.update, nothing, ["desiredState"])
             elif not state.workloadStates.agentStateMap:
                 return
@@ -227,6 +244,10 @@ def _first(faults: ExceptionGroup[Exception]) -> Exception:
     """The one that came first: the others followed from it."""
     fault = faults.exceptions[0]
     return _first(fault) if isinstance(fault, ExceptionGroup) else fault
+
+
+def _is_initial(state: base.CompleteState) -> bool:
+    return any(state_text(execution) == "Pending(Initial)" for _, execution in instances_of(state.workloadStates))
 
 
 def _settled(rows: dict[Instance, Row]) -> bool:
