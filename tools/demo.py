@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,24 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
+from tools.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
 from tools.leftovers import end_native_workloads  # noqa: E402
 
 FOLDER = ROOT / ".demo"
 LONGEST_FOLDER = 60  # sockets below it must not have too long a path
-DEFAULT_PORT = 25551
 # A native workload of root sees its file here, so something has to be here meanwhile.
 MOUNT_POINT = Path("/etc/dashboard.conf")
-NEXT = """
-While it runs, try these in another terminal (from {root}):
-  .venv/bin/ank -k get workloads --watch
-  .venv/bin/ank -k logs -f recorder
-  .venv/bin/ank -k get devices
-{note}Ctrl+C here stops and removes everything.
-"""
-PORT_TAKEN = f"""\
-Port {DEFAULT_PORT} is taken, so write '-s' and the address that comes next behind each '-k'.
-"""
 
 
 class Place:
@@ -79,14 +67,14 @@ def _remove_unless_used(folder: Path) -> None:
 
 
 def working_podman(folder: Path) -> tuple[IsolatedPodman | None, str]:
-    """A podman that has just run a container, or why there is none."""
-    if reason := why_no_podman():
-        return None, reason
+    """A podman that has just started a container, or why there is none."""
+    if missing := missing_program():
+        return None, f"the program '{missing}' is not installed"
     podman = None
     try:
         folder.mkdir()
         podman = IsolatedPodman(folder=folder)
-        podman.podman("run", "--rm", IMAGE, "true")
+        podman.podman("run", "--detach", IMAGE, "true")
     except (AssertionError, OSError, subprocess.SubprocessError) as fault:
         if podman is not None:
             podman.close()
@@ -102,10 +90,8 @@ def main() -> int:
             print(f"Running plain processes instead of containers: {reason}.")
         else:
             print("Running containers with podman, from an image just made of busybox.")
-        live = sys.stdout.isatty()
-        if live:
-            print(NEXT.format(root=ROOT, note="" if port_is_free() else PORT_TAKEN))
         sys.stdout.flush()
+        live = sys.stdout.isatty()
         code = run_cluster(podman, place.temporary, live)
     finally:
         if podman is not None:
@@ -115,11 +101,6 @@ def main() -> int:
         with suppress(OSError):  # as is the window
             os.write(sys.stdout.fileno(), b"Everything is gone again.\n")
     return code
-
-
-def port_is_free() -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", DEFAULT_PORT)) != 0
 
 
 def run_cluster(podman: IsolatedPodman | None, temporary: Path, live: bool) -> int:
@@ -132,7 +113,7 @@ def run_cluster(podman: IsolatedPodman | None, temporary: Path, live: bool) -> i
     }
     runtime = "native" if podman is None else "podman"
     flags = ["--runtime", runtime, *([] if live else ["--settle"])]
-    command = [sys.executable, "-m", "ankaios", "up", *flags, str(ROOT / f"examples/demo/{runtime}.yaml")]
+    command = [str(Path(sys.executable).with_name("ank")), "up", *flags, str(ROOT / f"examples/demo/{runtime}.yaml")]
     cluster = subprocess.Popen(command, env=environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):

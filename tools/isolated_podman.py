@@ -3,7 +3,7 @@
 `IsolatedPodman` makes a folder with the configuration files that its `variables` name. Give these variables to every
 process that shall use this podman. The only image is `localhost/bb`, a busybox with all its applets in /bin. `close`
 ends containers, whatever happened to their monitors, and removes mounts and files, also the few that podman makes in
-fixed places. Used by the tests, the demo and an example.
+fixed places. Without root rights it is a rootless podman. Used by the tests, the demo and an example.
 """
 
 import functools
@@ -30,7 +30,7 @@ runtime = "{runtime}"
 tmp_dir = "{root}/tmp"
 events_logger = "file"
 lock_type = "file"
-[engine.runtimes]
+{more}[engine.runtimes]
 {runtime} = ["{root}/runtime"]
 [containers]
 netns = "none"
@@ -43,6 +43,7 @@ STORAGE_CONF = """\
 [storage]
 driver = "{driver}"
 graphroot = "{root}/graph"
+rootless_storage_path = "{root}/graph"
 runroot = "{root}/run"
 """
 
@@ -69,13 +70,19 @@ PARENT_GROUP = "libpod_parent"  # in every hierarchy of control groups
 
 @functools.cache
 def why_no_podman() -> str | None:
-    """The reason why tests with a real podman cannot run here, or None."""
+    """The reason why tests with a real podman of root cannot run here, or None."""
     if os.geteuid() != 0:
         return "a podman of its own needs root rights"
-    for program in ("podman", "conmon", "busybox"):
-        if shutil.which(program) is None:
-            return f"a podman of its own needs the program '{program}'"
-    return None
+    missing = missing_program()
+    return f"a podman of its own needs the program '{missing}'" if missing else None
+
+
+def missing_program() -> str | None:
+    """The first that is not there; `podman run` tells the rest."""
+    programs = ["podman", "conmon", "busybox"]
+    if os.geteuid() != 0:
+        programs += ["newuidmap", "newgidmap"]
+    return next((program for program in programs if _program(program) is None), None)
 
 
 def _program(name: str) -> str | None:
@@ -107,7 +114,7 @@ def _limit(name: str, at_most: int) -> int:
 
 def busybox_layer() -> bytes:
     """A root file system with busybox and a link for each of its applets."""
-    program = Path(str(shutil.which("busybox"))).resolve()
+    program = Path(str(_program("busybox"))).resolve()
     applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
     out = BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
@@ -116,6 +123,8 @@ def busybox_layer() -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             tar.addfile(entry)
         tar.add(program, "bin/busybox")
+        for library in _shared_libraries(program):
+            tar.add(library.resolve(), str(library)[1:])
         for applet in applets:
             if applet == "busybox":
                 continue
@@ -127,6 +136,12 @@ def busybox_layer() -> bytes:
         passwd.size = len(text)
         tar.addfile(passwd, BytesIO(text))
     return out.getvalue()
+
+
+def _shared_libraries(program: Path) -> list[Path]:
+    """None if it is linked statically, as it is in Debian's package busybox-static, but not in busybox."""
+    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return [Path(word) for word in told.split() if word.startswith("/")]
 
 
 class IsolatedPodman:
@@ -149,13 +164,17 @@ class IsolatedPodman:
         return found
 
     def _write_configuration(self) -> None:
-        for folder in ("graph", "run", "tmp", "net"):
+        for folder in ("graph", "run", "tmp", "net", "user"):
             (self.root / folder).mkdir()
+        (self.root / "user").chmod(0o700)
         runtime = "runc" if _program("runc") else "crun"
         nofile, nproc = _limit("RLIMIT_NOFILE", 20000), _limit("RLIMIT_NPROC", 20000)
-        driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text() else "vfs"
+        rootless = os.geteuid() != 0
+        more = 'cgroup_manager = "cgroupfs"\n' if rootless else ""  # works without a user session, too
+        overlay = not rootless and "overlay" in Path("/proc/filesystems").read_text()
+        driver = "overlay" if overlay else "vfs"
         (self.root / "containers.conf").write_text(
-            CONTAINERS_CONF.format(root=self.root, runtime=runtime, nofile=nofile, nproc=nproc)
+            CONTAINERS_CONF.format(root=self.root, runtime=runtime, nofile=nofile, nproc=nproc, more=more)
         )
         (self.root / "storage.conf").write_text(STORAGE_CONF.format(root=self.root, driver=driver))
         self._runtime = self.root / "runtime"
@@ -165,10 +184,14 @@ class IsolatedPodman:
     @property
     def variables(self) -> dict[str, str]:
         """Only the variables that make a process use this podman."""
-        return {
+        found = {
             "CONTAINERS_CONF": str(self.root / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(self.root / "storage.conf"),
         }
+        if os.geteuid() != 0:  # else some files would still be in the user's folders
+            for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+                found[name] = str(self.root / "user")
+        return found
 
     @property
     def environ(self) -> dict[str, str]:
@@ -207,6 +230,8 @@ class IsolatedPodman:
             self._end_containers()
             self._end_processes()
             self._remove_control_groups()
+            if os.geteuid() != 0:
+                self._leave_user_namespace()
         self._unmount()
         shutil.rmtree(self.root, ignore_errors=True)
         for path in self._not_there_before:
@@ -220,6 +245,11 @@ class IsolatedPodman:
             for name in listed.stdout.split():
                 delete = [str(self._runtime), "delete", "--force", name]
                 subprocess.run(delete, capture_output=True, timeout=CALL_LIMIT)
+
+    def _leave_user_namespace(self) -> None:
+        """Only in there can files of a container's other users be removed; a process of podman's keeps it."""
+        self.podman("unshare", "rm", "-rf", str(self.root / "graph"), str(self.root / "run"), check=False)
+        self.podman("system", "migrate", check=False)
 
     def _remove_control_groups(self) -> None:
         """Podman forgets those of pods. Should a new one be of somebody else's, nothing that runs is lost with it."""

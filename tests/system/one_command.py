@@ -10,6 +10,7 @@ import re
 import subprocess
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -22,10 +23,17 @@ def environment(folder: Path) -> dict[str, str]:
 
 def printed_by(command: Path, folder: Path, *flags: str) -> str:
     """What the command prints without a terminal, started elsewhere; nothing of it is left."""
+    output = output_of([command, *flags], folder)
+    assert left_by(folder) == []
+    return output
+
+
+def output_of(command: Sequence[str | Path], folder: Path, **more: str) -> str:
+    """Of a command that succeeds; `more` is for its environment."""
     done = subprocess.run(
-        [command, *flags],
+        command,
         cwd=folder,
-        env=environment(folder),
+        env={**environment(folder), **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -33,7 +41,6 @@ def printed_by(command: Path, folder: Path, *flags: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert left_by(folder) == []
     return done.stdout
 
 
@@ -51,8 +58,8 @@ def left_by(folder: Path) -> list[str]:
 
 def states(output: str) -> dict[str, str]:
     """Workload -> state, as the final table has it."""
-    table = output[output.index("WORKLOAD NAME") :].splitlines()[1:]
-    return {line.split()[0]: line.split()[3] for line in table if line.strip()}
+    table = output[output.index("WORKLOAD NAME") :].partition("\n\n")[0].splitlines()[1:]
+    return {line.split()[0]: line.split()[3] for line in table}
 
 
 class Terminal:

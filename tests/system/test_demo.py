@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.one_command import LIMIT, Terminal, environment, left_by, printed_by, states
+from tests.system.one_command import LIMIT, Terminal, left_by, output_of, printed_by, states
 from tools.isolated_podman import why_no_podman
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +34,7 @@ ISOLATED = (
     "private",
 )
 IN_THE_DEMO = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
+NEXT_STEPS = ("get workloads --watch", "logs -f recorder", "get devices")
 NEVER_USED = (
     "rm -rf /run/libpod /run/containers /run/runc /run/crun /var/lib/containers /var/lib/akri /etc/dashboard.conf;"
 )
@@ -71,7 +72,10 @@ def test_it_is_the_same_on_plain_processes(folder: Path) -> None:
 def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(folder: Path, how: str) -> None:
     with Terminal(DEMO, folder) as terminal:
         terminal.wait_for(ALL_RUNS)
-        assert "try these in another terminal" in terminal.seen
+        terminal.wait_for("Ctrl\\+C here stops and removes everything")
+        assert re.search(r"camera-\w+ +camera +node +1 +0 +recorder", terminal.seen)
+        steps = re.findall(r"^ +(\S+)/ank -k (.+?)\x1b", terminal.seen, re.MULTILINE)[-3:]
+        assert steps == [(str(ROOT / ".venv/bin"), step) for step in NEXT_STEPS]
         if how == "ctrl+c":
             terminal.press(b"\x03")
             terminal.wait_for(None)
@@ -112,17 +116,14 @@ def test_nothing_is_left_anywhere_on_the_machine(folder: Path, podman: bool) -> 
         pytest.skip(reason)
     if podman and (reason := why_no_podman()):
         pytest.skip(reason)
-    done = subprocess.run(
-        [*ISOLATED, MACHINE_COPY, folder, ROOT, NEVER_USED + ("" if podman else WITHOUT_PODMAN), DEMO],
-        env={**environment(folder), "TMPDIR": "/tmp", "HOME": "/root"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    output, _, left = done.stdout.partition("== left\n")
+    on_a_copy: list[str | Path] = [
+        *ISOLATED,
+        MACHINE_COPY,
+        folder,
+        ROOT,
+        NEVER_USED + ("" if podman else WITHOUT_PODMAN),
+    ]
+    output, _, left = output_of([*on_a_copy, DEMO], folder, TMPDIR="/tmp", HOME="/root").partition("== left\n")
     assert states(output) == IN_THE_DEMO
     assert ("containers with podman" in output) == podman
     assert left == ""

@@ -57,8 +57,8 @@ def up(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def rows(output: str) -> dict[str, str]:
     """Workload -> state, of the final table."""
-    table = output[output.index("WORKLOAD NAME") :].splitlines()[1:]
-    return {line.split()[0]: line.split()[3] for line in table if line.strip()}
+    table = output[output.index("WORKLOAD NAME") :].partition("\n\n")[0].splitlines()[1:]
+    return {line.split()[0]: line.split()[3] for line in table}
 
 
 def processes_in(folder: Path) -> list[str]:

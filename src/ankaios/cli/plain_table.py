@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
 
 def print_table(output: Output, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    output.line("\n".join(plain_lines(output, header, rows)))
+
+
+def plain_lines(output: Output, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     def paint(cell: str, row: int, column: int) -> str:
         return output.paint(cell, "header") if row == 0 else cell
 
     if output.is_terminal:
         rows = [tuple(map(harmless, row)) for row in rows]
-    output.line("\n".join(table_lines(header, rows, output.width, paint=paint)))
+    return table_lines(header, rows, output.width, paint=paint)

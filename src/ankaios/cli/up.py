@@ -18,19 +18,19 @@ import signal
 import tempfile
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
 from ankaios.cli.arguments import Call
-from ankaios.cli.commands.get_workloads import MASKS, table_of, updated
 from ankaios.cli.connection import CommandFailed, Session, commander_hello
 from ankaios.cli.input_file import hint_of
 from ankaios.cli.manifests import read_change
 from ankaios.cli.output import CliError, Output
-from ankaios.cli.screen import Screen
 from ankaios.cli.up_logs import follow_logs
-from ankaios.cli.workload_rows import Instance, Row, instances_of, rows_of, state_text
+from ankaios.cli.up_view import ClusterView, own_command
+from ankaios.cli.workload_rows import instances_of, state_text
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
@@ -48,7 +48,6 @@ DEFAULT_NAME = "node"
 CLEAN_UP_SECONDS = 60.0
 FIRST_STATE_SECONDS = 5.0
 CALM_SECONDS = 1.5
-_MOVING = ("Pending(Initial)", "Pending(Starting)", "Stopping")
 _ANSWER_MS = 10_000
 _GLANCE_SECONDS = 0.25
 """How long a look at the news takes if there are none, and so how late a stop is noticed."""
@@ -128,7 +127,8 @@ class Up:
             await self._server.middleware.start(LOOPBACK, DEFAULT_PORT)
         except StartupFailed:
             await self._server.middleware.start(LOOPBACK, 0)
-        self._say(f"Server on {self._url}; in another terminal: {self._ank} get workloads")
+        where = f"Server on {self._url}"
+        self._say(where if self._live else f"{where}; in another terminal: {self._ank} get workloads")
 
     @property
     def _url(self) -> str:
@@ -137,7 +137,11 @@ class Up:
     @property
     def _ank(self) -> str:
         where = "" if self._server.middleware.port == DEFAULT_PORT else f" -s {self._url}"
-        return f"ank -k{where}"
+        return f"{own_command()} -k{where}"
+
+    @property
+    def _live(self) -> bool:
+        return self._output.is_terminal and not self._values["follow"]
 
     def _dial(self) -> blocking_client.BlockingConnection:
         return blocking_client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
@@ -186,26 +190,20 @@ class Up:
         following = None
         if self._values["follow"]:
             following = asyncio.create_task(follow_logs(self._connect, self._output), name="logs of workloads")
-        screen = Screen(self._output)
-        rows = rows_of(await asyncio.to_thread(session.complete_state, *MASKS))
-        live = self._output.is_terminal and following is None
-        loop = asyncio.get_running_loop()
-        changed = loop.time()
+        view = ClusterView(self._output, session, self._ank)
+        await asyncio.to_thread(view.look)
         while not (self._stop.is_set() or (following and following.done())):
-            if live:
-                screen.draw(table_of(self._output, rows.values()))
-            if states := await asyncio.to_thread(session.next_states, _GLANCE_SECONDS):
-                changed = loop.time()
-                if not all(updated(rows, state) for state in states):
-                    rows = rows_of(await asyncio.to_thread(session.complete_state, *MASKS))
-            elif self._values["settle"] and loop.time() - changed > CALM_SECONDS and _settled(rows):
+            if self._live:
+                view.draw(with_hints=not self._values["settle"])
+            await asyncio.to_thread(view.look, _GLANCE_SECONDS)
+            if self._values["settle"] and monotonic() - view.changed > CALM_SECONDS and view.is_settled:
                 break
         if following is not None:
             following.cancel()
             with suppress(asyncio.CancelledError):
                 await following
-        if not live:
-            self._output.line("\n".join(table_of(self._output, rows.values())))
+        if not self._live:
+            view.print()
 
     # --- ending
 
@@ -248,7 +246,3 @@ def _first(faults: ExceptionGroup[Exception]) -> Exception:
 
 def _is_initial(state: base.CompleteState) -> bool:
     return any(state_text(execution) == "Pending(Initial)" for _, execution in instances_of(state.workloadStates))
-
-
-def _settled(rows: dict[Instance, Row]) -> bool:
-    return not any(row.state.startswith(_MOVING) for row in rows.values())

@@ -1,0 +1,45 @@
+"""What is shown of a cluster in this terminal."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ankaios.cli.up_view import next_steps, own_command
+from ankaios.cli.workload_rows import Row
+
+
+def row(name: str, state: str) -> Row:
+    return Row((name, "id", "node"), "native", state, "")
+
+
+def test_logs_are_those_of_something_that_runs() -> None:
+    rows = [row("camera", "Running(Ok)"), row("upload", "Running(Ok)"), row("zip", "Succeeded(Ok)")]
+    assert next_steps(rows, with_devices=False) == ["get workloads --watch", "logs -f upload", "get events"]
+
+
+def test_without_anything_that_runs_the_logs_of_something_else_may_tell_why() -> None:
+    assert next_steps([row("b", "Failed(ExecFailed)"), row("a", "Pending(Initial)")], True) == [
+        *("get workloads --watch", "logs -f b", "get devices")
+    ]
+
+
+def test_an_empty_cluster_waits_for_a_manifest() -> None:
+    assert next_steps([], with_devices=False)[1] == "apply MANIFEST.yaml"
+
+
+def test_the_command_is_short_if_that_finds_this_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "my tools/ank"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert own_command() == f"'{program}'"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert own_command() == "ank"
+
+
+def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/lib/ankaios/__main__.py"])
+    monkeypatch.setattr(sys, "executable", "/bin/python3")
+    assert own_command() == "/bin/python3 -m ankaios"
