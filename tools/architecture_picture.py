@@ -1,11 +1,21 @@
 #!/usr/bin/env python3
-"""Draws docs/pictures/architecture.svg: the programs, what they hold and what flows between them."""
+"""Draws the pictures of docs/architecture.md: the programs and what flows between them, and the three walks."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-TARGET = Path(__file__).resolve().parent.parent / "docs/pictures/architecture.svg"
-WIDTH, HEIGHT = 940, 560
+TARGET = Path(__file__).resolve().parent.parent / "docs/pictures"
+STYLE = """
+text { font: 13px sans-serif; text-anchor: middle; fill: #24292f }
+.title { font-weight: bold } .label { font-size: 12px; fill: #57606a }
+rect { stroke: #57606a; stroke-width: 1.2 } .part { fill: #ffffff } .program { fill: #eef2ff }
+.outside { fill: #f6f8fa; stroke-dasharray: 5 4 } .paper { fill: #ffffff; stroke: none }
+path { stroke: #57606a; stroke-width: 1.4; fill: none }
+"""
+TIP = (
+    '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" style="fill: #57606a; stroke: none"/></marker>'
+)
 
 
 @dataclass(frozen=True)
@@ -25,16 +35,26 @@ class Box:
             f'<text class="title" x="{middle}" y="{self.y + 22}">{self.title}</text>',
         ]
         for number, line in enumerate(self.lines):
-            parts.append(f'<text x="{middle}" y="{self.y + 44 + 18 * number}">{line}</text>')
+            parts.append(f'<text x="{middle}" y="{self.y + 42 + 18 * number}">{line}</text>')
         return "".join(parts)
 
 
-def arrow(x1: int, y1: int, x2: int, y2: int, label: str, dx: int = 0, dy: int = -8) -> str:
+def arrow(way: str, label: str = "", at: tuple[int, int] = (0, 0), *, both: bool = False) -> str:
+    start = ' marker-start="url(#tip)"' if both else ""
+    text = f'<text class="label" x="{at[0]}" y="{at[1]}">{label}</text>' if label else ""
+    return f'<path d="{way}" marker-end="url(#tip)"{start}/>{text}'
+
+
+def picture(width: int, height: int, label: str, parts: list[str]) -> str:
+    body = "\n".join(parts)
     return (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" marker-end="url(#tip)" marker-start="url(#tip)"/>'
-        f'<text class="label" x="{(x1 + x2) / 2 + dx}" y="{(y1 + y2) / 2 + dy}">{label}</text>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">'
+        f'<style>{STYLE}</style><defs>{TIP}</defs><rect class="paper" width="{width}" height="{height}"/>\n'
+        f"{body}\n</svg>\n"
     )
 
+
+# --- the programs -----------------------------------------------------------------------------------------------------
 
 BOXES = (
     Box(
@@ -43,44 +63,138 @@ BOXES = (
     Box(340, 20, 280, 150, "ank-server", (), "program"),
     Box(355, 55, 120, 100, "core", ("ServerState", "EventHandler", "DeviceDesk")),
     Box(485, 55, 120, 100, "shell", ("gRPC, mTLS", "hooks", "manifest")),
-    Box(700, 40, 220, 110, "other clients", ("Ankaios ank, SDK tools,", "commanders"), "outside"),
+    Box(700, 40, 220, 110, "other clients", ("ank of Eclipse Ankaios,", "programs of your own"), "outside"),
     Box(20, 250, 430, 290, "ank-agent on node 1", (), "program"),
     Box(35, 285, 190, 90, "core", ("runtime manager", "life cycle, dependencies")),
     Box(245, 285, 190, 90, "control interface", ("frames, access rules",)),
     Box(35, 395, 190, 130, "devices", ("discovery handlers", "slot ledger", "device plugins", "device manager")),
     Box(245, 395, 190, 130, "runtimes", ("podman · podman-kube", "containerd · native")),
-    Box(490, 250, 430, 70, "ank-agent on node 2", ("ours, or an unmodified Ankaios agent",), "program"),
-    Box(530, 420, 180, 105, "workloads", ("containers, pods,", "processes"), "outside"),
-    Box(740, 420, 180, 105, "kubelet", ("the same plugins,", "with --kubelet-dir"), "outside"),
+    Box(490, 250, 430, 70, "ank-agent on node 2", ("ours, or one of Eclipse Ankaios",), "program"),
+    Box(545, 400, 180, 85, "workloads", ("containers, pods,", "processes"), "outside"),
+    Box(770, 500, 150, 75, "kubelet", ("with --kubelet-dir",), "outside"),
 )
 ARROWS = (
-    arrow(242, 95, 338, 95, "gRPC"),
-    arrow(622, 95, 698, 95, "gRPC"),
-    arrow(420, 172, 300, 248, "desired ↓  states ↑", -95, 4),
-    arrow(540, 172, 660, 248, "desired ↓  states ↑", 85, 4),
-    arrow(437, 460, 528, 460, "starts"),
-    arrow(437, 345, 600, 418, "FIFOs", 34, -4),
+    arrow("M242 95H338", "gRPC", (290, 87), both=True),
+    arrow("M622 95H698", "gRPC", (660, 87), both=True),
+    arrow("M420 172L300 248", "desired ↓  states ↑", (265, 214), both=True),
+    arrow("M540 172L660 248", "desired ↓  states ↑", (685, 214), both=True),
+    arrow("M437 450H543", "starts", (490, 442)),
+    arrow("M437 335L600 398", "FIFOs", (552, 360), both=True),
+    arrow("M130 527V557H768", "device plugin API", (600, 549), both=True),
 )
-STYLE = """
-text { font: 13px sans-serif; text-anchor: middle; fill: #24292f }
-.title { font-weight: bold } .label { font-size: 12px; fill: #57606a }
-rect { stroke: #57606a; stroke-width: 1.2 } .program { fill: #eef2ff } .part { fill: #ffffff } .outside { fill: #f6f8fa; stroke-dasharray: 5 4 }
-line { stroke: #57606a; stroke-width: 1.4 }
-"""  # noqa: E501
+
+
+def programs() -> str:
+    return picture(940, 595, "the three programs and what flows between them", [*(b.svg() for b in BOXES), *ARROWS])
+
+
+# --- the walks --------------------------------------------------------------------------------------------------------
+
+LANE, GAP, HEAD, ROW, STEP = 215, 15, 44, 74, 54  # width of a lane and between lanes; heights
+
+
+@dataclass(frozen=True)
+class Step:
+    """A box in a lane and a row. It follows the step before it, another one, or none."""
+
+    lane: int
+    row: int
+    title: str
+    line: str
+    after: int | None = -1
+
+    @property
+    def left(self) -> int:
+        return GAP + self.lane * (LANE + GAP) + 12
+
+    @property
+    def top(self) -> int:
+        return HEAD + self.row * ROW + 6
+
+    def svg(self) -> str:
+        return Box(self.left, self.top, LANE - 24, STEP, self.title, (self.line,)).svg()
+
+
+def way(start: Step, end: Step) -> str:
+    """Down in a lane, across in a row, or across and then down into the next box."""
+    middle = start.top + STEP // 2
+    if start.lane == end.lane:
+        return f"M{start.left + LANE // 2 - 12} {start.top + STEP}V{end.top - 2}"
+    right = end.lane > start.lane
+    begin = start.left + (LANE - 24 if right else 0)
+    if start.row == end.row:
+        return f"M{begin} {middle}H{end.left - 2 if right else end.left + LANE - 22}"
+    return f"M{begin} {middle}H{end.left + LANE // 2 - 12}V{end.top - 2}"
+
+
+def walk(label: str, lanes: tuple[str, ...], steps: tuple[Step, ...]) -> str:
+    height = HEAD + (max(step.row for step in steps) + 1) * ROW
+    parts = [
+        Box(GAP + number * (LANE + GAP), 10, LANE, height - 10, title, (), "program").svg()
+        for number, title in enumerate(lanes)
+    ]
+    for number, step in enumerate(steps):
+        parts.append(step.svg())
+        if number > 0 and step.after is not None:
+            parts.append(arrow(way(steps[step.after if step.after >= 0 else number - 1], step)))
+    return picture(GAP + len(lanes) * (LANE + GAP), height + 14, label, parts)
+
+
+APPLY = (
+    Step(0, 0, "manifests", "read, check, join"),
+    Step(0, 1, "update", "question and change"),
+    Step(0, 2, "connection", "over the blocking client"),
+    Step(1, 2, "shell", "one message at a time"),
+    Step(1, 3, "AnkaiosServer.handle", "render, check, compare"),
+    Step(2, 3, "agent_manager", "hears UpdateWorkload"),
+    Step(2, 4, "runtime_manager", "plans: create it"),
+    Step(2, 5, "dependencies", "may it start now?"),
+    Step(2, 6, "workload_task", "as the life cycle says"),
+    Step(3, 6, "podman_runtime", "podman run"),
+    Step(3, 7, "state checker", "sees that it runs"),
+    Step(2, 7, "workload_lifecycle", "says: report"),
+    Step(1, 7, "AnkaiosServer.handle", "stores, passes on"),
+    Step(0, 7, "wait_list", "ticks the workload off"),
+)
+REQUEST = (
+    Step(0, 0, "output FIFO", "a request of the SDK"),
+    Step(1, 0, "control_interface", "bytes to frames"),
+    Step(1, 1, "authorizer", "allow rules, deny rules"),
+    Step(0, 1, "input FIFO", "access denied"),
+    Step(1, 2, "agent_manager", "the name before the id", after=2),
+    Step(2, 2, "AnkaiosServer.handle", "as if ank had asked"),
+    Step(2, 3, "routing", "the id says where to"),
+    Step(1, 3, "workload_object", "the name is gone again"),
+    Step(0, 3, "input FIFO", "the answer"),
+)
+CAMERA = (
+    Step(0, 0, "a camera", "is plugged in"),
+    Step(1, 0, "discovery/udev", "reports all it sees"),
+    Step(1, 1, "inventory", "finds the new one"),
+    Step(1, 2, "slot_ledger", "opens its slots"),
+    Step(1, 3, "resource_views", "this one; any camera"),
+    Step(1, 4, "plugin_service", "streams both lists"),
+    Step(2, 4, "device_manager", "or a kubelet"),
+    Step(2, 5, "workload_task", "needs two cameras", after=None),
+    Step(1, 5, "allocation", "which slots?"),
+    Step(1, 6, "slot_ledger", "notes the claim"),
+    Step(3, 6, "create_workload", "with both cameras"),
+)
+
+
+def pictures() -> dict[str, str]:
+    return {
+        "architecture": programs(),
+        "walk-apply": walk("ank apply, step by step", ("ank", "ank-server", "ank-agent", "runtime"), APPLY),
+        "walk-request": walk("a request of a workload", ("workload", "ank-agent", "ank-server"), REQUEST),
+        "walk-camera": walk("a camera on its way", ("the node", "devices", "who asks", "runtime"), CAMERA),
+    }
 
 
 def main() -> None:
-    tip = (
-        '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker>'
-    )
-    body = "\n".join([*(box.svg() for box in BOXES), *ARROWS])
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f'<style>{STYLE}</style><defs>{tip}</defs><rect width="100%" height="100%" fill="white" stroke="none"/>\n'
-        f"{body}\n</svg>\n"
-    )
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for name, svg in pictures().items():
+        (TARGET / f"{name}.svg").write_text(svg)
 
 
 if __name__ == "__main__":

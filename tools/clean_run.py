@@ -25,6 +25,7 @@ from tools.leftovers import (  # noqa: E402
     RUN_PREFIX,
     RUN_VARIABLE,
     Traces,
+    descendants_of,
     processes_of,
     wait_until_gone,
 )
@@ -55,12 +56,21 @@ def run(command: list[str]) -> int:
     child = subprocess.Popen(command)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command, too
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: child.send_signal(number))
+        signal.signal(number, lambda number, _: pass_on(number, child))
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == child.pid:
             child.returncode = code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+
+
+def pass_on(number: int, child: subprocess.Popen[bytes]) -> None:
+    """The command shall know; all that it waits for shall tidy up and end, as if somebody had pressed Ctrl+C."""
+    child.send_signal(number)
+    for pid in descendants_of(child.pid):
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == os.getpgrp():
+                os.kill(pid, signal.SIGINT)
 
 
 def reaped_processes_of(folder: Path) -> dict[int, str]:

@@ -24,8 +24,6 @@ from tools.leftovers import end_native_workloads  # noqa: E402
 
 FOLDER = ROOT / ".demo"
 LONGEST_FOLDER = 60  # sockets below it must not have too long a path
-# A native workload of root sees its file here, so something has to be here meanwhile.
-MOUNT_POINT = Path("/etc/dashboard.conf")
 
 
 class Place:
@@ -40,15 +38,11 @@ class Place:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         short = len(os.fsencode(self.path)) <= LONGEST_FOLDER
         self.temporary = self.path if short else Path(tempfile.mkdtemp(prefix="ank-demo-"))
-        self._mounted_at = None if os.path.lexists(MOUNT_POINT) else MOUNT_POINT
 
     def close(self) -> None:
         for folder in {self.temporary, self.path}:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(self._lock)
-        if self._mounted_at is not None:
-            with suppress(OSError):
-                self._mounted_at.unlink()
         with suppress(OSError):  # another demo runs
             FOLDER.rmdir()
 

@@ -50,7 +50,7 @@ runroot = "{root}/run"
 # The state of running containers belongs to this podman as well.
 RUNTIME = """\
 #!/bin/sh
-exec {program} --root {root}/state "$@"
+exec "{program}" --root "{root}/state" "$@"
 """
 
 # Where podman leaves something whatever its settings say.
@@ -219,12 +219,13 @@ class IsolatedPodman:
 
     def clear(self) -> None:
         """Remove all containers, pods and volumes, e.g. between tests."""
-        for command in (["pod", "rm"], ["rm"]):
-            self.podman(*command, "--force", "--all", "--time", "0", "--ignore", check=False)
+        # A pod whose containers end only when it is removed has podman wait three seconds for its control group.
+        for command in (["pod", "stop"], ["pod", "rm", "--force"], ["rm", "--force"]):
+            self.podman(*command, "--all", "--time", "0", "--ignore", check=False)
         self.podman("volume", "rm", "--force", "--all", check=False)
 
     def close(self) -> None:
-        if any(self.root.glob("graph/*")):  # somebody used it
+        if used := any(self.root.glob("graph/*")):
             with suppress(subprocess.TimeoutExpired):
                 self.clear()
             self._end_containers()
@@ -234,7 +235,7 @@ class IsolatedPodman:
                 self._leave_user_namespace()
         self._unmount()
         shutil.rmtree(self.root, ignore_errors=True)
-        for path in self._not_there_before:
+        for path in self._not_there_before if used else ():
             with suppress(OSError):  # somebody else uses it now
                 path.rmdir() if path.is_dir() else path.unlink()
 

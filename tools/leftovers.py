@@ -18,6 +18,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 RUN_VARIABLE = "ANKAIOS_TEST_RUN"  # the run folder
+LANE_VARIABLE = "ANKAIOS_TEST_LANE"  # what part of a run this is, if another one runs at the same time
 KEEPER_VARIABLE = "ANKAIOS_TEST_KEEPER"  # process id of whoever adopts orphans of the run
 RUN_PREFIX = "ank-run-"
 GRACE_SECONDS = 5.0
@@ -82,6 +83,11 @@ class Traces:
     def now(cls, folder: Path, *own: Path) -> "Traces":
         """`folder` belongs to the run, and mounts in it or in `own` to nobody else."""
         return cls(frozenset([*_files(folder), *_mounts(folder, *own), *_links(), *_loop_devices(folder)]))
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> "Traces":
+        """For a part of a run: what the other parts use meanwhile in the places of the machine is not seen."""
+        return cls(frozenset([*_mounts(folder), *_loop_devices(folder)]))
 
     def since(self, before: "Traces") -> list[str]:
         return sorted(trace for trace in self.found - before.found if not _is_in_use(trace.removeprefix("file ")))
@@ -148,6 +154,11 @@ def processes_of(folder: Path, keeper: int | None = None) -> dict[int, str]:
     return found
 
 
+def descendants_of(pid: int) -> list[int]:
+    parents = _parents()
+    return [each for each in parents if pid in _line_of(each, parents)[1:]]
+
+
 def belongs_to(pid: int, folder: Path) -> bool:
     place = Path("/proc") / str(pid)
     with suppress(OSError):
@@ -180,8 +191,10 @@ def _line_of(pid: int, parents: dict[int, int]) -> list[int]:
 def _command_line(pid: int) -> str:
     """Empty for one that has ended and was not waited for yet: nothing of it is left but a line in a table."""
     with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        return " ".join(words).strip()[:300]
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        if rest.split()[0] not in "ZX":
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            return " ".join(words).strip()[:300] or name.partition("(")[2]  # it is just becoming another program
     return ""
 
 

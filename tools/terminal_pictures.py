@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws docs/pictures/*.svg from the real programs: what a terminal shows after the commands of a scene were typed in.
 
-Usage: tools/terminal_pictures.py [SCENE...]      default: all scenes
+Usage: tools/terminal_pictures.py [--check] [SCENE...]      default: all scenes; --check only tells what has changed
 
 A scene runs in a terminal of tmux with a shell of its own; what it says must appear, then the screen is kept. The
-pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios. Needs tmux.
+pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios. Needs tmux, and
+the default port of the server to be free.
 """
 
 import os
@@ -41,7 +42,10 @@ PLAIN = Console(file=StringIO(), force_terminal=True, color_system="truecolor")
 
 @dataclass(frozen=True)
 class Scene:
-    """`command` is typed in a terminal of this size once `cluster` runs; the picture is taken when `until` is seen."""
+    """`command` is typed in a terminal of this size once `cluster` runs; the picture is taken when `until` is seen.
+
+    It is typed in the repository, or in a folder with nothing but the manifest `shop.yaml`.
+    """
 
     title: str
     command: str
@@ -49,33 +53,68 @@ class Scene:
     width: int = 92
     height: int = 24
     cluster: str | None = None
+    shop: str = ""
     stop: bool = False  # by Ctrl+C, because it would go on for ever
+    fresh: bool = False  # `ank` is not on the path, as in a new clone
 
 
 def up(example: str) -> str:
     return f"ank up --runtime native {ROOT}/examples/{example}/manifest.yaml"
 
 
+WRONG = """\
+apiVersion: v1
+workloads:
+  web:
+    agent: node
+    runtime: podmn
+    runtimeConfig: |
+      image: nginx:1.27
+  db:
+    agent: node
+    runtime: podman
+    dependencies: {api: ADD_COND_RUNNING}
+    runtimeConfig: |
+      imge: postgres:17
+  api:
+    agent: node
+    runtime: native
+    dependencies: {db: ADD_COND_RUNNING}
+    runtimeConfig: |
+      command: [serve]
+"""
 SCENES = {
     "demo": Scene(
-        "scripts/demo", "scripts/demo", r"dashboard .*Running\(Ok\)(?s:.)*recorder .*Running\(Ok\)", stop=True
+        "scripts/demo",
+        "scripts/demo",
+        r"dashboard .*Running\(Ok\)(?s:.)*recorder .*Running\(Ok\)(?s:.)*Ctrl\+C",
+        stop=True,
+        fresh=True,
     ),
-    "help": Scene("ank --help", "ank --help", r"ank logs -f web", width=100, height=66),
-    "doctor": Scene("ank doctor", "ank -k doctor", r"All fine|to fix", width=100, cluster=up("dependencies")),
+    "validate": Scene("ank validate", "ank validate shop.yaml", r"in 1 file", width=116, shop=WRONG),
+    "doctor": Scene("ank doctor", "ank doctor", r"All fine|to fix", width=100, cluster=up("dependencies")),
     "describe": Scene(
-        "ank describe", "ank -k describe workload api", r"database .*Running", cluster=up("dependencies"), width=100
+        "ank describe", "ank describe workload api", r"database .*Running", cluster=up("dependencies"), width=100
     ),
-    "devices": Scene("ank get devices", "ank -k get devices", r"single(?s:.)*^\$$", cluster=up("device-sharing")),
+    "devices": Scene(
+        "who uses which device",
+        "ank get devices; ank get resources",
+        r"single(?s:.)*akri.sh(?s:.)*^\$$",
+        cluster=up("device-sharing"),
+    ),
 }
 
 
 class Terminal:
     """One tmux server with one window; gone with `close`."""
 
-    def __init__(self, width: int, height: int) -> None:
+    def __init__(self, width: int, height: int, shop: str = "", *, fresh: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="pictures-"))
+        (self._folder / "shop.yaml").write_text(shop)
+        place = self._folder if shop else ROOT
+        path = "$PATH" if fresh else f"{ROOT}/.venv/bin:$PATH"
         prompt = self._folder / "bashrc"
-        prompt.write_text(f"PS1='$ '\nPATH={ROOT}/.venv/bin:$PATH\ncd {ROOT}\n")
+        prompt.write_text(f"PS1='$ '\nPATH={path}\nexport ANK_INSECURE=true\ncd {place}\n")
         environ = {name: value for name, value in os.environ.items() if name not in ("TMUX", "NO_COLOR")}
         size = ["-x", str(width), "-y", str(height)]
         self._tmux("new-session", "-d", *size, "bash", "--noprofile", "--rcfile", str(prompt), environ=environ)
@@ -105,7 +144,7 @@ class Terminal:
 def play(scene: Scene) -> str:
     """The screen with its colours."""
     cluster = Terminal(100, 30) if scene.cluster else None
-    terminal = Terminal(scene.width, scene.height)
+    terminal = Terminal(scene.width, scene.height, scene.shop, fresh=scene.fresh)
     try:
         if cluster and scene.cluster:
             cluster.type(scene.cluster, "Enter")
@@ -158,16 +197,22 @@ def look(style: Style | None) -> str:
     return colour + (f' class="{" ".join(classes)}"' if classes else "")
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     if shutil.which("tmux") is None:
         print("pictures of terminals need tmux:  apt-get install tmux", file=sys.stderr)
         return 1
-    TARGET.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[1:] or SCENES:
-        (TARGET / f"{name}.svg").write_text(draw(SCENES[name], play(SCENES[name])))
-        print(f"docs/pictures/{name}.svg")
-    return 0
+    only_check = "--check" in words
+    changed = False
+    for name in [word for word in words if word != "--check"] or SCENES:
+        picture, file = draw(SCENES[name], play(SCENES[name])), TARGET / f"{name}.svg"
+        if only_check and file.read_text() != picture:
+            print(f"docs/pictures/{name}.svg is not what the program shows now:\n{picture}", file=sys.stderr)
+            changed = True
+        elif not only_check:
+            file.write_text(picture)
+            print(f"docs/pictures/{name}.svg")
+    return int(changed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

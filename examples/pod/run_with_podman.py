@@ -12,15 +12,15 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman  # noqa: E402
+from tools.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
 
 SCRATCH = ROOT / "build"
 IMAGE_OF_MANIFEST = "localhost/ankaios-demo"
 
 
 def main() -> int:
-    if reason := why_no_podman():
-        print(f"this example runs containers, and {reason}", file=sys.stderr)
+    if missing := missing_program():
+        print(f"this example runs containers, and the program '{missing}' is not installed", file=sys.stderr)
         return 1
     SCRATCH.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="pod-", dir=SCRATCH))
@@ -28,7 +28,7 @@ def main() -> int:
         with IsolatedPodman(folder=folder) as podman:
             podman.podman("tag", IMAGE, IMAGE_OF_MANIFEST)
             settle = [] if sys.stdout.isatty() else ["--settle"]
-            up = [sys.executable, "-m", "ankaios", "up", "--runtime", "podman-kube", *settle]
+            up = [str(Path(sys.executable).with_name("ank")), "up", "--runtime", "podman-kube", *settle]
             command = [*up, *sys.argv[1:], str(HERE / "manifest.yaml")]
             # Ctrl+C and an end from outside are for the cluster, which then cleans up.
             cluster = subprocess.Popen(command, env=podman.environ)

@@ -18,7 +18,7 @@ echo "$@" >>"$ASKED"
 case $1-$2 in
   -c-*version_info*) exit "${OLD:-0}" ;;
   -c-*ensurepip*) exit "${WITHOUT_VENV:-0}" ;;
-  -m-venv) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  -m-venv) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
 esac
 """
 USER, SUPERUSER = "1000", "0"
@@ -133,6 +133,21 @@ def test_a_clone_that_was_moved_gets_a_new_environment(machine: Machine) -> None
     machine.install("product")
     assert not (moved / ".venv/of-the-old-place").exists()
     assert any(line.startswith("-m venv") for line in machine.asked)
+
+
+def test_an_environment_whose_python_was_replaced_is_made_anew(machine: Machine) -> None:
+    machine.install("product")
+    (machine.clone / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
+    assert machine.install("product").returncode == 0
+    assert any(line.startswith("-m venv --clear") for line in machine.asked)
+
+
+@pytest.mark.parametrize("word", ["--help", "prodcut"])
+def test_words_it_does_not_know_change_nothing(machine: Machine, word: str) -> None:
+    done = machine.install(word)
+    assert done.returncode == 1
+    assert "usage: " in done.stderr and "product" in done.stderr
+    assert not (machine.clone / ".venv").exists()
 
 
 def test_a_package_that_cannot_be_fetched_is_told(machine: Machine) -> None:

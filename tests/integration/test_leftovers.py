@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,24 @@ def test_a_run_that_leaves_nothing_ends_as_its_command_did(tmp_path: Path) -> No
     for code in (0, 3):
         done = clean_run(f'touch "$TMPDIR/file"; exit {code}', tmp_path)
         assert (done.returncode, done.stderr) == (code, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_is_told_to_end_tells_all_that_is_waited_for(tmp_path: Path) -> None:
+    waiting = "trap 'exit 143' TERM; echo ready; sleep 12345"
+    with subprocess.Popen(
+        [sys.executable, ROOT / "tools/clean_run.py", "bash", "-c", waiting],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        until = time.monotonic() + LIMIT
+        while run.poll() is None and time.monotonic() < until:
+            run.terminate()  # again, if it came before there was something to wait for
+            time.sleep(0.2)
+        assert run.returncode == 143
     assert list(tmp_path.iterdir()) == []
 
 

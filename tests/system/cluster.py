@@ -9,7 +9,6 @@
 Every process writes its output to a file in `cluster.folder`; a failing wait shows the ends of these files.
 """
 
-import json
 import os
 import signal
 import socket
@@ -22,10 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ankaios.cli.connection import Session, commander_hello
+from ankaios.common.state_form import complete_state_to_form
+from ankaios.middleware.blocking_client import connect
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 from tools.leftovers import end_native_workloads
 
 WAIT_SECONDS = 30.0
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.05
+ANSWER_MS = 10_000
 
 
 def free_port() -> int:
@@ -139,8 +144,9 @@ class Cluster:
         return self.ank("apply", str(self.write("apply.yaml", manifest)), *more).stdout
 
     def state(self, *masks: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.ank("get", "state", "-o", "json", *masks).stdout)
-        return found
+        """As `ank get state` prints it, but without a process for each time somebody waits for something."""
+        with connect(ConnectionSettings(self.url), Method.CLI, commander_hello()) as connection:
+            return complete_state_to_form(Session(connection, ANSWER_MS).complete_state(*masks))
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Workload name -> ("State(Sub)", additional information); the last one wins if there are several instances."""

@@ -46,7 +46,11 @@ def output_of(command: Sequence[str | Path], folder: Path, **more: str) -> str:
 
 def left_by(folder: Path) -> list[str]:
     """Processes and files of a command that ran with this folder as the one for temporary files."""
-    found = [str(path) for path in folder.iterdir()]
+    return [*map(str, folder.iterdir()), *processes_of(folder)]
+
+
+def processes_of(folder: Path) -> list[str]:
+    found = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
             if f"={folder}\0".encode() in environ.read_bytes():

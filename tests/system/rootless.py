@@ -4,9 +4,9 @@
         subprocess.run(person.command("id"), env=person.environ)
 
 Root becomes a user of its own: in a mount namespace that hides nothing but /etc/passwd, /etc/group, /etc/subuid and
-/etc/subgid, and lets that user through to Python, this repository and a temporary folder where ancestors of theirs are
-private. Everything the person writes is in that folder: home, run time folder, podman's storage. Locks are in a
-/dev/shm of its own.
+/etc/subgid, and lets that user through to Python and a temporary folder where ancestors of theirs are private. In that
+folder are a copy of the product and everything the person writes: home, run time folder, podman's storage. Locks are in
+a /dev/shm of its own.
 """
 
 import functools
@@ -20,15 +20,17 @@ from types import TracebackType
 from typing import Self
 
 from tests.system.cluster import Cluster
+from tests.system.readable_copy import copy_product
 from tools.isolated_podman import IMAGE, busybox_layer
 
-ROOT = Path(__file__).resolve().parents[2]
+PYTHON = Path(sys.executable).resolve()  # not that of .venv, which may be private
 NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"
 CALL_LIMIT = 60.0
 
 # Arguments: folder with `etc`, then folders to be reached. A folder below a private one is bound to the same path on a
 # file system that covers the private one, so that nothing is seen of it but the way.
 NAMESPACE = """
+umask 022
 folder=$1
 for file in "$folder"/etc/*; do mount --bind "$file" "/etc/${file##*/}"; done
 mount -t tmpfs tmpfs /dev/shm
@@ -105,6 +107,7 @@ class Person:
         self._holder: subprocess.Popen[str] | None = None
         if os.geteuid() == 0:
             self._become_somebody()
+        copy_product(folder / "lib")
 
     def _become_somebody(self) -> None:
         home = self.folder / "home"
@@ -118,6 +121,7 @@ class Person:
             there = Path("/etc") / name
             if there.exists():
                 (self.folder / "etc" / name).write_text(f"{there.read_text().rstrip()}\n{line}\n")
+                (self.folder / "etc" / name).chmod(0o644)
         for folder, _, files in os.walk(self.folder):
             for path in (folder, *(f"{folder}/{name}" for name in files)):
                 if not path.startswith(f"{self.folder}/etc"):
@@ -127,7 +131,7 @@ class Person:
     def _hold_namespace(self) -> None:
         # Whatever ends this process ends the namespace, too.
         hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-euc"]
-        reached = [str(path) for path in (self.folder, ROOT, Path(sys.base_prefix).resolve())]
+        reached = [str(path) for path in (self.folder, Path(sys.base_prefix).resolve())]
         self._holder = subprocess.Popen(
             [*hold, NAMESPACE, "sh", *reached], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -152,7 +156,7 @@ class Person:
         return {
             **kept, "PATH": os.defpath + ":/usr/sbin:/sbin", "HOME": str(home), "TMPDIR": str(self.folder / "tmp"),
             "XDG_RUNTIME_DIR": str(self.folder / "run"), "XDG_CONFIG_HOME": str(home / ".config"),
-            "XDG_DATA_HOME": str(home / ".local/share"),
+            "XDG_DATA_HOME": str(home / ".local/share"), "PYTHONPATH": str(self.folder / "lib"),
         }  # fmt: skip
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -196,8 +200,16 @@ class ClusterOf(Cluster):
     """Server, agents and `ank` of one person."""
 
     def __init__(self, person: Person) -> None:
-        super().__init__(person.environ, person.command(sys.executable), person.folder / "tmp")
+        super().__init__(person.environ, person.command(str(PYTHON)), person.folder / "tmp")
         (self.folder / "run").mkdir()
+        for path in (self.folder, self.folder / "run"):
+            self._give(path)
+
+    def write(self, name: str, text: str) -> Path:
+        path = super().write(name, text)
+        self._give(path)
+        return path
+
+    def _give(self, path: Path) -> None:
         if os.geteuid() == 0:
-            for path in (self.folder, self.folder / "run"):
-                os.chown(path, UID, UID)
+            os.chown(path, UID, UID)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
+INSTALLING = ROOT / "docs/installing.md"
 REFERENCE = ROOT / "docs/reference/cli.md"  # made from the examples of the commands, in blocks marked `sh`
 
 # Kind of block -> the test file that runs it.
@@ -71,6 +72,13 @@ def blocks(page: Path) -> list[Block]:
         language, _, kind = mark.strip().partition(" ")
         lines = tuple(line.removeprefix(indent) for line in body.splitlines())
         found.append(Block(page, language, kind.strip(), lines))
+    return found
+
+
+def installing(kind: str) -> list[str]:
+    """The commands in the blocks of this kind on the page about installing."""
+    found = [command for block in blocks(INSTALLING) if block.kind == kind for command in block.commands]
+    assert found, kind
     return found
 
 

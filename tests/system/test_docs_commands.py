@@ -38,10 +38,13 @@ CLONE = (
     if (ROOT / ".git").exists()
     else f"mkdir ankaios && {COPY}"
 )
+BORROW = 'ln -s "$REPO/.venv" ankaios/.venv'
 WHOLE_RUN = "'scripts/test' would run itself; one step of it stands for all"
 INSTEAD = {
-    "git clone <address of this repository> ankaios": (CLONE, "the address is this repository on this machine"),
-    "cd ankaios": ('cd ankaios && ln -s "$REPO/.venv" .venv', "the clone borrows .venv instead of making its own"),
+    "git clone <address of this repository> ankaios": (
+        f"{CLONE} && {BORROW}",
+        "the address is this repository on this machine, whose .venv the clone borrows",
+    ),
     "scripts/test    # everything a change has to pass": ("scripts/test trace", WHOLE_RUN),
     "scripts/test    # makes .venv, then everything a change has to pass; a quarter of an hour": (
         '"$REPO/scripts/test" trace',
@@ -50,12 +53,15 @@ INSTEAD = {
 }
 # In running text: who runs it.
 IN_TEXT = {
-    "mkdocs serve": "test_mkdocs_serves_the_site",
+    ".venv/bin/mkdocs serve": "test_mkdocs_serves_the_site",
     "python3 -m build": "test_packaging.py",
     "scripts/build-deb": "test_packaging.py",
     "scripts/demo": "test_demo.py",
     "scripts/install": "every run of scripts/test",
     "scripts/generate-proto": "scripts/test proto",
+    "tools/reference_docs.py": "contributing.md",
+    "tools/architecture_picture.py": "test_docs_site.py",
+    "tools/terminal_pictures.py": "test_docs_pictures.py",
     "tools/trace.py --missing": "scripts/test trace",
     "apt-get remove": "package_story.sh",
     "apt-get purge": "package_story.sh",
@@ -79,14 +85,30 @@ def script(page: Path) -> str:
     ]
     last = ""
     for block in shown(page):
-        typed = [line for command in block.commands for line in typed_in(command)]
+        refused = refusals(block)
+        typed = [line for command in block.commands for line in typed_in(command, fails=command in refused)]
         lines += meanwhile(last, typed) if block.kind == "meanwhile" else typed
         last = block.commands[-1]
     return "\n".join(lines) + "\n"
 
 
-def typed_in(command: str) -> list[str]:
+def refusals(block: Block) -> set[str]:
+    """The commands below which an error is shown."""
+    found, last = set(), ""
+    for line in block.lines:
+        if line.startswith("$ "):
+            last = line[2:]
+        elif "error: " in line:
+            found.add(last)
+    return found
+
+
+def typed_in(command: str, *, fails: bool = False) -> list[str]:
     run = INSTEAD.get(command, (command, ""))[0]
+    if fails:
+        run = f"if {run}; then false; fi"
+    elif run.split()[-1] == "doctor":  # what it finds wrong is a matter of the machine
+        run = f"{run} || [ $? = 1 ]"
     lines = ["echo '$ " + command.replace("'", "'\\''") + "'", run]
     if command.endswith("&"):
         lines.append("sleep 1.5")  # a reader needs longer to type the next line

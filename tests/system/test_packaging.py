@@ -20,6 +20,8 @@ import pytest
 
 from ankaios import __version__
 from tests.system.cluster import free_port
+from tests.system.debian_package import BUILD_SECONDS, dist_folder
+from tests.system.shown_commands import installing
 
 ROOT = Path(__file__).resolve().parents[2]
 STORY = Path(__file__).with_name("package_story.sh")
@@ -32,7 +34,6 @@ AS_ROOT_WITHOUT_SYSTEMD = """\
 sudo() { "$@"; }
 systemctl() { set -- $(printf '%s\\n' "$@" | grep -vxe --now); command systemctl "$@"; }
 """
-BUILD_SECONDS = 110
 PORT = free_port()
 
 
@@ -49,13 +50,6 @@ def run(*command: str | Path, environ: Mapping[str, str] | None = None, cwd: Pat
     )
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     return done.stdout
-
-
-def shown_commands(kind: str) -> str:
-    """The commands in the blocks of this kind on the page about installing."""
-    page = (ROOT / "docs/installing.md").read_text()
-    blocks = re.findall(rf"^```console {kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    return "".join(f"{line[2:]}\n" for block in blocks for line in block.splitlines() if line.startswith("$ "))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +92,7 @@ def test_sdist_and_wheel_hold_what_they_should(built: Path, wheel: Path) -> None
 
 def follow_the_docs(kind: str, dist: Path, environ: Mapping[str, str]) -> list[str]:
     """Type in what docs/installing.md shows, beside the folder `dist` with what was built; what it printed."""
-    return run("bash", "-euc", shown_commands(kind), environ=environ, cwd=dist.parent).splitlines()
+    return run("bash", "-euc", "\n".join(installing(kind)), environ=environ, cwd=dist.parent).splitlines()
 
 
 @pytest.mark.timeout(BUILD_SECONDS + 10)
@@ -108,6 +102,7 @@ def test_the_wheel_installs_with_pip_into_a_fresh_environment(built: Path, tmp_p
         == [f"ank {__version__}"] * 2
     )
     assert versions_in(tmp_path / "ankaios/bin") == VERSIONS
+    run(tmp_path / "ankaios/bin/python", "-c", "import pyudev")
     table = run(tmp_path / "ankaios/bin/ank", "up", "--settle", "--runtime", "native", HELLO)
     assert re.search(RUNNING, table)
 
@@ -124,6 +119,20 @@ def test_the_wheel_installs_as_a_tool_of_uv(built: Path, tmp_path: Path) -> None
     }
     assert follow_the_docs("uv", built, environ) == [f"ank {__version__}"]
     assert versions_in(tmp_path / ".local/bin") == VERSIONS
+    run("uv", "tool", "uninstall", "--quiet", "ankaios", environ=environ)
+    assert list((tmp_path / ".local").rglob("ank*")) == []
+
+
+def test_the_sdist_installs_with_its_extra_and_goes_without_a_trace(built: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", symlinks=True)
+    python = tmp_path / "v/bin/python"
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "--quiet", "--no-compile", f"{built}/ankaios-{__version__}.tar.gz[udev]")
+    run(python, "-c", "import pyudev")
+    assert run(python, "-m", "ankaios", "--version").strip() == VERSIONS[0]
+    assert versions_in(python.parent) == VERSIONS
+    run(*pip, "uninstall", "--quiet", "--yes", "ankaios")
+    assert list((tmp_path / "v").rglob("ank*")) == []
 
 
 def why_no_debian_package() -> str | None:
@@ -145,10 +154,10 @@ def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     if reason := why_no_debian_package():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("deb")
-    run(ROOT / "scripts/build-deb", folder / "dist")
+    shutil.copytree(dist_folder(), folder / "dist")
     shutil.copy(HELLO, folder / "manifest.yaml")
     for name, kind in (("installed", "debian"), ("started", "debian-started"), ("removed", "debian-removed")):
-        (folder / f"{name}.sh").write_text(AS_ROOT_WITHOUT_SYSTEMD + shown_commands(kind))
+        (folder / f"{name}.sh").write_text("\n".join([AS_ROOT_WITHOUT_SYSTEMD, *installing(kind), ""]))
     told = run(*UNSHARE, STORY, folder)
     parts = re.split(r"^== (.*)\n", told, flags=re.MULTILINE)
     yield dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -174,6 +183,12 @@ def test_the_debian_package_leaves_only_settings_and_purged_nothing_of_its_own(s
     assert left == CONFFILES | {"/etc/ankaios/"}
     left = {path for path in story["left after purge"].split() if not path.startswith(theirs)}
     assert left == {"/etc/ankaios/"}, "kept only because of the certificates"
+
+
+def test_an_update_keeps_changed_settings_and_brings_new_ones(story: Mapping[str, str]) -> None:
+    settings = story["settings after the update"].splitlines()
+    assert "/etc/ankaios/ank-agent.conf:ca_pem = '/etc/ankaios/certs/ca.pem'" in settings, story["updated"]
+    assert "/etc/ankaios/ank.conf:# of the next version" in settings, story["updated"]
 
 
 def test_systemd_finds_no_fault_with_the_units(story: Mapping[str, str]) -> None:

@@ -6,16 +6,20 @@ newuidmap, and a kernel that lets users make namespaces. See docs/installing.md,
 
 import os
 import re
+import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.system.rootless import UID, ClusterOf, Person, why_nobody
+from tests.system.cluster import Cluster
+from tests.system.one_command import states
+from tests.system.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
 from tools.isolated_podman import IMAGE
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
 UID_OF_PERSON = os.geteuid() or UID
 # The listing that is made when nothing hints at a change comes after 30 seconds: whatever is faster was noticed.
@@ -74,9 +78,10 @@ workloads:
 @pytest.fixture(scope="module")
 def person() -> Iterator[Person]:
     with Person() as person:
-        seen = person.run(sys.executable, "-c", "import os, ankaios; print(os.geteuid())")
-        if seen.returncode:
-            pytest.skip(f"others may not read this Python or this repository: {seen.stderr.decode()}")
+        if why := person.run(str(PYTHON), "-c", "").stderr.decode():
+            pytest.skip(f"others may not use this Python: {why}")
+        seen = person.run(str(PYTHON), "-c", "import os, ankaios; print(os.geteuid())")
+        assert seen.returncode == 0, seen.stderr.decode()
         assert int(seen.stdout) == UID_OF_PERSON != 0
         yield person
 
@@ -95,12 +100,19 @@ def podman(person: Person, *arguments: str) -> str:
     return done.stdout.decode()
 
 
-def test_containers_run_log_end_and_go(rower: Person) -> None:
+@contextmanager
+def a_boat_of(rower: Person) -> Iterator[Cluster]:
+    """A cluster where the container runs."""
     with ClusterOf(rower) as cluster:
         cluster.start_server()
         cluster.start_agent("pier", runtimes=["podman"])
         cluster.apply(CONTAINER)
         cluster.wait_for("boat", "Running(Ok)")
+        yield cluster
+
+
+def test_containers_run_log_end_and_go(rower: Person) -> None:
+    with a_boat_of(rower) as cluster:
         cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "boat").stdout)
         assert cluster.ank("logs", "boat").stdout.splitlines() == ["good morning", "pipes"]
         name = podman(rower, "ps", "--format", "{{.Names}}").strip()
@@ -115,11 +127,7 @@ def test_containers_run_log_end_and_go(rower: Person) -> None:
 
 
 def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
-    with ClusterOf(rower) as cluster:
-        cluster.start_server()
-        cluster.start_agent("pier", runtimes=["podman"])
-        cluster.apply(CONTAINER)
-        cluster.wait_for("boat", "Running(Ok)")
+    with a_boat_of(rower) as cluster:
         before = podman(rower, "ps", "--quiet", "--no-trunc")
         cluster.kill_agent("pier")
         cluster.wait_for("boat", "AgentDisconnected")
@@ -144,9 +152,34 @@ def test_plain_processes_find_files_and_pipes_by_variables_and_the_state_says_so
 
 def test_one_command_is_enough(person: Person) -> None:
     """`ank up` without podman: server, agent and workload."""
-    manifest = Path(__file__).resolve().parents[2] / "examples/hello/manifest.yaml"
+    manifest = person.folder / "lib/manifest.yaml"
+    shutil.copyfile(ROOT / "examples/hello/manifest.yaml", manifest)
+    manifest.chmod(0o644)
     arguments = ["-m", "ankaios", "up", "--settle", "--runtime", "native", str(manifest)]
     done = subprocess.run(
-        person.command(sys.executable, *arguments), env=person.environ, capture_output=True, text=True, timeout=60
+        person.command(str(PYTHON), *arguments), env=person.environ, capture_output=True, text=True, timeout=60
     )
     assert re.search(r"hello +node +native +Running\(Ok\)", done.stdout), done.stdout + done.stderr
+
+
+def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
+    """Beside a podman that the person uses for something else."""
+    before = podman(rower, "images", "--all", "--quiet")
+    clone = rower.folder / "tmp/clone"
+    for part in ("tools", "examples"):
+        shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__"))
+    programs = clone / ".venv/bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(PYTHON)
+    (programs / "ank").write_text(f"#!{programs}/python\nfrom ankaios.cli.__main__ import main\nmain()\n")
+    subprocess.run(["chmod", "-R", "a+rwX,a+x", clone], check=True)
+    done = rower.run(str(programs / "python"), str(clone / "tools/demo.py"))
+    assert done.stdout.startswith(b"Running containers with podman"), done.stdout + done.stderr
+    assert states(done.stdout.decode()) == {
+        "prepare": "Succeeded(Ok)",
+        "recorder": "Running(Ok)",
+        "dashboard": "Running(Ok)",
+    }
+    assert not (clone / ".demo").exists()
+    assert [path.name for path in (rower.folder / "tmp").iterdir()] == ["clone"]
+    assert podman(rower, "images", "--all", "--quiet") == before

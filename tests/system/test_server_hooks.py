@@ -20,7 +20,7 @@ MANIFEST = 'apiVersion: v1\nworkloads:\n  web: {agent: n1, runtime: podman, runt
 # Says that it began, in a file, and waits until it is told to go on, by another one.
 SLOW = "#!/bin/sh\necho $$ > '{gate}.new'\nmv '{gate}.new' '{gate}.pid'\n"
 SLOW += "while [ ! -e '{gate}' ]; do sleep 0.05; done\ncat\n"
-MOVE = f"""#!{sys.executable}
+MOVE = f"""#!/usr/bin/env -S '{sys.executable}'
 import sys
 sys.stdout.buffer.write(sys.stdin.buffer.read().replace(b"n1", b"n2"))
 """

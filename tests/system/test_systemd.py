@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.system.debian_package import BUILD_SECONDS, dist_folder
+from tests.system.shown_commands import installing
 from tests.system.systemd_machine import SystemdMachine, why_no_machine
 from tests.system.test_packaging import needs_index  # noqa: F401 - a fixture
 from tools.isolated_podman import IMAGE, why_no_podman
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("ank-server", "ank-agent")
 # How long workloads sleep, in seconds: by that, their processes are found.
 NATIVE, CONTAINER, OF_USER, CONTAINER_OF_USER = "1000001", "1000002", "1000003", "1000004"
@@ -72,14 +72,6 @@ pytestmark = [
 ]
 
 
-def shown_commands(kind: str) -> list[str]:
-    """The commands in the blocks of this kind on the page about installing."""
-    page = (ROOT / "docs/installing.md").read_text()
-    blocks = re.findall(rf"^```console {kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert blocks, kind
-    return re.findall(r"^\$ (.*(?:\n> .*)*)", "".join(blocks), re.MULTILINE)
-
-
 def type_in(node: SystemdMachine, commands: list[str], user: str = "root") -> None:
     """As a user who may use sudo and whose password nobody wants to know."""
     uid, home = node.run("sh", "-c", f"id -u {user}; echo ~{user}").split()
@@ -88,7 +80,7 @@ def type_in(node: SystemdMachine, commands: list[str], user: str = "root") -> No
         become = (
             [] if command.startswith("sudo ") else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         )
-        node.run(*become, *person, "bash", "-euc", command.removeprefix("sudo ").replace("\n> ", "\n"))
+        node.run(*become, *person, "bash", "-euc", command.removeprefix("sudo "))
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +90,8 @@ def node(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with SystemdMachine(tmp_path_factory.mktemp("systemd") / "machine") as machine:
         shutil.copytree(package, machine.root / "root/dist")
         machine.sh("dpkg --install /root/dist/*.deb")  # apt-get takes ten seconds for it
-        type_in(machine, [line for line in shown_commands("debian") if "apt-get" not in line])
-        type_in(machine, shown_commands("debian-started"))
+        type_in(machine, [line for line in installing("debian") if "apt-get" not in line])
+        type_in(machine, installing("debian-started"))
         yield machine
 
 
@@ -112,7 +104,7 @@ def workloads(node: SystemdMachine) -> dict[str, str]:
         prepare_podman(node, node.root / "etc/containers", STORAGE_CONF)
         manifest, expected["box"] = MANIFEST + BOX, CONTAINER
     (node.root / "root/state.yaml").write_text(manifest)
-    type_in(node, shown_commands("debian-manifest"))
+    type_in(node, installing("debian-manifest"))
     for name in expected:
         wait_for(node, name, "Running(Ok)")
     return expected
@@ -312,19 +304,25 @@ def user(node: SystemdMachine) -> str:
     node.run("useradd", "--create-home", "--shell=/bin/bash", USER)
     uid = node.run("id", "-u", USER).strip()
     node.run("systemctl", "start", f"user@{uid}")
-    type_in(node, shown_commands("user-unit"), USER)
+    type_in(node, installing("user-unit"), USER)
     return uid
+
+
+def runs_as_the_user_and_outlives_the_agent(
+    node: SystemdMachine, uid: str, name: str, runtime: str, config: str, seconds: str
+) -> None:
+    node.run("ank", "run", "workload", name, "--runtime", runtime, "--agent", USER, "--config", config)
+    wait_for(node, name, "Running(Ok)")
+    before = pids(node, {name: seconds})
+    assert status(node, int(before[name]))["Uid"].split()[0] == uid
+    node.run("systemctl", "--user", f"--machine={USER}@", "restart", "ank-agent")
+    wait_for(node, name, "Running(Ok)")
+    assert pids(node, {name: seconds}) == before
 
 
 def test_an_agent_of_a_user_runs_plain_processes(node: SystemdMachine, user: str) -> None:
     config = f'{{command: [/bin/sleep, "{OF_USER}"]}}'
-    node.run("ank", "run", "workload", "walker", "--runtime", "native", "--agent", USER, "--config", config)
-    wait_for(node, "walker", "Running(Ok)")
-    pid = pids(node, {"walker": OF_USER})["walker"]
-    assert status(node, int(pid))["Uid"].split()[0] == user
-    node.run("systemctl", "--user", f"--machine={USER}@", "restart", "ank-agent")
-    wait_for(node, "walker", "Running(Ok)")
-    assert pids(node, {"walker": OF_USER})["walker"] == pid
+    runs_as_the_user_and_outlives_the_agent(node, user, "walker", "native", config, OF_USER)
 
 
 @pytest.mark.skipif(why_no_podman() is not None, reason=str(why_no_podman()))
@@ -336,12 +334,6 @@ def test_an_agent_of_a_user_runs_rootless_containers(node: SystemdMachine, user:
     config = (
         f'{{image: {IMAGE}, commandOptions: ["--stop-timeout=0"], commandArgs: [/bin/sleep, "{CONTAINER_OF_USER}"]}}'
     )
-    node.run("ank", "run", "workload", "sailor", "--runtime", "podman", "--agent", USER, "--config", config)
-    wait_for(node, "sailor", "Running(Ok)")
-    pid = pids(node, {"sailor": CONTAINER_OF_USER})["sailor"]
-    assert status(node, int(pid))["Uid"].split()[0] == user
-    node.run("systemctl", "--user", f"--machine={USER}@", "restart", "ank-agent")
-    wait_for(node, "sailor", "Running(Ok)")
-    assert pids(node, {"sailor": CONTAINER_OF_USER})["sailor"] == pid
+    runs_as_the_user_and_outlives_the_agent(node, user, "sailor", "podman", config, CONTAINER_OF_USER)
     node.run("ank", "delete", "workload", "sailor")
     assert node.run(*person, "podman", "ps", "--all", "--quiet") == ""

@@ -1,6 +1,5 @@
 """`ank up`: a whole cluster in one process that leaves nothing behind. Needs nothing but this repository."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.mount_rights import needs_mounts
+from tests.system.one_command import environment, processes_of, states
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LIMIT = 60
@@ -40,10 +42,6 @@ def ank(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "ankaios", *arguments]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "TMPDIR": str(folder)}
-
-
 def up(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ank("up", "--settle", "--runtime", "native", *arguments),
@@ -55,34 +53,17 @@ def up(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rows(output: str) -> dict[str, str]:
-    """Workload -> state, of the final table."""
-    table = output[output.index("WORKLOAD NAME") :].partition("\n\n")[0].splitlines()[1:]
-    return {line.split()[0]: line.split()[3] for line in table}
-
-
-def processes_in(folder: Path) -> list[str]:
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"TMPDIR={folder}\0".encode() in environ.read_bytes():
-                found.append((environ.parent / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 def test_a_manifest_runs_and_nothing_stays(folder: Path) -> None:
     done = up(folder, str(EXAMPLES / "hello/manifest.yaml"))
     assert done.returncode == 0, done.stderr
-    assert rows(done.stdout) == {"hello": "Running(Ok)"}
+    assert states(done.stdout) == {"hello": "Running(Ok)"}
     assert list(folder.iterdir()) == []
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
 
 
 def test_every_agent_named_in_the_manifests_is_started(folder: Path) -> None:
     done = up(folder, str(EXAMPLES / "dependencies/manifest.yaml"))
-    assert rows(done.stdout) == {
+    assert states(done.stdout) == {
         "filesystem": "Succeeded(Ok)",
         "database": "Running(Ok)",
         "api": "Running(Ok)",
@@ -95,13 +76,29 @@ def test_a_workload_without_agent_runs_on_the_one_node(folder: Path) -> None:
     manifest.write_text(
         'apiVersion: v1\nworkloads:\n  w: {runtime: native, runtimeConfig: \'command: ["sleep", "1000"]\'}\n'
     )
-    assert rows(up(folder, str(manifest)).stdout) == {"w": "Running(Ok)"}
+    assert states(up(folder, str(manifest)).stdout) == {"w": "Running(Ok)"}
 
 
 def test_follow_prints_lines_behind_the_name_of_their_workload(folder: Path) -> None:
     done = up(folder, "-f", str(EXAMPLES / "templated-config/manifest.yaml"))
     assert "producer | listening on 127.0.0.1:8080" in done.stdout
     assert "producer | level database is warn" in done.stdout
+
+
+@needs_mounts
+def test_what_files_are_mounted_onto_goes_with_the_last_workload(folder: Path) -> None:
+    target = folder / "etc/app/app.conf"
+    workload = """\
+  {0}:
+    runtime: native
+    runtimeConfig: 'command: [sh, -c, "cat {1}; exec sleep 1000"]'
+    files: [{{mountPoint: {1}, data: "for {0}\\n"}}]
+"""
+    manifest = folder / "m.yaml"
+    manifest.write_text("apiVersion: v1\nworkloads:\n" + "".join(workload.format(name, target) for name in ("a", "b")))
+    done = up(folder, "-f", str(manifest))
+    assert {"a | for a", "b | for b"} <= set(done.stdout.splitlines()), done.stdout + done.stderr
+    assert list(folder.iterdir()) == [manifest]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
     manifest.write_text(CYCLE)
     done = up(folder, str(manifest))
     assert done.returncode == 1
-    assert done.stderr == "error: workload dependency 'chicken' is part of a cycle.\n"
+    assert done.stderr.splitlines()[0] == "error: workload dependency 'chicken' is part of a cycle."
     assert list(folder.iterdir()) == [manifest]
 
 
@@ -140,7 +137,7 @@ def test_output_that_cannot_be_written_is_no_reason_to_leave_workloads_behind(fo
         )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "error: Could not write the output: No space left on device"
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
     assert list(folder.iterdir()) == []
 
 
@@ -160,7 +157,7 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
         process.stderr.close()
     process.send_signal(sign)
     assert process.wait(LIMIT) == code
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
     assert list(folder.iterdir()) == []
     process.stdout.close()
     process.stderr.close()
@@ -182,7 +179,7 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds:
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT) == 0
     process.stderr.close()
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
     assert list(folder.iterdir()) == []
 
 
@@ -215,7 +212,7 @@ def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(fo
     done = subprocess.run(ank("-k", "-s", url, "--no-wait", *late), env=environment(folder), timeout=LIMIT, check=False)
     assert done.returncode == 0
     assert process.wait(LIMIT / 2) == 0, "earlier than cleaning up is given up"
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
     process.stderr.close()
 
 
@@ -242,7 +239,7 @@ def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(folder: Path) -> None:
         process.send_signal(signal.SIGINT)
     outputs = [process.communicate(timeout=LIMIT) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert processes_in(folder) == []
+    assert processes_of(folder) == []
     assert list(folder.iterdir()) == []
 
 

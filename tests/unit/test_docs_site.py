@@ -9,12 +9,17 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from tests.system.shown_commands import PAGES, blocks
+from tools import architecture_picture
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+WALKS = (architecture_picture.APPLY, architecture_picture.REQUEST, architecture_picture.CAMERA)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 needs_mkdocs = pytest.mark.skipif(
@@ -46,6 +51,14 @@ def test_no_block_of_code_is_taken_for_text(site: Path) -> None:
 
 
 @needs_mkdocs
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_copy_button_copies_commands_alone(site: Path, page: Path) -> None:
+    shown = ["\n".join(block.commands) for block in blocks(page) if block.language == "console"]
+    html = (site / page.relative_to(DOCS).with_suffix(".html")).read_text()
+    assert [unescape(copied) for copied in re.findall(r'data-copy="([^"]*)"', html)] == shown
+
+
+@needs_mkdocs
 def test_the_site_asks_nobody_else_for_fonts_or_scripts(site: Path) -> None:
     asked = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"')
     for path in site.rglob("*.html"):
@@ -65,6 +78,22 @@ def test_the_readme_opens_with_three_sentences_a_picture_and_two_commands() -> N
     assert [line.split()[:2] for line in commands.splitlines()[1:-1]] == [["$", "scripts/demo"], ["$", "scripts/test"]]
 
 
+def test_the_pictures_of_the_architecture_are_current() -> None:
+    for name, svg in architecture_picture.pictures().items():
+        assert (DOCS / f"pictures/{name}.svg").read_text() == svg, f"{name}: run tools/architecture_picture.py"
+
+
+def test_every_module_on_a_picture_exists() -> None:
+    sources = ROOT / "src/ankaios"
+    words = {
+        step.title for steps in WALKS for step in steps if re.fullmatch(r"[a-z/]*[a-z]_[a-z]+|discovery/.*", step.title)
+    }
+    assert len(words) > 10
+    code = "".join(path.read_text() for path in sources.rglob("*.py"))
+    missing = [word for word in words if not list(sources.rglob(f"{word}.py")) and f"def {word}" not in code]
+    assert missing == []
+
+
 @pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda picture: picture.name)
 def test_a_picture_stands_on_its_own_and_is_made_by_a_script(picture: Path) -> None:
     """No fonts or images from elsewhere, nothing of the machine it was made on."""
@@ -73,4 +102,5 @@ def test_a_picture_stands_on_its_own_and_is_made_by_a_script(picture: Path) -> N
     assert not re.search(r"@font-face|<image|xlink:href|@import", text)
     assert str(ROOT) not in text
     scripts = "".join(path.read_text() for path in (ROOT / "tools").glob("*_picture*.py"))
-    assert f'"{picture.stem}"' in scripts or f"/{picture.name}" in scripts
+    assert f'"{picture.stem}"' in scripts
+    assert any(f"pictures/{picture.name})" in page.read_text() for page in PAGES), "no page shows it"

@@ -86,6 +86,4 @@ def _summary(option: Option) -> str:
         notes.append(f"One of {', '.join(map(code, option.choices))}")
     if option.required:
         notes.append("Required")
-    if option.repeat:
-        notes.append("May be given several times")
     return " ".join(sentence(note) for note in notes)

@@ -18,6 +18,7 @@ from ankaios.agent.log_streams import LogSource, LogStreams
 from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, LinkEvent, Outbox
+from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import PENDING_STARTING
@@ -212,15 +213,18 @@ class AgentManager:
 
     def _wake(self, name: InstanceName) -> None:
         """It waits for devices."""
-        workload = self._work.workloads.get(name.workload)
-        if workload is not None and workload.current == name:
+        if workload := self._current(name):
             workload.devices_changed()
+
+    def _restart(self, name: InstanceName) -> None:
+        if workload := self._current(name):
+            workload.restart()
+
+    def _current(self, name: InstanceName) -> WorkloadObject | None:
+        """None: it was replaced or deleted meanwhile."""
+        workload = self._work.workloads.get(name.workload)
+        return workload if workload is not None and workload.current == name else None
 
     def _living(self) -> Collection[InstanceName] | None:
         """Not known before the server said what is wanted and every runtime what exists."""
         return self._work.instances() if self._is_welcome and not self._planner.unlisted() else None
-
-    def _restart(self, name: InstanceName) -> None:
-        workload = self._work.workloads.get(name.workload)
-        if workload is not None and workload.current == name:
-            workload.restart()

@@ -45,7 +45,6 @@ class RunFolder:
             self._check_owner()
         except OSError as error:
             raise StartupFailed(_CONTEXT, f"cannot create '{self.path}': {error.strerror}") from error
-        self._trash.empty()
 
     def _check_owner(self) -> None:
         """What others can exchange would lead the agent, which may be root, to any file of the host."""
@@ -62,15 +61,16 @@ class RunFolder:
     async def lock(self) -> bool:
         """Wait until no other agent of this name works here: two would start the same containers, and delete them.
 
-        Answers whether there was one.
+        Answers whether there was one. What an earlier one had no time to remove is removed now.
         """
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        if _is_locked(self._lock):
-            return False
-        log.warning("another agent works in '%s', waiting until it has ended", self.path)
-        while not _is_locked(self._lock):  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(LOOK_AGAIN)
-        return True
+        was_alone = _is_locked(self._lock)
+        if not was_alone:
+            log.warning("another agent works in '%s', waiting until it has ended", self.path)
+            while not _is_locked(self._lock):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(LOOK_AGAIN)
+        self._trash.empty()
+        return not was_alone
 
     def unlock(self) -> None:
         """The end of the process does so as well, however it comes."""

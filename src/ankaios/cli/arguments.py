@@ -125,7 +125,8 @@ class Command:
         return next((child for child in self._children if word == child.name or word in child.aliases), None)
 
     def child_names(self) -> list[str]:
-        return [child.name for child in self._children]
+        """All words that `child` knows."""
+        return [word for child in self._children for word in (child.name, *child.aliases)]
 
 
 class Call:

@@ -15,6 +15,7 @@ from ankaios.common.config import GivenPem, Pem
 _SOON_SECONDS = 30 * 24 * 3600
 _CALL_LIMIT_SECONDS = 20
 TOPIC = "certificates"
+_ANEW = "in a new folder: ank certs create DIR"  # where there are some they are kept
 
 
 def check_certificates(given: GivenPem) -> Iterator[Finding]:
@@ -37,10 +38,10 @@ def _date_findings(pem: Pem) -> Iterator[Finding]:
     if "notAfter" not in output:
         yield Finding(TOPIC, Verdict.WRONG, f"'{pem.origin}' is no certificate", "ank certs create DIR")
     elif code != 0:
-        yield Finding(TOPIC, Verdict.WRONG, f"'{pem.origin}' has expired", "ank certs create DIR")
+        yield Finding(TOPIC, Verdict.WRONG, f"'{pem.origin}' has expired", _ANEW)
     elif _openssl("x509", "-noout", "-checkend", str(_SOON_SECONDS), text=pem.text)[0] != 0:
         until = output.partition("notAfter=")[2].splitlines()[0]
-        yield Finding(TOPIC, Verdict.NOTE, f"'{pem.origin}' expires on {until}", "ank certs create DIR")
+        yield Finding(TOPIC, Verdict.NOTE, f"'{pem.origin}' expires on {until}", _ANEW)
 
 
 def _pair_findings(ca: Pem, crt: Pem, key: Pem) -> Iterator[Finding]:

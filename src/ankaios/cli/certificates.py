@@ -63,9 +63,14 @@ def create(folder: Path, agents: list[str], algorithm: str, days: int) -> list[P
     wanted = parties(agents)
     _make_folder(folder)
     made = [] if (folder / "ca.pem").exists() else _make_authority(folder, algorithm, days)
-    for party in wanted:
-        if not (folder / party.files[0]).exists():
-            made += _make_certificate(folder, party, algorithm, days)
+    missing = [party for party in wanted if not (folder / party.files[0]).exists()]
+    if missing and not (folder / "ca-key.pem").exists():
+        raise AnkaiosError(
+            f"cannot create certificates: '{folder}/ca-key.pem', which has to sign them, is not there: bring it back "
+            "for as long as it is needed, or make everything anew in another folder"
+        )
+    for party in missing:
+        made += _make_certificate(folder, party, algorithm, days)
     return made
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from time import monotonic
 
 from ankaios.cli.output import CliError
+from ankaios.cli.settings import PEM_HINT
 from ankaios.common.config import BadPemFile
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
@@ -49,6 +50,13 @@ if TYPE_CHECKING:
 STATE_LOST = "Channel preliminary closed."
 UPDATE_LOST = "Connection to server interrupted"
 LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
+_ONE_SET = "; server, agents and 'ank' need valid files of one 'ank certs create'"
+_NEXT_STEPS = {
+    "the server does not speak TLS": "; use 'ank -k' without certificate files",
+    "the server refused our certificate": _ONE_SET,
+    "the certificate of the server": _ONE_SET,
+    "cannot find host": "; check the address in '--server-url' or ANK_SERVER_URL",
+}
 _GOODBYE_LIMIT = 1.0
 _MAX_KEPT_STATES = 100_000
 
@@ -73,17 +81,21 @@ def run_session(call: Call, action: Callable[[Session], None]) -> None:
     try:
         with connect(settings, Method.CLI, commander_hello()) as connection:
             _resume_collecting()
+            call.output.wait_for_room = connection.attend  # a pager may take its time, the server would not wait
             action(Session(connection, call.settings.timeout_ms))
     except BadUrl as fault:
-        raise CliError(f"Cannot connect to server: '{fault}'") from fault
+        hint = "an address looks like https://127.0.0.1:25551, or with '-k' http://127.0.0.1:25551"
+        raise CliError(f"Cannot connect to server: '{fault}'", hint) from fault
     except BadPemFile as fault:
-        raise CliError(f"Certificate error: '{fault.reason}'") from fault
+        raise CliError(f"Certificate error: '{fault.reason}'", PEM_HINT) from fault
     except VersionRefused as fault:
         raise CliError(str(fault)) from fault
     except CannotConnect as fault:
         raise CliError(str(fault), _connect_hint(shown, fault.reason)) from fault
     except AccessRefused as fault:
         raise CliError(f"Could not connect to Ankaios server on '{shown}'.", str(fault)) from fault
+    finally:
+        call.output.wait_for_room = None
 
 
 def commander_hello() -> grpc.ToServer:
@@ -98,7 +110,7 @@ def _resume_collecting() -> None:
 
 def _connect_hint(url: str, reason: str) -> str:
     if "Connection refused" not in reason:
-        return reason
+        return reason + next((step for start, step in _NEXT_STEPS.items() if reason.startswith(start)), "")
     started = "'ank up' or 'ank-server --insecure'" if url.startswith("http:") else "'ank-server' and its certificates"
     return f"no server listens there: start one with {started}, or name yours with '--server-url' or ANK_SERVER_URL"
 

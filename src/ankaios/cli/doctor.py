@@ -21,6 +21,8 @@ OLDEST_PODMAN = (4, 3)
 FREE_BYTES_WANTED = 500 * 1024 * 1024
 EARLIEST_SANE_CLOCK = 1_760_000_000  # a machine that believes it is before October 2025 has lost its clock
 _CALL_LIMIT_SECONDS = 20
+# Where podman looks for the first process of a pod, besides the search path.
+_HELPERS = ("usr/libexec/podman", "usr/lib/podman", "usr/libexec/catatonit", "usr/local/libexec/podman")
 
 
 class Verdict(Enum):
@@ -112,10 +114,12 @@ def _podman_findings(facts: dict[str, dict[str, object]], around: Surroundings) 
             "cgroups",
             Verdict.NOTE,
             "crun with cgroups v1: containers may fail to start",
-            'set runtime = "runc" in the [engine] part of /etc/containers/containers.conf',
+            'apt-get install runc, and runtime = "runc" in the [engine] part of /etc/containers/containers.conf',
         )
     else:
         yield Finding("cgroups", Verdict.FINE, f"cgroups {cgroups}, container runtime {name}")
+    if not around.find("catatonit") and not any((around.root / folder / "catatonit").exists() for folder in _HELPERS):
+        yield Finding("pods", Verdict.NOTE, "podman-kube needs the program 'catatonit'", "apt-get install catatonit")
     yield from _storage_findings(str(store["graphRoot"]), str(store["graphDriverName"]))
     security = host.get("security")
     if isinstance(security, dict) and security.get("rootless"):

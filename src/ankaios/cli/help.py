@@ -37,19 +37,25 @@ def usage_error_text(fault: UsageError, paint: Paint) -> str:
 
 def help_text(path: tuple[Command, ...], paint: Paint, width: int = WIDTH) -> str:
     command, width = path[-1], min(width, WIDTH)
-    parts = [_fitted(command.summary, width), usage_line(path)]
+    parts = [_fitted(command.summary, width), _fitted(usage_line(path), width)]
     parts += _groups(command, paint, width)
     if command.positionals:
         rows = [(positional.display, positional.summary) for positional in command.positionals]
         parts.append(_section("Arguments", rows, paint, width))
     parts.append(_section("Options", [_option_row(option) for option in (*command.options, HELP)], paint, width))
     if command.details:
-        parts.append("\n".join(_fitted(line, width) for line in command.details.splitlines()))
+        parts.append("\n".join(_detail(line, paint, width) for line in command.details.splitlines()))
     if command.examples:
         title = "Examples:" if len(command.examples) > 1 else "Example:"
         shown = "\n".join(f"  # {meaning}\n  {typed}" for typed, meaning in command.examples)
         parts.append(f"{paint(title, 'heading')}\n{shown}")
     return "\n\n".join(parts)
+
+
+def _detail(line: str, paint: Paint, width: int) -> str:
+    """Text, or the heading of what is indented below it."""
+    is_heading = line.endswith(":") and not line.startswith(" ")
+    return paint(line, "heading") if is_heading else _fitted(line, width)
 
 
 def _groups(command: Command, paint: Paint, width: int) -> list[str]:
@@ -81,7 +87,7 @@ def _section(title: str, rows: Iterable[tuple[str, str]], paint: Paint, width: i
     left = min(max(len(name) for name, _ in listed), 34) + 4
     lines = [paint(f"{title}:", "heading")]
     for name, summary in listed:
-        first, *others = _wrap(summary, width - left) or [""]
+        first, *others = wrap(summary, width - left) or [""]
         shown = paint(f"{name:<{left - 4}}", "literal")
         if len(name) > left - 4:
             lines.append(f"  {shown}")
@@ -96,10 +102,11 @@ def _fitted(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
-    return "\n".join(indent + part for part in _wrap(line, width - len(indent)))
+    return "\n".join(indent + part for part in wrap(line, width - len(indent)))
 
 
-def _wrap(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
+    """At blanks; a word that is too long stays whole."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= width:

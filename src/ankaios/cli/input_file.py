@@ -12,7 +12,7 @@ STANDARD_INPUT = "-"
 
 
 class Unreadable(Rejected):
-    """A file that was named and cannot be read; the hint says what to do."""
+    """A file that was named and cannot be read or understood; the hint says what to do."""
 
     def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)

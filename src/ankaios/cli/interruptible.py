@@ -22,8 +22,8 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 def until_signal(session: Session, work: Callable[[], None]) -> bool:
     """Do the work. True if it came to its end, False if a signal ended it.
 
-    A signal only fills a pipe that the session looks at while it waits for the server, so nothing is torn that is half
-    done. A reader of our output that does not read blocks us in a write: then only the second signal helps.
+    A signal only fills a pipe that the session looks at while it waits for the server, or for a reader of our output,
+    so nothing is torn that is half done.
     """
     told, teller = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 

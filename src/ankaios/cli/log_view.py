@@ -6,15 +6,17 @@ from ankaios.cli.arguments import Call
 from ankaios.cli.connection import CommandFailed, Session, run_session
 from ankaios.cli.failures import execution_error, told_as
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.workload_rows import Instance, instance_of, instances_of
+from ankaios.cli.workload_rows import Instance, instance_of, instances_of, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_WITHOUT_AGENT = ("Pending(Initial)", "AgentDisconnected", "NotScheduled")
 
-class UnknownName(CommandFailed):
+
+class NoLogs(CommandFailed):
     """A reason that is told as it is."""
 
 
@@ -22,7 +24,7 @@ def run(call: Call) -> int:
     def action(session: Session) -> None:
         try:
             _print_logs(call, session)
-        except UnknownName:
+        except NoLogs:
             raise
         except CommandFailed as fault:
             raise CommandFailed(f"Failed to get logs: '{execution_error(fault)}'", fault.hint) from fault
@@ -35,7 +37,7 @@ def run(call: Call) -> int:
 
 def _print_logs(call: Call, session: Session) -> None:
     state = session.complete_state("workloadStates")
-    instances = resolve(call.values["workloads"], state.workloadStates)
+    instances = _reachable(call, session, resolve(call.values["workloads"], state.workloadStates), state)
     response = session.request_logs(logs_request(call, instances))
     campaign = response.requestId
     check_accepted(instances, response)
@@ -52,6 +54,25 @@ def _print_logs(call: Call, session: Session) -> None:
         raise
     if not finished:
         session.cancel_logs(campaign)
+
+
+def _reachable(call: Call, session: Session, instances: list[Instance], state: base.CompleteState) -> list[Instance]:
+    """Without those whose agent is not there: the server would accept them, and nothing would ever come."""
+    states = dict(instances_of(state.workloadStates))
+    if not any(state_text(states[instance]) in _WITHOUT_AGENT for instance in instances):
+        return instances
+    connected = session.complete_state("agents").agents.agents
+    reachable = [instance for instance in instances if instance[2] in connected]
+    reasons = [
+        f"workload '{name}' gives no output: " + (f"agent '{agent}' is not connected" if agent else "it has no agent")
+        for name, _, agent in instances
+        if agent not in connected
+    ]
+    if not reachable:
+        raise NoLogs("; ".join(reasons), "'ank get agents' shows who is there")
+    for reason in reasons:
+        call.output.hint(reason)
+    return reachable
 
 
 def _print_until_all_stopped(
@@ -74,7 +95,7 @@ def resolve(names: Sequence[str], states: base.WorkloadStatesMap) -> list[Instan
         if name not in by_name:
             from ankaios.cli.suggestions import did_you_mean
 
-            raise UnknownName(f"Workload name '{name}' does not exist.", did_you_mean("workload", name, by_name))
+            raise NoLogs(f"Workload name '{name}' does not exist.", did_you_mean("workload", name, by_name))
     return [instance for name in dict.fromkeys(names) for instance in sorted(by_name[name])]
 
 

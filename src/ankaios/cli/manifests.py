@@ -11,6 +11,7 @@ from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_o
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from ankaios.cli.connection import Session
     from ankaios.common.pb import ank_base_pb2 as base
@@ -34,8 +35,8 @@ def run(call: Call) -> int:
 def read_change(output: Output, files: Sequence[str], agent: str | None, *, need_agent: bool) -> ManifestChange:
     texts = [_read_stdin()] if files[:1] == [STANDARD_INPUT] else list(map(_read, files))
     manifests = []
-    for what, text in texts:
-        manifests.append(load_manifest(text, what))
+    for file, text in texts:
+        manifests.append(_load(file, text))
         if is_deprecated(manifests[-1]):
             output.progress(f"Warning: {DEPRECATED_WARNING}")
     return change_of(manifests, agent, need_agent=need_agent)
@@ -43,18 +44,29 @@ def read_change(output: Output, files: Sequence[str], agent: str | None, *, need
 
 def _read_stdin() -> tuple[str, bytes]:
     try:
-        return "standard input", read_standard_input()
+        return STANDARD_INPUT, read_standard_input()
     except OSError as fault:
         raise Rejected(f"Standard input cannot be read: {fault.strerror}") from fault
 
 
 def _read(file: str) -> tuple[str, bytes]:
     try:
-        return f"'{file}'", read_file(file)
+        return file, read_file(file)
     except FileNotFoundError as fault:
         raise Unreadable(f"File '{file}' not found!", advice(fault)) from None
     except OSError as fault:
         raise Unreadable(f"File '{file}' cannot be read: {fault.strerror}", advice(fault)) from fault
+
+
+def _load(file: str, text: bytes) -> dict[str, Any]:
+    if file == STANDARD_INPUT:
+        return load_manifest(text, "standard input")
+    try:
+        return load_manifest(text, f"'{file}'")
+    except Rejected as fault:
+        from shlex import quote
+
+        raise Unreadable(str(fault), f"to see where: ank validate {quote(file)}") from fault
 
 
 def _state_of(change: ManifestChange, deleting: bool) -> base.CompleteState:

@@ -1,8 +1,9 @@
 """What a person or a script sees: lines, warnings, errors, hints, and the colours that are allowed.
 
 Results and warnings go to standard output, errors and hints to standard error; every message is flushed at once,
-because readers of a pipe wait for it. The words `error:`, `warn:` and `debug:` are coloured even in a pipe, as every
-`ank` does; everything else only on a terminal. `NO_COLOR` switches all colours off.
+because readers of a pipe wait for it. While they do not read, `wait_for_room` has the time. The words `error:`, `warn:`
+and `debug:` are coloured even in a pipe, as every `ank` does; everything else only on a terminal. `NO_COLOR` switches
+all colours off.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from ankaios.common.errors import AnkaiosError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import TextIO
 
 NO_TERMINAL_WIDTH = 65535
 _FALLBACK_WIDTH = 80
+_PIECE = 1024  # characters: never more bytes than a pipe takes that takes any
 _ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m"
 _WARN = "\x1b[38;5;11mwarn:\x1b[39m"
 _DEBUG = "\x1b[38;5;12mdebug:\x1b[39m"
@@ -68,6 +70,8 @@ class Output:
         self.quiet = quiet
         self.verbose = verbose
         self.is_terminal = self._stdout.isatty()
+        self.wait_for_room: Callable[[int], None] | None = None
+        """Called with a descriptor before each piece of output: returns when it takes more."""
 
     @property
     def width(self) -> int:
@@ -97,7 +101,12 @@ class Output:
 
     def write(self, text: str) -> None:
         """As it is, flushed."""
-        _print(self._stdout, text)
+        if self.wait_for_room is None:
+            _print(self._stdout, text)
+            return
+        for start in range(0, len(text), _PIECE):
+            self.wait_for_room(self._stdout.fileno())
+            _print(self._stdout, text[start : start + _PIECE])
 
     def line(self, text: str) -> None:
         self.write(text + "\n")

@@ -151,7 +151,7 @@ class _Level:
         for index, positional in enumerate(self.command.positionals):
             behind = len(self.command.positionals) - index - 1
             if positional.many:
-                count = max(len(words) - behind, 0)
+                count = max(len(words) - behind, 1)  # of too few words the later ones are missing
                 self.values[positional.name], words = words[:count], words[count:]
             else:
                 self.values[positional.name], words = (words[0] if words else None), words[1:]

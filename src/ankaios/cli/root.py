@@ -65,6 +65,7 @@ class RootCommand(Command):
             options=OPTIONS,
             details=_DETAILS,
             examples=(
+                ("ank up web.yaml", "try it: run a cluster in this terminal, with what a manifest describes"),
                 ("ank -k apply web.yaml", "start what a manifest describes on an insecure local server"),
                 ("ank get workloads", "see how all workloads are doing"),
                 ("ank logs -f web", "follow the output of a workload"),

@@ -32,6 +32,7 @@ SYSTEM_CONFIG_FILE = "/etc/ankaios/ank.conf"
 _SECURITY_HINT = (
     "'ank -k …' talks to a server without TLS, as that of 'ank up'; 'ank certs create DIR' makes certificates"
 )
+PEM_HINT = "'ank certs create DIR' makes files that fit together and have the right modes"
 
 
 class Settings:
@@ -89,9 +90,19 @@ def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[st
             given_pem=load_pem_material(values, "ANK", file, environ=environ),
         )
     except BadPemFile as fault:
-        raise CliError(f"Certificate error: '{fault.reason}'") from fault
+        raise CliError(f"Certificate error: '{fault.reason}'", _advice_behind(fault) or PEM_HINT) from fault
     except StartupFailed as fault:
-        raise CliError(str(fault)) from fault
+        raise CliError(str(fault), _advice_behind(fault)) from fault
+
+
+def _advice_behind(fault: BaseException) -> str:
+    """About a file that is not there."""
+    from ankaios.cli.input_file import advice
+
+    cause = fault.__cause__
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    return advice(cause) if isinstance(cause, FileNotFoundError) else ""
 
 
 def _default_files(environ: Mapping[str, str], output: Output) -> list[str]:

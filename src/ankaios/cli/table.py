@@ -27,11 +27,15 @@ def table_lines(
     """Header and rows as lines no wider than `width`.
 
     `overflow` says what happens to the last column if it does not fit: `WRAP` continues it on further lines, `CUT_LAST`
-    ends it with `...`. If not even its header fits, and with `CUT_LINES`, whole lines are cut. `paint` gets the padded
-    cell, its row (0 is the header) and its column; lines that are cut as a whole stay uncoloured.
+    ends it with `...`; before that, the others make room for its header. If not even the headers fit, and with
+    `CUT_LINES`, whole lines are cut. `paint` gets the padded cell, its row (0 is the header) and its column; lines that
+    are cut as a whole stay uncoloured.
     """
     table = [list(header), *(list(row) for row in rows)]
     widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
+    if overflow != CUT_LINES:
+        widths = _narrowed(widths, list(map(display_width, header)), width)
+        table = [[*map(_shortened, row[:-1], widths), row[-1]] for row in table]
     room = width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
     if room < display_width(header[-1]):
         overflow = CUT_LINES
@@ -45,6 +49,24 @@ def table_lines(
         blank = [""] * (len(row) - 1)
         lines += [_join([*blank, other], widths, number, paint) for other in others]
     return lines
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
+    """So that the last header fits, if all of them do: the widest column gives first, and the last but one at last."""
+    narrowed, width = list(widths), width - len(_GAP) * (len(widths) - 1)
+    if sum(least) > width:
+        return narrowed
+    for columns in (range(len(widths) - 2), range(len(widths) - 1)):
+        while sum(narrowed[:-1]) + least[-1] > width:
+            wide = [column for column in columns if narrowed[column] > least[column]]
+            if not wide:
+                break
+            narrowed[max(wide, key=narrowed.__getitem__)] -= 1
+    return narrowed
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if display_width(text) <= width else clip(text, width - 1) + "…"
 
 
 def _fit(text: str, room: int, overflow: str) -> list[str]:

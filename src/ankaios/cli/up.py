@@ -13,9 +13,11 @@ import asyncio
 import gc
 import logging
 import os
+import shlex
 import shutil
 import signal
 import tempfile
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from time import monotonic
@@ -23,9 +25,9 @@ from typing import Any
 
 from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
-from ankaios.cli.arguments import Call
+from ankaios.cli.arguments import Call, UsageError
 from ankaios.cli.connection import CommandFailed, Session, commander_hello
-from ankaios.cli.input_file import hint_of
+from ankaios.cli.input_file import STANDARD_INPUT, hint_of
 from ankaios.cli.manifests import read_change
 from ankaios.cli.output import CliError, Output
 from ankaios.cli.up_logs import follow_logs
@@ -34,6 +36,7 @@ from ankaios.cli.workload_rows import instances_of, state_text
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
+from ankaios.common.names import check_agent_name
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.middleware import blocking_client, client
 from ankaios.middleware.connecting import ConnectionSettings
@@ -49,6 +52,7 @@ CLEAN_UP_SECONDS = 60.0
 FIRST_STATE_SECONDS = 5.0
 CALM_SECONDS = 1.5
 _ANSWER_MS = 10_000
+_SAME_WISH_SECONDS = 1.0
 _GLANCE_SECONDS = 0.25
 """How long a look at the news takes if there are none, and so how late a stop is noticed."""
 
@@ -58,15 +62,34 @@ def run(call: Call) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     if call.output.verbose:
         setup_logging()
+    _check_wishes(call)
     try:
         change = read_change(call.output, call.values["files"], None, need_agent=False)
         return _run_in_a_folder(call, dict(change.desired_state))
     except Rejected as fault:
-        raise CliError(str(fault), hint_of(fault)) from fault
+        raise CliError(str(fault), hint_of(fault) or _where(call.values["files"])) from fault
     except StartupFailed as fault:
         raise CliError(fault.reason) from fault
     except CommandFailed as fault:
         raise CliError(str(fault), fault.hint) from fault
+
+
+def _where(files: Sequence[str]) -> str:
+    """The server looks at all manifests together."""
+    return "" if STANDARD_INPUT in files else f"to see where: ank validate {shlex.join(files)}"
+
+
+def _check_wishes(call: Call) -> None:
+    """Whoever wishes for what cannot be is told at once; agents would try again for ever."""
+    for runtime in call.values["runtimes"]:
+        if runtime not in RUNTIME_NAMES:
+            possible = f"\n  [possible values: {', '.join(RUNTIME_NAMES)}]"
+            raise UsageError(f"invalid value '{runtime}' for '--runtime <RUNTIME>'{possible}", call.path)
+    for name in call.values["names"]:
+        try:
+            check_agent_name(name or " ")
+        except Rejected as fault:
+            raise UsageError(f"invalid value '{name}' for '--name <NAME>': {fault}", call.path) from fault
 
 
 def _run_in_a_folder(call: Call, desired: dict[str, Any]) -> int:
@@ -104,7 +127,10 @@ class Up:
         workloads = self._desired.setdefault("workloads", {})
         for name, workload in workloads.items():
             workloads[name] = {"agent": names[0] if names else DEFAULT_NAME} | workload
-        await self._server.load(self._desired)
+        try:
+            await self._server.load(self._desired)
+        except StartupFailed as fault:
+            raise Rejected(fault.reason) from fault
         self._stop_on_signals()
         await self._listen()
         async with asyncio.TaskGroup() as tasks:
@@ -165,12 +191,12 @@ class Up:
         await run_agent(settings, make_connectors(wanted, self._folder, name), devices_for)
 
     def _stop_on_signals(self) -> None:
-        """The first one ends politely, the second one at once."""
+        """The first one ends politely, another one at once; `timeout`, and who closes a window, sends two together."""
         loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
-            loop.remove_signal_handler(number)
             self._stop.set()
+            loop.call_later(_SAME_WISH_SECONDS, loop.remove_signal_handler, number)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, stop, number)

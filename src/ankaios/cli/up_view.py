@@ -88,4 +88,4 @@ def own_command() -> str:
     if program.name != "ank":
         return f"{shlex.quote(sys.executable)} -m ankaios"
     found = shutil.which("ank")
-    return "ank" if found and Path(found).samefile(program) else shlex.quote(str(program.absolute()))
+    return "ank" if found and Path(found).samefile(program) else shlex.quote(str(program.resolve()))

@@ -12,6 +12,7 @@ import socket
 READY = "READY=1"
 STOPPING = "STOPPING=1"
 ALIVE = "WATCHDOG=1"
+_PATIENCE = 5.0  # seconds
 _FOR_US_ALONE = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID")
 _kept: dict[str, str] = {}
 
@@ -38,7 +39,7 @@ def notify(message: str) -> bool:
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
         # One sign of life among many may be lost; it must not make us wait for a systemd that is busy.
-        channel.setblocking(message != ALIVE)
+        channel.settimeout(0.0 if message == ALIVE else _PATIENCE)
         try:
             channel.sendto(message.encode(), address)
         except OSError:

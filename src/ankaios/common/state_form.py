@@ -306,17 +306,25 @@ def complete_state_from_form(form: Form) -> base.CompleteState:
     if "workloadStates" in form:
         _at("workloadStates", lambda: state.workloadStates.CopyFrom(workload_states_from_form(form["workloadStates"])))
     if "agents" in form:
-        state.agents.SetInParent()
-        for name, attributes in form["agents"].items():
-            agent = _at(f"agents.{name}", lambda given=attributes: agent_from_form(given))  # type: ignore[misc]
-            state.agents.agents[name].CopyFrom(agent)
+        _at("agents", lambda: _fill_agents(state.agents, form["agents"]))
     if "effectiveState" in form:
         _at("effectiveState", lambda: state.effectiveState.CopyFrom(state_from_form(form["effectiveState"])))
     if "deviceInstances" in form:
-        state.deviceInstances.SetInParent()
-        for name, instance in form["deviceInstances"].items():
-            state.deviceInstances.deviceInstances[name].CopyFrom(device_instance_from_form(instance))
+        _at("deviceInstances", lambda: _fill_device_instances(state.deviceInstances, form["deviceInstances"]))
     return state
+
+
+def _fill_agents(agents: base.AgentMap, form: Form) -> None:
+    agents.SetInParent()
+    for name, attributes in form.items():
+        agent = _at(f"agents.{name}", lambda given=attributes: agent_from_form(given))  # type: ignore[misc]
+        agents.agents[name].CopyFrom(agent)
+
+
+def _fill_device_instances(instances: base.DeviceInstanceMap, form: Form) -> None:
+    instances.SetInParent()
+    for name, instance in form.items():
+        instances.deviceInstances[name].CopyFrom(device_instance_from_form(instance))
 
 
 def _at(path: str, convert: Callable[[], V]) -> V:

@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import tempfile
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def short_folder(folder: Path) -> Path:
 
 
 def open_plugin_folder(folder: Path) -> socket.socket:
-    """Listen for registrations. Sockets of an earlier time are removed; their plugins notice and register again."""
+    """Listen for registrations. Sockets of an earlier time are removed; their plugins notice and register again.
+
+    Where nobody can listen no folder is left.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
@@ -41,7 +45,12 @@ def open_plugin_folder(folder: Path) -> socket.socket:
                 path.unlink(missing_ok=True)
     except OSError as error:
         raise Unavailable(f"cannot use the plugin folder '{folder}': {error}") from error
-    listener = bind(folder / KUBELET_SOCKET)
+    try:
+        listener = bind(folder / KUBELET_SOCKET)
+    except Unavailable:
+        with suppress(OSError):
+            folder.rmdir()
+        raise
     listener.listen(100)
     return listener
 

@@ -92,6 +92,8 @@ class SlotOffice:
         name = target if by_configuration else self.node.ledger.configuration(target)
         configuration = self.node.configurations.get(name)
         devices = self.described(assignment, by_configuration)
+        if len(devices) < len(assignment):  # its claim stays until who holds it lets go, but there is nothing to give
+            raise AllocationDenied(f"a device of '{name}' vanished while it was given")
         return grant_for(devices, configuration.broker_properties if configuration else {})
 
     def described(self, assignment: Mapping[str, Slot], by_configuration: bool) -> list[GrantedDevice]:

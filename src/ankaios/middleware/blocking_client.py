@@ -92,8 +92,12 @@ class BlockingConnection:
         return message
 
     def watch(self, descriptor: int | None) -> None:
-        """`receive` ends with `Woken` as soon as this descriptor is readable; None: no more."""
+        """Every wait ends with `Woken` as soon as this descriptor is readable; None: no more."""
         self._link.watch(descriptor)
+
+    def attend(self, descriptor: int) -> None:
+        """Stay in touch with the server until this descriptor takes more; also returns if the connection is over."""
+        self._link.attend(descriptor)
 
     def _next_message(self) -> FromServer | None:
         """What has arrived before the end still counts."""

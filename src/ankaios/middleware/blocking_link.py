@@ -4,7 +4,7 @@ Comes in: what shall be sent, how long to wait. Goes out: the bytes, headers and
 why it is over. Owns the socket, the TLS session and the HTTP/2 state.
 
 All waiting happens in `step`, in one `poll`: for the socket, for the time limit, for the next sign of life that is due,
-and for a descriptor somebody else cares about (`watch`). Nothing that was received is lost, however `step` ends.
+and for descriptors somebody else cares about (`watch`, `attend`). Nothing that was received is lost, however it ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import select
 from time import monotonic
 
 from ankaios.middleware.http2_engine.engine import Http2Engine
-from ankaios.middleware.http2_engine.errors import ProtocolError
+from ankaios.middleware.http2_engine.errors import CannotSend, ProtocolError
 from ankaios.middleware.http2_engine.events import (
     DataReceived,
     GoawayReceived,
@@ -36,6 +36,7 @@ from ankaios.middleware.peer_conduct import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Collection
 
     from ankaios.middleware.grpc_call import MessageBuffer
     from ankaios.middleware.http2_engine.events import Event, Headers
@@ -49,7 +50,10 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Woken(Exception):
-    """The watched descriptor has something to say; what was waited for is still to come."""
+    """The watched descriptor has something to say.
+
+    What was waited for is still to come. But a message that was being sent has ended the connection: it is half there.
+    """
 
 
 class BlockingLink:
@@ -91,13 +95,19 @@ class BlockingLink:
         return self.reason is None
 
     def open(self, headers: Headers, inbox: MessageBuffer) -> None:
-        """Only queued, like all that is sent: `step` and `send` let it go, together with what follows."""
+        """Only queued: `step` and `send` let it go, together with what follows."""
         self._inbox = inbox
-        self._stream = self._engine.open_stream(headers)
+        try:
+            self._stream = self._engine.open_stream(headers)
+        except CannotSend as error:  # with TLS the peer may already have said so
+            self._break(str(error))
 
     def queue(self, data: bytes) -> None:
-        """Little, and before the peer could have closed its window."""
-        self._engine.send_data(self._stream, data)
+        """Like `send`, but what the peer takes at once leaves together with what follows."""
+        if self._engine.sendable(self._stream) >= len(data):
+            self._engine.send_data(self._stream, data)
+        else:
+            self.send(data)
 
     def close(self) -> None:
         """End our side of the stream, give what waits to be sent a moment, and leave."""
@@ -127,21 +137,27 @@ class BlockingLink:
 
     def send(self, data: bytes) -> None:
         """Returns when the socket has taken everything, or when the stream is over."""
-        rest = memoryview(data)
+        try:
+            self._send_all(memoryview(data))
+        except Woken:
+            self._break("a message was left half sent")  # whatever followed would be taken for the rest of it
+            raise
+
+    def _send_all(self, rest: memoryview) -> None:
         until = monotonic() + _STALL_LIMIT
-        while rest and not self.peer_ended and self.reason is None:
-            size = 0 if self._unsent else self._engine.sendable(self._stream)
+        while (rest or self._unsent) and not self.peer_ended and self.reason is None:
+            unsent = len(self._unsent)
+            size = 0 if unsent else min(len(rest), self._engine.sendable(self._stream))
             if size > 0:
                 self._engine.send_data(self._stream, rest[:size])
                 self._flush()
                 rest = rest[size:]
-                until = monotonic() + _STALL_LIMIT
             elif monotonic() < until:
                 self.step(until)
             else:
                 self._break("the peer does not take what is sent")
-        while self._unsent and self.reason is None and monotonic() < until:
-            self.step(until)
+            if size > 0 or len(self._unsent) < unsent:
+                until = monotonic() + _STALL_LIMIT
 
     def _flush(self) -> None:
         """Hand over to the socket what the engine has to say; nothing of that before TLS protects it."""
@@ -172,16 +188,31 @@ class BlockingLink:
     # Waiting and receiving
 
     def watch(self, descriptor: int | None) -> None:
-        """Let `step` end with `Woken` as soon as this descriptor is readable; None: no more."""
+        """Let every wait end with `Woken` as soon as this descriptor is readable; None: no more."""
         if self._watched is not None:
             self._poll.unregister(self._watched)
         if descriptor is not None:
             self._poll.register(descriptor, select.POLLIN)
         self._watched = descriptor
 
-    def step(self, until: float | None) -> None:
-        """Send what waits to be sent, then take what the peer sends, or return when the time has come."""
+    def attend(self, descriptor: int) -> None:
+        """Live with the peer until this descriptor takes more (its reader may be slow) or the stream is over."""
+        self._poll.register(descriptor, select.POLLOUT)
+        try:
+            while self.reason is None and descriptor not in self.step(None):
+                pass
+        finally:
+            self._poll.unregister(descriptor)
+
+    def step(self, until: float | None) -> Collection[int]:
+        """Send what waits to be sent, then take what the peer sends, or return when the time has come.
+
+        Returns the descriptors that are ready.
+        """
+        was_waiting = bool(self._unsent)
         self._flush()
+        if was_waiting and not self._unsent:
+            return ()  # there is room again: the peer need not say anything before more can be sent
         found = dict(self._poll_until(until)) if self.reason is None else {}
         if self._watched in found:
             raise Woken
@@ -189,6 +220,7 @@ class BlockingLink:
             self._read()
         elif self._vigil is not None and monotonic() >= self._vigil.due:
             self._keep_vigil(self._vigil)
+        return found
 
     def _poll_until(self, until: float | None) -> list[tuple[int, int]]:
         self._poll.modify(self._socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))

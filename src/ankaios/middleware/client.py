@@ -186,10 +186,12 @@ class _Attempt:
 
     async def close(self, stream: Stream) -> None:
         """Send what waits, then leave without ceremony: only a broken stream tells every server of an agent's end."""
-        with suppress(TimeoutError, Broken):
-            async with asyncio.timeout(_CLOSE_TIMEOUT):
-                await stream.drain(0)
-        stream.link.close()
+        try:
+            with suppress(TimeoutError, Broken):
+                async with asyncio.timeout(_CLOSE_TIMEOUT):
+                    await stream.drain(0)
+        finally:  # also if whoever is cancelled is cancelled once more
+            stream.link.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await stream.link.closed.wait()

@@ -93,12 +93,12 @@ def address_of(url: str) -> Address:
     authority = _before_any(rest, "/?#")
     if authority.startswith("["):
         host, bracket, port = authority[1:].partition("]")
-        is_sound = bool(host and bracket) and (not port or port.startswith(":"))
+        is_sound = bool(bracket) and (not port or port.startswith(":"))
         port = port[1:]
     else:
         host, _, port = authority.partition(":")
-        is_sound = _is_host_name(host)
-    if not is_sound or authority.endswith(":") or not _is_port(port):
+        is_sound = True
+    if not is_sound or not _is_host_name(host) or authority.endswith(":") or not _is_port(port):
         raise BadUrl(url)
     return Address(scheme == "https", host, int(port or _DEFAULT_PORTS[scheme]))
 

@@ -28,6 +28,7 @@ CUT_SHORT = "the stream ended in the middle of a message"
 PREFIX_SIZE = 5  # one byte: compressed or not; four: the size of the message
 _CONTENT_TYPE = "application/grpc"
 RESPONSE_HEADERS: Headers = [(":status", "200"), ("content-type", _CONTENT_TYPE)]
+_MAX_TEXT = 1000  # characters: what peers take of headers is limited, and the text may repeat what a peer said
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
@@ -75,11 +76,12 @@ async def read_message(stream: Stream, kind: type[M], limit: int) -> M | None:
     prefix = await stream.read(PREFIX_SIZE)
     if not prefix:
         return None
-    size = size_in(prefix, limit)
-    payload = await stream.read(size)
-    if len(payload) < size:
-        raise CallFailed(Status.INVALID_ARGUMENT, CUT_SHORT)
-    return decoded(kind, payload)
+    if len(prefix) == PREFIX_SIZE:
+        size = size_in(prefix, limit)
+        payload = await stream.read(size)
+        if len(payload) == size:
+            return decoded(kind, payload)
+    raise CallFailed(Status.INVALID_ARGUMENT, CUT_SHORT)
 
 
 def size_in(prefix: bytes | bytearray, limit: int) -> int:
@@ -155,7 +157,7 @@ def final_headers(status: int, text: str, *, headers_sent: bool) -> Headers:
 def _status_headers(status: int, text: str) -> Headers:
     ending = [("grpc-status", str(status))]
     if text:
-        ending.append(("grpc-message", encode_text(text)))
+        ending.append(("grpc-message", encode_text(text[:_MAX_TEXT])))
     return ending
 
 

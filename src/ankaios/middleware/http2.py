@@ -16,6 +16,7 @@ from ankaios.middleware.http2_engine.events import (
     DataReceived,
     Event,
     GoawayReceived,
+    Headers,
     HeadersReceived,
     RequestReceived,
     SettingsReceived,
@@ -33,7 +34,7 @@ from ankaios.middleware.peer_conduct import (
     protocol_error_text,
     reset_text,
 )
-from ankaios.middleware.stream import Broken, Headers, Stream
+from ankaios.middleware.stream import Broken, Stream
 from ankaios.middleware.wire import Wire
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ class MiddlewareServer:
                 stream.finish(method)
         except CallFailed as failure:
             status, text = failure.status, failure.text
-            log.warning("Refused a call of %s: %s", stream.link.peer_address, failure)
+            log.warning("Refused a call of %s: %.1000s", stream.link.peer_address, failure)
         except Broken as broken:
             log.debug("A call of %s broke: %s.", stream.link.peer_address, broken)
         except ChannelClosed:
@@ -225,7 +225,7 @@ class MiddlewareServer:
                 if stream.broken is None:  # it may have been replaced, too
                     await self._serve_greeted_agent(stream, agent, hello)
         finally:
-            if self._agent_streams[agent] is stream:
+            if self._agent_streams.get(agent) is stream:
                 del self._agent_streams[agent]
 
     async def _serve_greeted_agent(self, stream: Stream, agent: str, hello: ToServer) -> None:

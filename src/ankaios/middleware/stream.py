@@ -15,8 +15,8 @@ from ankaios.middleware.http2_engine.errors import CANCEL, NO_ERROR
 
 if TYPE_CHECKING:
     from ankaios.middleware.http2 import Link
+    from ankaios.middleware.http2_engine.events import Headers
 
-Headers = list[tuple[str, str]]
 _FLUSH_AT = 64 * 1024
 _ACKNOWLEDGE_AT = 64 * 1024  # times the streams of a link: must stay below half of its window
 
@@ -50,7 +50,7 @@ class Stream:
         return len(self._queue)
 
     async def read(self, size: int) -> bytearray:
-        """Exactly `size` bytes; none if the peer ended the stream before the first of them."""
+        """Exactly `size` bytes, or fewer if the peer ended the stream before."""
         taken = bytearray()
         while True:
             part = self._inbox[: size - len(taken)]
@@ -58,11 +58,7 @@ class Stream:
                 taken += part
                 del self._inbox[: len(part)]
                 self._acknowledge(len(part))
-            if len(taken) == size:
-                return taken
-            if self._peer_ended and not self._inbox:
-                if taken:
-                    raise Broken("the stream ended in the middle of a message")
+            if len(taken) == size or (self._peer_ended and not self._inbox):
                 return taken
             await self._wait_for_change()
 

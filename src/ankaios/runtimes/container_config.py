@@ -94,6 +94,11 @@ class ContainerConfig:
         return bool(values) and values[-1] not in ("no", "")
 
 
+def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
+    """Of the call that makes the workload run, in a new container or in the one that is to be used again."""
+    return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
+
+
 def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
     """Create and start a new container, which also pulls its image if it is missing.
 

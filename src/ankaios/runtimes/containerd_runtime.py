@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from ankaios.common.execution_state import FAILED_LOST, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
+from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
 from ankaios.runtimes.runtime_connector import (
@@ -56,9 +56,6 @@ class ContainerdRuntime:
         self._checkers = StateCheckers()
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
-        """Where nerdctl never was nothing exists; most nodes have none, and need not be asked again and again."""
-        if not self._cli.available():
-            return []
         containers = await self._cli.labelled("agent", agent)
         states = (await self._cli.states()).get() if containers else {}
         found: dict[InstanceName, Existing] = {}
@@ -72,10 +69,7 @@ class ContainerdRuntime:
         if spec.runtime != self.name:
             raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
         config = ContainerConfig.parse(spec.runtime_config)
-        if extras.reuse:
-            arguments = start_arguments(config, extras.reuse)
-        else:
-            arguments = run_arguments(config, spec.instance_name, extras)
+        arguments = create_arguments(config, spec.instance_name, extras)
         try:
             container = await self._cli.start(arguments)
         except RuntimeFailed:

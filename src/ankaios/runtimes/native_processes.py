@@ -3,6 +3,7 @@
 In come folders written by `native_shim.py`; out come facts. Nothing is owned.
 """
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,6 +52,12 @@ class NativeFolder:
         with suppress(OSError):
             return (self.path / "note").read_text()
         return ""
+
+    def mount_points(self) -> list[str]:
+        """What was made on the host for its mounts."""
+        with suppress(OSError):
+            return os.fsdecode((self.path / "mount_points").read_bytes()).split("\0")
+        return []
 
     def state(self) -> ExecutionState:
         """The process is looked at first: it may end between two looks, but not begin."""

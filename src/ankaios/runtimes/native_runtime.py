@@ -22,6 +22,7 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
+from ankaios.runtimes.native_mounts import remove_mount_point
 from ankaios.runtimes.native_order import NativeConfig, User, make_order
 from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
@@ -36,7 +37,8 @@ from ankaios.runtimes.runtime_connector import (
 )
 
 # Imported rather than run as a script, so that its compiled form is used.
-SHIM = "import sys; sys.path.append(sys.argv[1]); import native_shim; sys.exit(native_shim.main())"
+SHIM = "import sys; sys.path.append(sys.argv[1]); from ankaios.runtimes import native_shim as s; sys.exit(s.main())"
+PACKAGES = Path(__file__).parents[2]
 START_LIMIT = 30.0
 STOP_TIME = 10.0
 KILL_TIME = 5.0
@@ -126,7 +128,7 @@ class NativeRuntime:
         try:
             _make_private(self._folder)
             folder.path.mkdir(exist_ok=True)
-            for name in ("exit", "process", "note"):
+            for name in ("exit", "process", "note", "mount_points"):
                 (folder.path / name).unlink(missing_ok=True)
         except OSError as fault:
             raise RuntimeFailed(f"cannot prepare '{folder.path}': {fault.strerror}") from fault
@@ -135,7 +137,7 @@ class NativeRuntime:
         try:
             await run_command(
                 sys.executable,
-                ["-I", "-S", "-c", SHIM, str(Path(__file__).parent)],
+                ["-I", "-S", "-c", SHIM, str(PACKAGES)],
                 limit=START_LIMIT,
                 stdin=marshal.dumps(order),
             )
@@ -162,10 +164,12 @@ class NativeRuntime:
         _remove(folder.path)
 
     async def _end(self, folder: NativeFolder) -> None:
-        found = folder.processes()
-        if found is None:
-            return
-        process, keeper = found
+        if found := folder.processes():
+            await self._end_processes(*found)
+        for path in folder.mount_points():  # gone already, unless the keeper was killed
+            remove_mount_point(path)
+
+    async def _end_processes(self, process: NativeProcess, keeper: NativeProcess) -> None:
         if not await _signalled(process, signal.SIGTERM, self._stop_time):
             _log.warning("process %d did not end within %g s, killing it", process.pid, self._stop_time)
             if not await _signalled(process, signal.SIGKILL, KILL_TIME):

@@ -1,9 +1,9 @@
 """The small process that stays with one native workload. Run without the rest of the package.
 
 In comes an order on standard input (a marshalled dict, see `native_order.py`); out go, in the workload's folder, the
-file `process` once it starts, its output with time stamps in `log` and `log.1`, and the file `exit` when it ends. It
-outlives the agent, so neither output nor exit code is lost while no agent is there. It imports little: one runs per
-workload.
+file `process` once it starts, `note` if it cannot be as it should, its output with time stamps in `log` and `log.1`,
+and the file `exit` when it ends. It outlives the agent, so neither output nor exit code is lost while no agent is
+there. Owned are the process and what is on the host only for its mounts. It imports little: one runs per workload.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import select
 import sys
 import time
+
+from ankaios.runtimes.native_mounts import MountPoints, mount_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
@@ -48,13 +50,39 @@ def keep(order: dict[str, Any], tell: int) -> None:
     os.setsid()
     os.chdir(order["folder"])
     detach()
+    points = MountPoints(order["mounts"])
+    try:
+        log = Log(order["log_size"])
+        child, streams = start(order, points)
+    except (OSError, NotStarted) as fault:
+        points.remove()
+        os.write(tell, str(fault).encode())
+        return
+    os.write(tell, b"ok")
+    os.close(tell)
+    try:
+        serve(child, streams, log, order["orphan_check"])
+    finally:
+        points.remove()
+
+
+class NotStarted(Exception):
+    """In the words of the process that was to become the workload."""
+
+
+def start(order: dict[str, Any], points: MountPoints) -> tuple[int, list[int]]:
+    """The process and what it prints."""
+    if points.paths:  # if the keeper is killed, the agent removes them
+        write_file("mount_points", os.fsencode("\0".join(points.paths)))
     outputs = [os.pipe(), os.pipe()]
     go_on, go = os.pipe()
     told, tell_back = os.pipe()
     child = os.fork()
     if child == 0:
-        os.read(go_on, 1)
-        become_workload(order, [write for _, write in outputs], tell_back)
+        os.close(go)  # a keeper that fails never writes to it, and then this is over
+        if os.read(go_on, 1):
+            become_workload(order, points, [write for _, write in outputs], tell_back)
+        os._exit(127)
     for descriptor in (outputs[0][1], outputs[1][1], tell_back, go_on):
         os.close(descriptor)
     write_file("process", process_text(child))  # before the command runs, so it can always be found
@@ -63,12 +91,11 @@ def keep(order: dict[str, Any], tell: int) -> None:
     if failed:
         os.waitpid(child, 0)
         os.unlink("process")  # noqa: PTH108
-        os.write(tell, why)
-        return
-    write_file("note", note)
-    os.write(tell, b"ok")
-    os.close(tell)
-    serve(child, [read for read, _ in outputs], Log(order["log_size"]), order["orphan_check"])
+        raise NotStarted(why.decode(errors="replace"))
+    if note:
+        points.remove()  # nothing is mounted
+        write_file("note", note)
+    return child, [read for read, _ in outputs]
 
 
 def detach() -> None:
@@ -110,11 +137,11 @@ def read_all(descriptor: int) -> bytes:
 # -- the workload
 
 
-def become_workload(order: dict[str, Any], outputs: list[int], tell: int) -> None:
+def become_workload(order: dict[str, Any], points: MountPoints, outputs: list[int], tell: int) -> None:
     """Never returns: the process becomes the workload's command, or tells why not."""
     try:
         os.setsid()
-        os.write(tell, prepare_mounts(order).encode())
+        os.write(tell, mount_all(order, points.fault).encode())
         os.dup2(outputs[0], 1)
         os.dup2(outputs[1], 2)
         restore_signals()
@@ -170,55 +197,6 @@ def change_user(order: dict[str, Any]) -> None:
         os.setgroups(groups)
         os.setgid(gid)
         os.setuid(uid)
-
-
-def prepare_mounts(order: dict[str, Any]) -> str:
-    """Give the process its own view of the mounts; without the rights say so and go on without."""
-    if not order["mounts"]:
-        return ""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def call(what: str, result: int) -> None:
-        if result:
-            number = ctypes.get_errno()
-            raise OSError(number, f"{what}: {os.strerror(number)}")
-
-    new_namespace, private, bind, recursive, remount, read_only = 0x20000, 1 << 18, 4096, 1 << 14, 32, 1
-    try:
-        call("unshare", libc.unshare(new_namespace))
-        call("mount", libc.mount(None, b"/", None, recursive | private, None))
-    except OSError as fault:
-        order["env"].update(order["env_without_mounts"])
-        return f"No rights for own mounts ({fault}); {what_follows(order)}"
-    for source, target, readonly in order["mounts"]:
-        make_mount_point(source, target)
-        what = f"mount '{source}' at '{target}'"
-        call(what, libc.mount(os.fsencode(source), os.fsencode(target), None, bind | recursive, None))
-        if readonly:
-            call(what, libc.mount(None, os.fsencode(target), None, bind | remount | read_only, None))
-    return ""
-
-
-def what_follows(order: dict[str, Any]) -> str:
-    """What a variable names is found there; what would have been mounted onto itself is there anyway, but writable."""
-    places = order["env_without_mounts"]
-    told = tuple(places.values())
-    absent = [target for source, target, _ in order["mounts"] if source != target and not source.startswith(told)]
-    words = [f"paths are in {', '.join(sorted(places))}"] if places else []
-    words += [f"not there: {', '.join(absent)}"] if absent else []
-    return "; ".join(words or ["nothing is read-only"])
-
-
-def make_mount_point(source: str, target: str) -> None:
-    if os.path.exists(target):  # noqa: PTH110
-        return
-    if os.path.isdir(source):  # noqa: PTH112
-        os.makedirs(target, exist_ok=True)  # noqa: PTH103
-        return
-    os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
-    os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o644))
 
 
 # -- keeping it

@@ -18,7 +18,6 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.call_slots import CallSlots
-from ankaios.runtimes.child_process import is_installed
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import Loaded, StateCache
@@ -45,9 +44,6 @@ class NerdctlCli:
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
-
-    def available(self) -> bool:
-        return is_installed(self.settings.program, self.settings.environment)
 
     async def _call(self, arguments: Sequence[str], limit: float) -> str:
         async with self._slots.slot():

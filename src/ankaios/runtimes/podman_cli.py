@@ -121,7 +121,7 @@ class PodmanCli:
         return parse_listing(await finish_command(process, text, limit=self._patience))
 
     async def listing(self, not_before: float = 0.0, max_age: float = MAX_AGE) -> Loaded[Listing]:
-        """All containers, as podman told at most a second ago and not before the given moment."""
+        """All containers, as podman told at most `max_age` seconds ago and not before the given moment."""
         return await self._states.get(max_age, not_before)
 
     def newest_listing(self, max_age: float = inf) -> Loaded[Listing] | None:

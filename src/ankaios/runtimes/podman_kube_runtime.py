@@ -153,7 +153,6 @@ class PodmanKubeRuntime:
         except RuntimeFailed as fault:
             _log.warning("cannot clean up after the failed start of '%s': %s", workload, fault)
             return
-        del self._others[workload]
         await self._forget(workload)
 
     # -- watching
@@ -212,6 +211,7 @@ class PodmanKubeRuntime:
                 _log.info("volume '%s%s' is not removed", workload, suffix)
         self._workloads.pop(workload, None)
         self._getters.pop(workload, None)
+        self._others.pop(workload, None)
 
     # -- logs
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
+from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_listing import Container
@@ -79,10 +79,7 @@ class PodmanRuntime:
         if spec.runtime != self.name:
             raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
         config = ContainerConfig.parse(spec.runtime_config)
-        if extras.reuse:
-            arguments = start_arguments(config, extras.reuse)
-        else:
-            arguments = run_arguments(config, spec.instance_name, extras)
+        arguments = create_arguments(config, spec.instance_name, extras)
         try:
             container = await self._cli.start(arguments, config.command_options)
         except RuntimeFailed:

@@ -27,6 +27,7 @@ from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
 DEFAULT_ADDRESS = "127.0.0.1:25551"
 DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
+_BAD_ADDRESS = f"invalid socket address syntax, expected IP:PORT as {DEFAULT_ADDRESS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,9 @@ class Address:
         try:
             is_v6 = ip_address(bare).version == 6
         except ValueError:
-            raise Rejected("invalid socket address syntax") from None
-        if is_v6 == (bare == host) or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            raise Rejected("invalid socket address syntax")
+            raise Rejected(_BAD_ADDRESS) from None
+        if is_v6 == (bare == host) or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
+            raise Rejected(_BAD_ADDRESS)
         return cls(bare, int(port))
 
 

@@ -5,6 +5,7 @@ that failed and where the fault is. Names, templates and dependencies are checke
 """
 
 import logging
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ PARSE_CONTEXT = "Parsing start config failed with error"
 
 
 def load_startup_state(path: Path) -> Form:
-    return parse_startup_manifest(_read(path))
+    text = _read(path)
+    try:
+        return parse_startup_manifest(text)
+    except StartupFailed as fault:
+        advice = f"to see where: ank validate {shlex.quote(str(path))}"
+        raise StartupFailed(fault.context, f"{fault.reason}; {advice}") from fault
 
 
 def _read(path: Path) -> bytes:

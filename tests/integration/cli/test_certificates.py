@@ -10,6 +10,7 @@ import pytest
 from ankaios.cli.certificates import create, parties
 from ankaios.common.config import load_pem_material, require_security
 from ankaios.common.errors import AnkaiosError, Rejected
+from tests.integration.cli.ank import ank
 
 
 def openssl(*arguments: str | Path) -> str:
@@ -74,6 +75,33 @@ def test_a_name_no_agent_can_have_is_refused() -> None:
 
 
 def test_an_unreadable_authority_is_told_with_the_failing_command(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("no certificate")
+    for name in ("ca.pem", "ca-key.pem"):
+        (tmp_path / name).write_text("no certificate")
     with pytest.raises(AnkaiosError, match="cannot create certificates: 'openssl x509"):
         create(tmp_path, [], "ed25519", days=30)
+
+
+def test_without_the_key_of_the_authority_nothing_is_made(tmp_path: Path) -> None:
+    """People keep it elsewhere, as they are told to."""
+    create(tmp_path, ["front"], "ed25519", days=30)
+    (tmp_path / "ca-key.pem").unlink()
+    before = {path.name for path in tmp_path.iterdir()}
+    assert create(tmp_path, ["front"], "ed25519", days=30) == []
+    with pytest.raises(AnkaiosError, match=r"ca-key\.pem', which has to sign them, is not there: bring it back"):
+        create(tmp_path, ["rear"], "ed25519", days=30)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("days", ["0", "-5", "x", "36501", "9" * 5000, ""])
+def test_days_that_make_no_sense_are_wrong_usage(tmp_path: Path, days: str) -> None:
+    done = ank("certs", "create", str(tmp_path / "certs"), "--days", days)
+    assert done.returncode == 2
+    assert "expected a whole number from 1 to 36500" in done.stderr
+    assert not (tmp_path / "certs").exists()
+
+
+def test_a_file_is_no_place_for_certificates(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = ank("certs", "create", str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert done.stderr.endswith("File exists\nhint: name a folder\n")

@@ -124,9 +124,12 @@ def test_filters_are_by_name_agent_and_full_state_in_any_case() -> None:
     with ScriptedServer(example_state()) as server:
         match = ank("get", "workloads", "--agent", "n1", "-s", "running(ok)", "web", url=server.url)
         other = ank("get", "workloads", "--state", "running", url=server.url)
+        elsewhere = ank("get", "workloads", "--agent", "rear", url=server.url)
         unknown = ank("get", "workloads", "wbe", url=server.url)
-    assert match.stdout.count("\n") == 2
+    assert (match.stdout.count("\n"), match.stderr) == (2, "")
     assert other.stdout.count("\n") == 1
+    assert other.stderr == "hint: no workload is in state 'running', did you mean 'Running(Ok)'?\n"
+    assert elsewhere.stderr == "hint: no workload is on agent 'rear'\n"
     assert unknown.stdout.count("\n") == 1
     assert unknown.stderr == "hint: there is no workload 'wbe', did you mean 'web'?\n"
 

@@ -47,7 +47,9 @@ def test_the_hello_carries_the_version() -> None:
 
 def test_a_bad_url_and_a_missing_choice_of_tls_are_told_unwrapped() -> None:
     bad = ank("-k", "-s", "localhost", "get", "agents")
-    assert bad.stderr == f"{ERROR}Cannot connect to server: 'Wrong server address format: 'localhost'.'\n"
+    text, hint = bad.stderr.splitlines()
+    assert text == f"{ERROR}Cannot connect to server: 'Wrong server address format: 'localhost'.'"
+    assert hint.startswith("hint: an address looks like https://")
     missing = ank("get", "agents")
     text, hint = missing.stderr.splitlines()
     assert (missing.returncode, text) == (1, f"{ERROR}{NO_TLS_CHOICE}")
@@ -86,6 +88,9 @@ def test_bad_certificates_are_told(tmp_path: Path) -> None:
     done = ank("--key_pem", str(key), "get", "configs")
     assert done.returncode == 1
     assert done.stderr.startswith(f"{ERROR}Certificate error: '")
+    assert done.stderr.endswith("hint: 'ank certs create DIR' makes files that fit together and have the right modes\n")
+    for words in (["--ca_pem", str(tmp_path / "x")], ["-x", str(tmp_path / "x")]):
+        assert ank(*words, "get", "configs").stderr.endswith("hint: check the name\n")
 
 
 def test_certificates_win_over_the_insecure_switch_with_a_warning(tmp_path: Path) -> None:

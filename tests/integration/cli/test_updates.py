@@ -288,6 +288,32 @@ def test_set_state_tells_what_is_wrong_with_its_file(tmp_path: Path) -> None:
         assert done.stderr.endswith("''\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "desiredState: {apiVersion: v1, workloads: {a: {tags: {b: 1}, agent: n1}}}",
+            'desiredState.workloads.a.tags.b: 1 is not of type "string"',
+        ),
+        ("agents: 5", "standard input: not in the form of 'ank get state': "),
+        ("deviceInstances: {a: 5}", "standard input: not in the form of 'ank get state': "),
+    ],
+)
+def test_set_state_tells_the_place_of_a_wrong_value(text: str, told: str) -> None:
+    done = ank("set", "state", "m", "-", stdin=text)
+    assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{told}")
+    assert done.returncode == 1
+
+
+def test_a_bad_manifest_is_told_with_the_command_that_names_the_lines(tmp_path: Path) -> None:
+    file = tmp_path / "my web.yaml"
+    file.write_text("apiVersion: v1\nworkloads: {web: {}}\n")
+    for words in (["apply"], ["up"]):
+        done = ank(*words, str(file))
+        assert done.stderr.endswith(f"hint: to see where: ank validate '{file}'\n")
+    assert "hint" not in ank("apply", "-", stdin="apiVersion: v9").stderr
+
+
 def test_apply_with_d_deletes_what_the_manifests_name_without_asking_for_an_agent(tmp_path: Path) -> None:
     text = "apiVersion: v1\nworkloads: {b: {runtime: r, runtimeConfig: c}}\nconfigs: {a: x}\n"
     with served(Cluster()) as server:

@@ -1,8 +1,10 @@
 """Nobody can make the server hold more than it wants to, nor keep it from serving others."""
 
 import asyncio
+import logging
 import resource
 import struct
+from contextlib import AsyncExitStack
 
 import pytest
 from h2.connection import H2Connection
@@ -22,6 +24,7 @@ from ankaios.common.messages import (
 from ankaios.common.pb.ank_base_pb2 import Error, ExecutionState, Response, WorkloadInstanceName, WorkloadState
 from ankaios.middleware.client import CannotConnect, ConnectionLost, ConnectionSettings, Method, connect
 from ankaios.middleware.grpc_call import Status, frame, request_headers
+from ankaios.middleware.http2 import Link
 from ankaios.middleware.server import Limits, MiddlewareServer
 from ankaios.middleware.stream import Broken
 from tests.integration.middleware.raw import ending, raw_call, raw_link
@@ -161,12 +164,16 @@ async def test_a_message_that_is_no_protobuf_ends_the_call_with_a_reason() -> No
         assert "cannot decode a ToServer message" in trailers["grpc-message"]
 
 
-async def test_a_stream_that_ends_in_a_message_is_cleaned_up() -> None:
+@pytest.mark.parametrize("size", [1, 5, 6])
+async def test_a_stream_that_ends_in_a_message_is_refused_and_cleaned_up(size: int) -> None:
     async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as stream:
         await running.next()
-        stream.write(struct.pack(">BI", 0, 100) + b"x")
+        stream.write((struct.pack(">BI", 0, 100) + b"x")[:size])
         stream.half_close()
         assert await running.next() == AgentGone("agent_A")
+        trailers = await ending(stream)
+        assert int(trailers["grpc-status"]) == Status.INVALID_ARGUMENT
+        assert trailers["grpc-message"] == "the stream ended in the middle of a message"
 
 
 async def test_a_full_channel_holds_back_senders_without_loss() -> None:
@@ -231,11 +238,11 @@ async def test_a_flood_of_pings_is_cut() -> None:
         await assert_served(other)
 
 
-async def test_a_peer_with_a_huge_window_gets_everything_as_fast_as_it_reads() -> None:
+async def test_a_peer_with_a_huge_window_and_huge_frames_gets_everything_as_fast_as_it_reads() -> None:
     """Here the socket is what is full, not the window."""
     client = H2Connection()
     client.initiate_connection()
-    client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+    client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1, SettingCodes.MAX_FRAME_SIZE: 2**24 - 1})
     client.increment_flow_control_window(2**31 - 65536)
     client.send_headers(1, request_headers(Method.AGENT, "http", "x", "x"))
     client.send_data(1, frame(an_agent_hello("agent_A").SerializeToString()))
@@ -243,8 +250,8 @@ async def test_a_peer_with_a_huge_window_gets_everything_as_fast_as_it_reads() -
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, limit=65536)
         writer.write(client.data_to_send())
         await running.next()
-        for _ in range(30):
-            running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * 1_000_000))))
+        for size in (15_000_000, *[1_000_000] * 15):
+            running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * size))))
         stream = running.server._agent_streams["agent_A"]
         assert stream.queued_bytes > 10_000_000
         assert not stream.link.writable
@@ -255,6 +262,38 @@ async def test_a_peer_with_a_huge_window_gets_everything_as_fast_as_it_reads() -
                     total += len(event.data) if isinstance(event, DataReceived) else 0
         assert stream.queued_bytes == 0
         writer.close()
+
+
+async def test_closing_while_connections_of_one_agent_wait_for_each_other_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with AsyncExitStack() as stack, running_server(capacity=1) as running:
+        for _ in range(20):
+            await stack.enter_async_context(raw_call(running, Method.AGENT, an_agent_hello("agent_A")))
+        await running.server.close()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_connection_is_closed_even_if_its_user_is_cancelled_twice() -> None:
+    stuck: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+
+    async def use(running: Running) -> None:
+        async with running.client() as cli:
+            for _ in range(2):  # the channel takes one, the server holds the other
+                await cli.send(a_request("x" * 5_000_000))
+            stuck.set_result(cli._stream.link)
+            await cli.send(a_request("x" * 5_000_000))
+
+    async with running_server(capacity=1) as running:
+        user = asyncio.create_task(use(running))
+        async with asyncio.timeout(10):
+            link = await stuck
+        user.cancel()
+        await asyncio.sleep(0.01)
+        assert not user.done()
+        user.cancel()
+        await asyncio.wait([user])
+        assert link.reason == "the connection was closed"
 
 
 async def test_an_agent_that_does_not_read_can_still_be_replaced() -> None:

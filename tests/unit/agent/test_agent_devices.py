@@ -13,7 +13,7 @@ from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName, ResourceRequest
-from ankaios.devices.plugin_folder import short_folder
+from ankaios.devices.plugin_folder import open_plugin_folder, short_folder
 from tests.builders import a_workload
 from tests.integration.devices.cluster import until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
@@ -100,11 +100,15 @@ async def test_a_plugin_that_knocks_is_heard(agent: Agent) -> None:
 
 
 async def test_a_folder_made_for_short_paths_is_removed_again(short_path: Path) -> None:  # noqa: F811
+    """Also that of an agent which was killed, by the next one of the same name and run folder."""
+    made = short_folder(short_path / ("d" * 80) / "plugins")
+    open_plugin_folder(made).close()
+    (made / "akri-1.sock").touch()
     agent = Agent(short_path / ("d" * 80))
     for _ in range(10):
         await asyncio.sleep(0)
-    made = short_folder(agent.folder / "plugins")
-    assert (made / "kubelet.sock").exists()
+    with socket.socket(socket.AF_UNIX) as plugin:
+        plugin.connect(str(made / "kubelet.sock"))
     agent.task.cancel()
     await asyncio.gather(agent.task, return_exceptions=True)
     assert not made.exists()

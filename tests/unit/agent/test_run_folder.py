@@ -113,6 +113,24 @@ async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
     other.unlock()
 
 
+async def test_what_an_earlier_agent_had_no_time_to_remove_goes_once_this_one_is_alone(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A")
+    first.prepare(tmp_path)
+    await first.lock()
+    old = tmp_path / "A_io/removed/old"
+    old.mkdir(parents=True)
+    second.prepare(tmp_path)
+    waiting = asyncio.create_task(second.lock())
+    await asyncio.sleep(0)
+    assert old.exists()
+    first.unlock()
+    async with asyncio.timeout(60):
+        assert await waiting
+        while old.parent.exists():  # noqa: ASYNC110 - a thread does it
+            await asyncio.sleep(0.001)
+    second.unlock()
+
+
 async def test_a_file_system_without_locks_is_used_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def test_a_command_has_either_children_or_something_to_run(path: Path) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
 def test_every_help_has_usage_options_and_an_example(path: Path) -> None:
     text = help_text(path, plain)
-    assert usage_line(path) in text
+    assert usage_line(path) in " ".join(text.split())
     assert "Example" in text and "-h, --help" in text
     for typed, _ in path[-1].examples:
         assert "ank" in typed
@@ -55,9 +55,8 @@ def test_every_kind_of_completion_is_known(path: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 65535])
 def test_help_fits_into_the_window_and_is_never_too_wide_to_read(width: int) -> None:
-    """All but what somebody may want to copy: usage and examples."""
     for path in PATHS:
-        text = help_text(path, plain, width).partition("\nExample")[0].replace(usage_line(path), "")
+        text = help_text(path, plain, width)
         assert [line for line in text.splitlines() if len(line) > min(width, 100)] == []
 
 

@@ -123,6 +123,14 @@ def test_a_described_workload_tells_state_reason_dependencies_and_devices() -> N
     )
 
 
+def test_a_workload_that_waits_for_its_agent_is_described_so() -> None:
+    state = a_state()
+    state.agents.Clear()
+    assert "State:      Failed(Lost)\nReason:     agent 'n1' is not connected" in described_workload("db", state).text(
+        in_a_pipe()
+    )
+
+
 def test_a_workload_on_its_way_out_is_described_as_such() -> None:
     assert is_known("db", a_state()) and not is_known("x", a_state())
     assert described_workload("db", a_state()).text(in_a_pipe()) == (

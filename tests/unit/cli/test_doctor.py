@@ -1,5 +1,6 @@
 """Each verdict of the doctor, on machines we describe instead of own."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ankaios.cli.commands.doctor import _show
 from ankaios.cli.doctor import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
@@ -19,6 +21,7 @@ from ankaios.cli.doctor import (
     check_podman,
     check_run_folder,
 )
+from ankaios.cli.output import Output
 
 
 def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., Result]:
@@ -52,6 +55,16 @@ def test_without_podman_the_native_runtime_is_named() -> None:
     assert finding.verdict is Verdict.NOTE
     assert "native" in finding.text
     assert finding.fix == "apt-get install podman"
+
+
+def test_pods_need_a_program_that_podman_only_recommends(tmp_path: Path) -> None:
+    around = machine(find=lambda name: None if name == "catatonit" else f"/usr/bin/{name}", root=tmp_path)
+    [finding] = [finding for finding in check_podman(around) if finding.topic == "pods"]
+    assert (finding.verdict, finding.fix) == (Verdict.NOTE, "apt-get install catatonit")
+    helper = tmp_path / "usr/libexec/podman/catatonit"
+    helper.parent.mkdir(parents=True)
+    helper.touch()
+    assert "pods" not in verdicts(list(check_podman(around)))
 
 
 def test_an_old_podman_is_wrong() -> None:
@@ -117,3 +130,17 @@ def test_a_lost_clock_is_wrong() -> None:
 @pytest.mark.parametrize(("uid", "verdict"), [(0, Verdict.FINE), (1000, Verdict.NOTE)])
 def test_rights_for_native_workloads(uid: int, verdict: Verdict) -> None:
     assert verdicts(list(check_native_rights(machine(uid=uid)))) == {"native": verdict}
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (36, ["no server listens", "there", "fix: start one with", "'ank up'"]),
+        (65535, ["no server listens there", "fix: start one with 'ank up'"]),
+    ],
+)
+def test_findings_stay_in_their_column(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Output, "width", width)
+    stdout = io.StringIO()
+    _show(Output(stdout), [Finding("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")])
+    assert stdout.getvalue() == "wrong  server  " + f"\n{' ' * 15}".join(shown) + "\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from ankaios.cli.connection import CommandFailed
-from ankaios.cli.log_view import UnknownName, check_accepted, lines_of, resolve
+from ankaios.cli.log_view import NoLogs, check_accepted, lines_of, resolve
 from ankaios.common.pb import ank_base_pb2 as base
 
 STATES = base.WorkloadStatesMap()
@@ -23,7 +23,7 @@ def test_a_name_means_all_its_instances_once() -> None:
 
 
 def test_an_unknown_name_is_told_with_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r"^Workload name 'wep' does not exist\.$") as caught:
+    with pytest.raises(NoLogs, match=r"^Workload name 'wep' does not exist\.$") as caught:
         resolve(["web", "wep"], STATES)
     assert caught.value.hint == "there is no workload 'wep', did you mean 'web'?"
 

@@ -92,7 +92,7 @@ def test_repeatable_options_collect_and_aliases_are_the_same_command() -> None:
         (["copy", "a", "b", "--tags", "-f"], "a value is required for '--tags <TAG>' but none was supplied", ""),
         (["copy", "a", "b", "-o", "c"], "invalid value 'c' for '-o <FORM>'\n  [possible values: a, b]", ""),
         (["copy", "-f"], "the following required arguments were not provided:\n  <SOURCES>...\n  <TARGET>", ""),
-        (["copy", "a"], "the following required arguments were not provided:\n  <SOURCES>...", ""),
+        (["copy", "a"], "the following required arguments were not provided:\n  <TARGET>", ""),
         (["group", "leaf", "x"], "unexpected argument 'x' found", ""),
     ],
 )

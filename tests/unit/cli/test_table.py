@@ -34,6 +34,19 @@ def test_if_the_header_does_not_fit_whole_lines_are_cut() -> None:
         assert table_lines(HEADER, [("a", "0123456789")], 7, overflow) == ["A   LAS", "a   012"]
 
 
+def test_long_names_make_room_so_that_every_column_can_be_seen() -> None:
+    header = ("NAME", "AGENT", "STATE", "INFO")
+    row = ("a-long-name-of-a-workload", "some-agent", "Pending(Initial)", "why")
+    assert table_lines(header, [row], 46, WRAP) == [
+        "NAME       AGENT       STATE              INFO",
+        "a-long-…   some-age…   Pending(Initial)   why ",
+    ]
+    assert table_lines(header, [row], 28, WRAP) == [
+        "NAME   AGENT   STATE    INFO",
+        "a-l…   some…   Pendi…   why ",
+    ]
+
+
 def test_tables_that_are_only_cut_keep_their_header_whole_if_it_fits() -> None:
     assert table_lines(HEADER, [("a", "0123456789")], 8, CUT_LINES) == ["A   LAST", "a   0123"]
 

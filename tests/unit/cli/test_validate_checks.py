@@ -16,6 +16,7 @@ from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.yaml_text import dump_yaml
+from ankaios.runtimes.registry import RUNTIME_NAMES
 from ankaios.server.core.desired_state_draft import change_by_request
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import prepare_update
@@ -66,6 +67,7 @@ def test_a_good_manifest_has_no_findings() -> None:
     [
         ("apiVersion: v1\nworkloads: [\n", 3, "did not find expected node content"),
         ("apiVersion: v1\nworkloads:\n  a: {}\n b: {}\n", 4, "did not find expected key"),
+        ("apiVersion: v1\nworkloads:\n \ta: {}\n", 3, "a tab cannot indent a line, use blanks: found character"),
         ("apiVersion: v1\nconfigs:\n  a: x\n  a: y\n", 4, "the key 'a' stands here a second time, first in line 3"),
         ("apiVersion: v1\n---\napiVersion: v1\n", 2, "a manifest must be a single YAML document"),
         ("", 1, "the file holds no manifest"),
@@ -273,7 +275,7 @@ def of_runtime(runtime: str, config: str, more: str = "") -> list[str]:
 
 def test_an_unknown_runtime_is_an_error() -> None:
     assert of_runtime("docker", "image: x") == [
-        "5: error: workloads.web.runtime: unknown runtime 'docker', there are podman, podman-kube, containerd, native"
+        f"5: error: workloads.web.runtime: unknown runtime 'docker', there are {', '.join(RUNTIME_NAMES)}"
     ]
 
 

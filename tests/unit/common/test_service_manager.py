@@ -38,6 +38,18 @@ def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     assert not notify(READY)
 
 
+@pytest.mark.parametrize("message", [READY, ALIVE])
+def test_a_systemd_that_does_not_listen_holds_us_up_for_a_moment_at_most(
+    systemd: socket.socket, monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
+    monkeypatch.setattr(service_manager, "_PATIENCE", 0.05)
+    while notify(ALIVE):
+        pass
+    assert not notify(message)
+    assert systemd.recv(100) == ALIVE.encode()
+    assert notify(message)
+
+
 def test_a_vanished_socket_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     assert not notify(READY)

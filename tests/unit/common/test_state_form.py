@@ -171,6 +171,10 @@ def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
         ({"desiredState": {"apiVersion": "v1", "workloads": {"web": {"restartPolicy": "X"}}}}, r"workloads\.web"),
         ({"desiredState": {"apiVersion": "v1", "configs": {"k": 1}}}, r"configs\.k"),
         ({"agents": {"n1": {"status": {"cpuUsage": -1}}}}, r"agents\.n1"),
+        ({"agents": "n1"}, "agents"),
+        ({"agents": {5: {}}}, "agents"),
+        ({"deviceInstances": {"cam-abc": 5}}, "deviceInstances"),
+        ({"deviceInstances": []}, "deviceInstances"),
         ({"workloadStates": {"a": {"w": {"i": {"state": "X", "subState": "Y"}}}}}, "workloadStates"),
         (
             {

@@ -11,6 +11,7 @@ from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from ankaios.devices.discovery.base import DiscoveredDevice
+from tests.unit.devices.crashes import STEPS, crash_at
 
 DEVICE = DiscoveredDevice("foo0", {"URL": "ä"}, (DeviceMount("/c", "/h", True),), (DeviceNode("/d", "/e", "rw"),))
 INSTANCE = Instance.of("cam", DEVICE, True, "a")
@@ -78,26 +79,12 @@ def test_that_a_slot_was_lost_is_kept() -> None:
     assert record_from_json(record_to_json(lost)) == lost
 
 
-class Crash(BaseException):
-    """The process dies: nobody tidies up."""
-
-
-@pytest.mark.parametrize("step", ["write_text", "chmod", "replace"])
-def test_a_crash_at_any_step_leaves_the_record_before_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_leaves_the_record_before_whole(tmp_path: Path, step: str) -> None:
     store, newer = ClaimStore(tmp_path), Record("web.1.a", (), (), lost=True)
     store.save(RECORD)
-
-    def crash(path: Path, *values: object) -> None:
-        if step == "write_text":
-            path.write_bytes(b"{")
-        raise Crash
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, step, crash)
-        with pytest.raises(Crash):
-            store.save(newer)
+    with crash_at(step):
+        store.save(newer)
     after = ClaimStore(tmp_path)
     assert list(after.load()) == [RECORD]
     assert len(list(tmp_path.iterdir())) == 1  # what the crash left behind is gone

@@ -7,6 +7,7 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.devices.devices_files import DevicesFiles
+from tests.unit.devices.crashes import STEPS, crash_at
 
 
 def a_folder(path: Path) -> DevicesFiles:
@@ -45,28 +46,14 @@ def test_what_is_the_same_is_not_written_again(tmp_path: Path) -> None:
     assert path.stat() == before
 
 
-class Crash(BaseException):
-    """The process dies: nobody tidies up."""
-
-
-@pytest.mark.parametrize("step", ["write_text", "chmod", "replace"])
-def test_a_crash_at_any_step_leaves_the_file_before_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_leaves_the_file_before_whole(tmp_path: Path, step: str) -> None:
     files = a_folder(tmp_path)
     files.write("w1", 0, DeviceGrant({"A": "1"}), ())
     (path,) = tmp_path.iterdir()
     before = path.read_text()
-
-    def crash(path: Path, *values: object) -> None:
-        if step == "write_text":
-            path.write_bytes(b"{")
-        raise Crash
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, step, crash)
-        with pytest.raises(Crash):
-            files.write("w1", 0, DeviceGrant({"A": "2"}), ())
+    with crash_at(step):
+        files.write("w1", 0, DeviceGrant({"A": "2"}), ())
     assert path.read_text() == before
     again = a_folder(tmp_path)
     assert list(tmp_path.iterdir()) == [path]

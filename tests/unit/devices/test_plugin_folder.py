@@ -58,6 +58,13 @@ def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa
         bind(short_path / "missing" / "kubelet.sock")
 
 
+def test_where_nobody_can_listen_no_folder_is_left(short_path: Path) -> None:  # noqa: F811
+    folder = short_path / ("x" * 100)
+    with pytest.raises(Unavailable, match="longer than 107"):
+        open_plugin_folder(folder)
+    assert not folder.exists()
+
+
 async def test_files_that_come_and_go_are_told(short_path: Path) -> None:  # noqa: F811
     folder = short_path / "watched"
     folder.mkdir()

@@ -141,3 +141,15 @@ async def test_a_kubelet_never_waits_longer_than_the_limit(monkeypatch: pytest.M
         await made.office.allocate("cam", True, [["0"]], "")
     assert made.used() == {}
     assert [change.after for change in made.sent[-1].changes] == [""]  # and the server is told to forget it
+
+
+async def test_what_is_held_of_a_device_that_is_gone_is_not_given_as_nothing() -> None:
+    """A workload would run without its device, and count as having it."""
+    made = Office(shared=False)
+    (id_,) = [device.id for device in made.office.advertised("cam", True)]
+    (grant,) = await made.office.allocate("cam", True, [[id_]], "w")
+    assert len(grant.annotations) == 1
+    made.node.observe("cam", "s", [], False, 1)
+    made.node.expire(2)
+    with pytest.raises(AllocationDenied, match="a device of 'cam' vanished while it was given"):
+        await made.office.allocate("cam", True, [[id_]], "w")

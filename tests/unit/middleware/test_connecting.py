@@ -63,6 +63,8 @@ def test_a_url_is_scheme_host_and_port(url: str, address: Address) -> None:
         "http://x:1:2",
         "http://[::1",
         "http://[]",
+        "http://[ü..]",
+        f"http://[{'a' * 64}]",
         "http://[::1]1",
         "http://[::1]:",
         "http://a..b",

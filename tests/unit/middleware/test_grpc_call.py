@@ -58,6 +58,12 @@ def test_a_call_that_fails_early_says_all_in_its_headers() -> None:
     assert late == [("grpc-status", "0")]
 
 
+def test_a_text_that_repeats_what_a_peer_said_does_not_burst_the_headers() -> None:
+    (_, status), (_, text) = final_headers(Status.INVALID_ARGUMENT, "\N{GRINNING FACE}" * 1_000_000, headers_sent=True)
+    assert status == "3"
+    assert 1000 < len(text) < 16_000
+
+
 def failure(headers: dict[str, str]) -> tuple[int, str] | None:
     found = status_of(headers)
     return (found.status, found.text) if found else None

@@ -15,11 +15,10 @@ import pytest
 from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.native_order import NativeConfig, make_order
 from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import SHIM
-from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp, what_follows
+from ankaios.runtimes.native_runtime import PACKAGES, SHIM
+from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp
 from ankaios.runtimes.runtime_connector import Extras
-
-SOURCE = Path(__file__).parents[3] / "src" / "ankaios" / "runtimes"
+from tests.mount_rights import needs_mounts
 
 
 def wait_for(path: Path) -> str:
@@ -41,7 +40,7 @@ class Shim:
         config = NativeConfig.parse("command: [sh]")
         order = make_order(config, extras, str(self.folder.path), None, os.environ)
         order |= {"command": ["sh", "-c", script]} | changes
-        command = [sys.executable, "-I", "-S", "-c", shim, str(SOURCE)]
+        command = [sys.executable, "-I", "-S", "-c", shim, str(PACKAGES)]
         done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -148,6 +147,26 @@ def test_a_command_that_cannot_start_is_told_and_leaves_no_process(
     assert shim.folder.processes() is None
 
 
+def is_working_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", ["process.new", "log"])
+def test_a_folder_that_cannot_be_written_is_told_and_leaves_no_process(shim: Shim, name: str) -> None:
+    folder = shim.folder.path
+    (folder / name).mkdir()
+    done = shim.start("exec sleep 1000")
+    assert done.returncode == 1
+    assert f"Is a directory: '{name}'" in done.stderr
+    until = time.monotonic() + 60
+    while left := [process for process in Path("/proc").glob("[0-9]*") if is_working_in(process, folder)]:
+        assert time.monotonic() < until, left
+        time.sleep(0.002)
+
+
 def test_limits_hold(shim: Shim) -> None:
     shim.start("ulimit -n", limits=[("RLIMIT_NOFILE", 77)])
     wait_for(shim.folder.path / "exit")
@@ -164,11 +183,7 @@ def test_the_command_runs_as_the_given_user(shim: Shim) -> None:
     assert words == ["65534", "65533", "65533"]
 
 
-def may_mount() -> bool:
-    return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
-
-
-@pytest.mark.skipif(not may_mount(), reason="needs the right to make mount namespaces")
+@needs_mounts
 def test_mounts_are_seen_by_the_process_only(shim: Shim, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "deep" / "target"
     source.write_text("hidden treasure")
@@ -176,33 +191,51 @@ def test_mounts_are_seen_by_the_process_only(shim: Shim, tmp_path: Path) -> None
     folder.mkdir()
     (folder / "file").touch()
     mounts = [(str(source), str(target), True), (str(folder), str(tmp_path / "other"), False)]
-    shim.start(f"cat {target}; ls {tmp_path}/other; echo no 2>&1 > {target} || echo readonly", mounts=mounts)
+    script = f"cat {target}; ls {tmp_path}/other; echo no 2>&1 > {target} || echo readonly; touch {tmp_path}/go; "
+    shim.start(script + f"while [ -e {tmp_path}/go ]; do sleep 0.01; done", mounts=mounts)
+    wait_for(tmp_path / "go")
+    assert target.read_text() == ""
+    (tmp_path / "go").unlink()
     wait_for(shim.folder.path / "exit")
     shim.wait_for_keeper()
     text = wait_for(shim.folder.path / "log")
     assert "hidden treasurefile" in text
     assert " stdout F readonly\n" in text
-    assert target.read_text() == ""
     assert shim.folder.note() == ""
+    assert not target.parent.exists()
+    assert not (tmp_path / "other").exists()
 
 
+@needs_mounts
+def test_a_mount_can_be_inside_of_another(shim: Shim, tmp_path: Path) -> None:
+    outer, inner, target = tmp_path / "outer", tmp_path / "inner", tmp_path / "target"
+    outer.mkdir()
+    inner.write_text("treasure")
+    mounts = [(str(outer), str(target), False), (str(inner), str(target / "file"), False)]
+    shim.start(f"cat {target}/file", mounts=mounts)
+    wait_for(shim.folder.path / "exit")
+    shim.wait_for_keeper()
+    assert "treasure" in wait_for(shim.folder.path / "log")
+    assert not target.exists()
+
+
+@needs_mounts
 @pytest.mark.parametrize(
-    ("places", "mounts", "words"),
+    ("target", "command", "why"),
     [
-        ({}, [("/a/camera", "/dev/camera", False), ("/a/file", "/a/file", True)], "not there: /dev/camera"),
-        ({}, [("/a/file", "/a/file", True)], "nothing is read-only"),
-        ({"F": "/a/files"}, [("/a/files/etc/x", "/etc/x", True)], "paths are in F"),
-        (
-            {"C": "/a/ci", "F": "/a/f"},
-            [("/a/ci", "/run/ci", False), ("/a/f/x", "/x", True), ("/b", "/dev/b", False)],
-            "paths are in C, F; not there: /dev/b",
-        ),
+        ("made/file", "/no/such", "No such file or directory"),
+        ("made/file/below", "true", "Not a directory"),
+        ("no\0path", "true", "embedded null byte"),
     ],
 )
-def test_without_mounts_it_is_said_where_things_are_and_what_is_missing(
-    places: dict[str, str], mounts: list[tuple[str, str, bool]], words: str
+def test_a_start_that_failed_leaves_no_mount_points(
+    shim: Shim, tmp_path: Path, target: str, command: str, why: str
 ) -> None:
-    assert what_follows({"env_without_mounts": places, "mounts": mounts}) == words
+    (tmp_path / "source").touch()
+    mounts = [(str(tmp_path / "source"), str(tmp_path / place), True) for place in ("made/file", target)]
+    done = shim.start("", mounts=mounts, command=[command])
+    assert why in done.stderr
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
@@ -210,15 +243,16 @@ def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_pat
     config = NativeConfig.parse("command: [sh]")
     extras = Extras(control_interface=tmp_path / "ci")
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
-    order["command"] = ["sh", "-c", "echo $ANKAIOS_CONTROL_INTERFACE"]
-    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(SOURCE)]
+    order["mounts"] = [(str(tmp_path / "ci"), str(tmp_path / "made" / "ci"), False)]
+    script = f"cd {tmp_path}; echo $ANKAIOS_CONTROL_INTERFACE > told.new; mv told.new told; exec sleep 1000"
+    order["command"] = ["sh", "-c", script]
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(PACKAGES)]
     done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    wait_for(shim.folder.path / "exit")
-    shim.wait_for_keeper()
-    assert wait_for(shim.folder.path / "log").endswith(f" {tmp_path}/ci\n")
-    assert shim.folder.note().startswith("No rights for own mounts")
-    assert shim.folder.note().endswith("paths are in ANKAIOS_CONTROL_INTERFACE")
+    assert not (tmp_path / "made").exists()
+    assert wait_for(tmp_path / "told") == f"{tmp_path}/ci\n"
+    why = "unshare: Operation not permitted"
+    assert shim.folder.note() == f"Agent cannot mount ({why}): paths are in $ANKAIOS_CONTROL_INTERFACE"
 
 
 def test_a_line_without_end_is_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,6 @@ class RecordingNerdctl(NerdctlCli):
         self.answers: dict[str, Any] = {"": "", **answers}
         self.lines: list[str] = []
 
-    def available(self) -> bool:
-        return True
-
     async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
         line = " ".join(arguments)
         self.lines.append(line)
@@ -192,7 +189,9 @@ async def test_odd_answers_and_workloads_are_refused() -> None:
 
 
 async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
+    """That it says nothing does not mean that nothing exists."""
     runtime = ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such")))
-    assert await runtime.existing_workloads("agent_A") == []
+    with pytest.raises(RuntimeFailed, match="Could not spawn command"):
+        await runtime.existing_workloads("agent_A")
     with pytest.raises(RuntimeFailed, match="Could not spawn command"):
         await runtime.create_workload(SPEC, Extras())

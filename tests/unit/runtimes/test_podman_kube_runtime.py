@@ -191,6 +191,21 @@ async def test_a_failing_clean_up_does_not_hide_why_the_play_failed_and_is_made_
     ]
 
 
+async def test_what_was_there_before_a_failed_start_is_of_no_interest_after_a_delete() -> None:
+    """Pods that came since are not ours either."""
+    cli = a_kube_cli()
+    cli.answers |= {"kube play": failed("first"), "pod ps": failed("second"), "volume ls": kept(pods=None)}
+    runtime = runtime_of(cli)
+    with pytest.raises(CommandFailed, match="first"):
+        await runtime.create_workload(SPEC, Extras())
+    await runtime.delete_workload(str(NAME))
+    cli.show(a_container("i1", Pod="theirs"))
+    cli.answers |= {"kube play": failed("pod already exists"), "pod ps": pods(theirs="shop")}
+    with pytest.raises(CommandFailed, match="pod already exists"):
+        await runtime.create_workload(SPEC, Extras())
+    assert cli.count("pod rm") == 0
+
+
 async def test_nothing_is_played_without_knowing_which_pods_there_are() -> None:
     cli = a_kube_cli()
     cli.answers[PS] = failed("no list")

@@ -11,7 +11,7 @@ from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidSta
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 
 UPDATE = UpdateWorkload(addedWorkloads=[AddedWorkload()])
-ADD_ONE = f"""#!{sys.executable}
+ADD_ONE = f"""#!/usr/bin/env -S '{sys.executable}'
 import sys
 data = sys.stdin.buffer.read()
 sys.stdout.buffer.write(data + b"\\x0a\\x00")

@@ -158,7 +158,10 @@ def test_an_address_is_a_literal(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":1", "::1:1", "[127.0.0.1]:1", "1.2.3:1", "127.0.0.1:65536", "127.0.0.1:x", "127.0.0.1:", "127.0.0.1:²"],
+    [
+        *("", ":1", "::1:1", "[127.0.0.1]:1", "1.2.3:1"),
+        *("127.0.0.1:65536", "127.0.0.1:x", "127.0.0.1:", "127.0.0.1:²", "127.0.0.1:" + "9" * 5000),
+    ],
 )
 def test_other_addresses_are_refused(text: str) -> None:
     with pytest.raises(Rejected, match="invalid socket address syntax"):

@@ -159,12 +159,14 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
         case Started(runtime_id):
             return _watch(replace(w, attempts=0), runtime_id)
         case StartFailed(why):
-            return _retry(w, why)
+            n = w.attempts + 1
+            return _retry(w, PENDING_STARTING.because(f"Retry {n}: {why}"), n)
         case StartImpossible(why):
             failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
             return replace(w, runtime_id=None), [RemoveFiles(w.name), *_release(w.spec), failed]
         case StartHasNoRoom(why):
-            return _retry_soon(w, why)
+            # It has failed, as with files that can never be written, but goes on soon after there is room again.
+            return _retry(w, PENDING_STARTING_FAILED.because(why), min(w.attempts + 1, LAST_SLOWER_TRY))
         case Deleted():
             return _deleted(w)
         case DeleteFailed(why):
@@ -210,24 +212,15 @@ def _watch(w: Workload, runtime_id: str) -> Step:
     return watched, [Watch(w.spec, runtime_id, watched.turn)]
 
 
-def _retry(w: Workload, why: str) -> Step:
+def _retry(w: Workload, state: ExecutionState, pause: int) -> Step:
     """A create that failed is tried again for ever, and may be replaced or deleted meanwhile.
 
     In the pauses others may use its devices.
     [impl->swdd~agent-workload-task-update-create-failed-allows-retry~1]
     """
-    n, turn = w.attempts + 1, w.turn + 1
-    failed = Report(w.name, PENDING_STARTING.because(f"Retry {n}: {why}"))
-    retrying = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True)
-    return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(n, turn)]
-
-
-def _retry_soon(w: Workload, why: str) -> Step:
-    """It has failed, as with files that can never be written, but goes on by itself soon after there is room again."""
-    n, turn = w.attempts + 1, w.turn + 1
-    failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
-    retrying = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True)
-    return retrying, [RemoveFiles(w.name), *_release(w.spec), failed, ScheduleRetry(min(n, LAST_SLOWER_TRY), turn)]
+    turn = w.turn + 1
+    retrying = replace(w, runtime_id=None, attempts=w.attempts + 1, turn=turn, retrying=True)
+    return retrying, [RemoveFiles(w.name), *_release(w.spec), Report(w.name, state), ScheduleRetry(pause, turn)]
 
 
 def _delete_again(w: Workload, why: str) -> Step:

@@ -10,6 +10,15 @@ _EXAMPLES = (
     ("ank certs create ./certs", "one certificate that any agent may use"),
 )
 
+_MOST_DAYS = 36_500
+
+
+def days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_DAYS:
+        raise ValueError(f"expected a whole number from 1 to {_MOST_DAYS}")
+    return int(text)
+
+
 COMMAND = Command(
     "certs",
     "Make certificates for mutual TLS",
@@ -30,13 +39,21 @@ COMMAND = Command(
                 ),
                 Option(
                     "algorithm",
-                    "Kind of keys",
+                    "Kind of keys, default ed25519",
                     long="algorithm",
                     value="KIND",
                     choices=("ed25519", "ecdsa", "rsa"),
                     default="ed25519",
                 ),
-                Option("days", "How long they are valid", long="days", value="N", convert=int, default=825),
+                Option(
+                    "days",
+                    "How long they are valid, default 825",
+                    long="days",
+                    value="N",
+                    convert=days,
+                    default=825,
+                    negative=True,
+                ),
             ),
             positionals=(Positional("folder", "Where the files go", label="DIR", complete="files"),),
             details=(
@@ -64,7 +81,8 @@ def run(call: Call) -> int:
     except AnkaiosError as fault:
         raise CliError(str(fault)) from fault
     except OSError as fault:
-        hint = "make it writable for your user, or name another folder"
+        taken = isinstance(fault, FileExistsError | NotADirectoryError)
+        hint = "name a folder" if taken else "make it writable for your user, or name another folder"
         raise CliError(f"cannot write to '{folder}': {fault.strerror}", hint) from fault
     for path in made:
         call.output.line(str(path))
@@ -85,6 +103,6 @@ def _next_steps(folder: object, agents: list[str]) -> str:
             "Use them like this:",
             pem("ank-server", "server"),
             pem(f"ank-agent --name {agent}", stem),
-            pem("ank", "cli"),
+            pem("ank", "cli") + " get workloads",
         ]
     )

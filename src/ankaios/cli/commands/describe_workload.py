@@ -16,7 +16,7 @@ def run(call: Call) -> int:
     name: str = call.values["name"]
 
     def action(session: Session) -> None:
-        state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "deviceInstances")
+        state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "agents", "deviceInstances")
         if not is_known(name, state):
             _fail_on_unknown(session, name)
         call.output.line(described(name, state).text(call.output))
@@ -71,7 +71,11 @@ def _describe_instances(description: Description, name: str, state: base.Complet
             text = state_text(execution_state)
             description.fact("Instance", ".".join(instance))
             description.fact("State", text, style_of(text))
-            description.fact("Reason", info_text(execution_state))
+            description.fact("Reason", info_text(execution_state) or _absence(instance[2], state))
+
+
+def _absence(agent: str, state: base.CompleteState) -> str:
+    return f"agent '{agent}' is not connected" if agent and agent not in state.agents.agents else ""
 
 
 def _describe_dependencies(description: Description, workload: base.Workload, state: base.CompleteState) -> None:

@@ -7,9 +7,10 @@ from ankaios.cli.commands import TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ankaios.cli.doctor import Finding
+    from ankaios.cli.output import Output
 
 COMMAND = Command(
     "doctor",
@@ -31,15 +32,24 @@ def run(call: Call) -> int:
     around = Surroundings(now=time.time())
     findings = [finding for check in LOCAL_CHECKS for finding in check(around)]
     findings += [*_certificate_findings(call), *_server_findings(call)]
-    topics = max(len(finding.topic) for finding in findings)
-    for finding in findings:
-        mark = call.output.paint(finding.verdict.value.ljust(5), _STYLE[finding.verdict.value])
-        call.output.line(f"{mark}  {finding.topic.ljust(topics)}  {finding.text}")
-        if finding.fix:
-            call.output.line(f"{' ' * (topics + 9)}{call.output.paint('fix: ' + finding.fix, 'hint')}")
+    _show(call.output, findings)
     wrong = sum(finding.verdict is Verdict.WRONG for finding in findings)
     call.output.line(f"\n{wrong} thing(s) to fix." if wrong else "\nAll fine.")
     return 1 if wrong else 0
+
+
+def _show(output: Output, findings: Sequence[Finding]) -> None:
+    from ankaios.cli.help import wrap
+
+    topics = max(len(finding.topic) for finding in findings)
+    margin = topics + 9
+    for finding in findings:
+        verdict = finding.verdict.value
+        lines = wrap(finding.text, output.width - margin)
+        fix = wrap(f"fix: {finding.fix}", output.width - margin) if finding.fix else []
+        lines += [output.paint(line, "hint") for line in fix]
+        mark = output.paint(verdict.ljust(5), _STYLE[verdict])
+        output.line(f"{mark}  {finding.topic.ljust(topics)}  " + f"\n{' ' * margin}".join(lines))
 
 
 def _certificate_findings(call: Call) -> Iterator[Finding]:
@@ -56,6 +66,8 @@ def _server_findings(call: Call) -> Iterator[Finding]:
     from ankaios.cli.connection import CommandFailed, Session, run_session
     from ankaios.cli.doctor import Finding, Verdict
     from ankaios.cli.output import CliError
+    from ankaios.common.config import GivenPem, require_security
+    from ankaios.middleware.connecting import effective_url
 
     agents: list[str] = []
     began = time.monotonic()
@@ -69,7 +81,9 @@ def _server_findings(call: Call) -> Iterator[Finding]:
         yield Finding("server", Verdict.WRONG, str(fault), fault.hint)
         return
     took = (time.monotonic() - began) * 1000
-    yield Finding("server", Verdict.FINE, f"'{call.settings.server_url}' answers in {took:.0f} ms")
+    pem = require_security(call.settings.given_pem or GivenPem(), call.settings.insecure)
+    shown = effective_url(call.settings.server_url, pem)
+    yield Finding("server", Verdict.FINE, f"'{shown}' answers in {took:.0f} ms")
     if agents:
         yield Finding("agents", Verdict.FINE, f"connected: {', '.join(agents)}")
     else:

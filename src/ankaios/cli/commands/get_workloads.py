@@ -38,7 +38,9 @@ def run(call: Call) -> int:
     def show(session: Session) -> None:
         rows = rows_of(session.complete_state(*MASKS))
         call.output.line("\n".join(table_of(call.output, filter(wanted.matches, rows.values()))))
-        _hint_at_unknown(call, wanted, rows)
+        _hint_at_unknown(call, wanted.names, rows)
+        _hint_at_unmatched(call, "on agent", call.values["agent"], {row.agent for row in rows.values()})
+        _hint_at_unmatched(call, "in state", call.values["state"], {row.state for row in rows.values()})
 
     watching = call.values["watch"]
     with told_as("Failed to watch workloads" if watching else "Failed to get workloads"):
@@ -60,13 +62,22 @@ def table_of(output: Output, shown: Iterable[Row]) -> list[str]:
     return table_lines(HEADER, cells, output.width, WRAP, paint)
 
 
-def _hint_at_unknown(call: Call, wanted: Filter, rows: Iterable[Instance]) -> None:
+def _hint_at_unknown(call: Call, wanted: frozenset[str], rows: Iterable[Instance]) -> None:
     known = {name for name, _, _ in rows}
-    if unknown := sorted(wanted.names - known):
+    if unknown := sorted(wanted - known):
         from ankaios.cli.suggestions import did_you_mean
 
         for name in unknown:
             call.output.hint(did_you_mean("workload", name, known))
+
+
+def _hint_at_unmatched(call: Call, where: str, wanted: str | None, known: set[str]) -> None:
+    """`Running` is no state, `Running(Ok)` is."""
+    if wanted is not None and wanted.lower() not in map(str.lower, known):
+        from ankaios.cli.suggestions import nearest
+
+        guess = nearest(wanted, known)
+        call.output.hint(f"no workload is {where} '{wanted}'" + (f", did you mean '{guess}'?" if guess else ""))
 
 
 def _watch(call: Call, session: Session, wanted: Filter) -> None:

@@ -13,16 +13,16 @@ def tag(text: str) -> tuple[str, str]:
     return key, value
 
 
+_EXAMPLE = (
+    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
+    "run a container on an agent",
+)
+
 COMMAND = Command(
     "run",
     "Run a workload without a manifest",
     group=CHANGE,
-    examples=(
-        (
-            "ank run workload web --runtime podman --agent n1 --config 'image: docker.io/library/nginx:latest'",
-            "run a container on an agent",
-        ),
-    ),
+    examples=(_EXAMPLE,),
     children=(
         Command(
             "workload",
@@ -50,12 +50,7 @@ COMMAND = Command(
                 ),
             ),
             positionals=(Positional("name", "Name of the new workload", label="WORKLOAD_NAME"),),
-            examples=(
-                (
-                    "ank run workload web --runtime podman --agent n1 --tags owner=me --config 'image: alpine:3'",
-                    "run a container on an agent",
-                ),
-            ),
+            examples=(_EXAMPLE,),
             run="ankaios.cli.commands.run:run",
         ),
     ),

@@ -83,4 +83,18 @@ def _parse_state(text: bytes, what: str) -> base.CompleteState:
     desired = form.get("desiredState", {"apiVersion": ""})
     if not isinstance(desired, dict) or "apiVersion" not in desired:
         raise Rejected("desiredState: missing field `apiVersion`")
-    return complete_state_from_form(form)
+    try:
+        return complete_state_from_form(form)
+    except (Rejected, TypeError, AttributeError, KeyError, ValueError) as fault:
+        unknown = f"{what}: not in the form of 'ank get state': {fault}"
+        raise Rejected(_explained(form.get("desiredState")) or unknown) from fault
+
+
+def _explained(desired: object) -> str:
+    """What the schema says of a state that may be a part of one, in which nothing is required."""
+    from ankaios.common.manifest import violations
+
+    if desired is None:
+        return ""
+    found = [(place, why) for place, why in violations(desired) if not why.endswith("is a required property")]
+    return "; ".join(f"desiredState{place.replace('/', '.')}: {why}" for place, why in found)

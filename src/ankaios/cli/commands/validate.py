@@ -25,7 +25,7 @@ COMMAND = Command(
         ("generate | ank validate --json -", "check a manifest from another program, for another program"),
     ),
     details=(
-        "Several files are checked as one, as 'ank apply' sends them. An error is what the server or an agent would\n"
+        "Several files are checked as one, as 'ank apply' sends them. An error is what the server or an agent would "
         "refuse; a warning may be meant so, or depends on what is not in the files. Ends with 1 if there are errors."
     ),
     offline=True,

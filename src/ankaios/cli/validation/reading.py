@@ -53,7 +53,10 @@ def _report_yaml(source: Source, fault: str, report: Report) -> None:
         report.add_at(source.name, separators[-1] if separators else None, "a manifest must be a single YAML document")
     else:
         found = _LINE.search(fault)
-        report.add_at(source.name, int(found[1]) if found else None, fault)
+        at = int(found[1]) if found else None
+        if at and "".join(source.text.split("\n")[at - 1 : at]).lstrip(" ").startswith("\t"):
+            fault = f"a tab cannot indent a line, use blanks: {fault}"
+        report.add_at(source.name, at, fault)
 
 
 def _read_deprecated(source: Source, text: bytes, report: Report) -> None:

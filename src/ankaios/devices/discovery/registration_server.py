@@ -1,7 +1,7 @@
 """Where discovery handlers of other processes register: `agent-registration.sock` in the handlers' directory.
 
-In: registrations. Out: handlers in the registry. Owns the socket and the list of registered endpoints, which is
-forgotten with the process: handlers register again when they lose their stream.
+In: registrations. Out: handlers in the registry. Owns the socket, the folders it had to make for it, and the list of
+registered endpoints, which is forgotten with the process: handlers register again when they lose their stream.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,19 @@ class RegistrationServer:
     def __init__(self, registry: HandlerRegistry, directory: Path | None = None) -> None:
         self._registry = registry
         self.path = (directory or handlers_directory()) / SOCKET_NAME
+        self._made: list[Path] = []  # the innermost first
         self._handlers: dict[tuple[str, Endpoint], RemoteHandler] = {}
         handler = Handler(self._serve, Cardinality.UNARY_UNARY, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
         self._server = UnixServer(self.path, {REGISTER: handler})
 
     async def start(self) -> None:
         try:
+            self._made = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _remove_stale(self.path)
             await self._server.start()
         except (OSError, Unavailable) as error:
+            self._remove_folders()
             raise Unavailable(
                 f"cannot listen for discovery handlers at '{self.path}': {error}; set {DIRECTORY_VARIABLE} to another "
                 "directory"
@@ -58,6 +62,13 @@ class RegistrationServer:
 
     async def close(self) -> None:
         await self._server.close()
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        """Those made here, as far as nobody else keeps something there."""
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
 
     async def _serve(self, stream: Any) -> None:
         request = await receive(stream)

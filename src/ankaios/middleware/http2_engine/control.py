@@ -9,14 +9,13 @@ from __future__ import annotations
 from ankaios.middleware.http2_engine import events
 from ankaios.middleware.http2_engine.errors import FLOW_CONTROL_ERROR, PROTOCOL_ERROR, STREAM_CLOSED, ProtocolError
 from ankaios.middleware.http2_engine.frames import ACK, PING, SETTINGS, frame
-from ankaios.middleware.http2_engine.sender import Sender
+from ankaios.middleware.http2_engine.sender import MAX_TEXT, Sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.streams import StreamState
 
 _LOWEST_31_BITS = 2**31 - 1
-_MAX_TEXT = 256
 
 
 class ControlFrames(Sender):
@@ -68,7 +67,7 @@ class ControlFrames(Sender):
         _check_no_stream(stream_id)
         self._over = "the peer ends the connection"
         last = int.from_bytes(payload[:4], "big") & _LOWEST_31_BITS
-        text = payload[8 : 8 + _MAX_TEXT].decode("ascii", "replace")
+        text = payload[8 : 8 + MAX_TEXT].decode("ascii", "replace")
         self._events.append(events.GoawayReceived(int.from_bytes(payload[4:8], "big"), last, text))
 
     def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:

@@ -40,6 +40,7 @@ from ankaios.middleware.http2_engine.frames import (
     without_padding,
 )
 from ankaios.middleware.http2_engine.header_rules import (
+    content_length,
     fault_of_request,
     fault_of_response,
     fault_of_trailers,
@@ -129,7 +130,7 @@ class Http2Engine(ControlFrames):
             raise ProtocolError(FLOW_CONTROL_ERROR, "the peer sent more than the window of the connection allows")
         stream = self._streams.find(stream_id)
         data = without_padding(flags, payload)
-        if stream is None or not self._takes_data(stream, len(payload)):
+        if stream is None or not self._takes_data(stream, len(payload), len(data)):
             self._drop_data(stream_id, payload)
             return
         ends = flags & END_STREAM
@@ -146,18 +147,23 @@ class Http2Engine(ControlFrames):
             self._chatter(stream_id)
         self.acknowledge(stream_id, len(payload))
 
-    def _takes_data(self, stream: StreamState, size: int) -> bool:
+    def _takes_data(self, stream: StreamState, size: int, content: int) -> bool:
         if stream.peer_ended:
             self._break(stream, STREAM_CLOSED, "data after the end of the stream")
         elif not stream.has_headers:
             self._break(stream, PROTOCOL_ERROR, "data before the headers")
         elif not stream.receiving.fill(size):
             self._break(stream, FLOW_CONTROL_ERROR, "more data than the window of the stream allows")
+        elif not stream.take_content(content):
+            self._break(stream, PROTOCOL_ERROR, "more data than the headers announce")
         else:
             return True
         return False
 
     def _peer_ended(self, stream: StreamState) -> None:
+        if stream.length_left:
+            self._break(stream, PROTOCOL_ERROR, "less data than the headers announce")
+            return
         stream.peer_ended = True
         self._events.append(events.StreamEnded(stream.id))
         self._streams.end_if_done(stream)
@@ -196,9 +202,10 @@ class Http2Engine(ControlFrames):
             self._take_further_headers(stream, fields, ends=ends)
         elif self._streams.is_request(stream_id):
             self._take_request(stream_id, fields, ends=ends)
-        else:
-            self._answer_late(stream_id)
+        elif self._streams.was_reset(stream_id):
             self._chatter(stream_id)
+        else:
+            raise ProtocolError(STREAM_CLOSED, f"headers come for stream {stream_id}, which is over")
 
     def _take_request(self, stream_id: int, fields: list[Field], *, ends: bool) -> None:
         self._streams.last_of_peer = stream_id
@@ -209,7 +216,7 @@ class Http2Engine(ControlFrames):
         else:
             stream = StreamState(stream_id, self._peer.initial_window, self._window)
             self._streams.open[stream_id] = stream
-            stream.has_headers = True
+            stream.take_headers(content_length(fields))
             self._events.append(events.RequestReceived(stream_id, _readable(fields)))
             if ends:
                 self._peer_ended(stream)
@@ -226,7 +233,8 @@ class Http2Engine(ControlFrames):
         elif is_response and is_interim(fields):
             self._take_interim(stream, ends=ends)
         else:
-            stream.has_headers = True
+            if is_response:
+                stream.take_headers(content_length(fields))
             kind = events.HeadersReceived if is_response else events.TrailersReceived
             self._events.append(kind(stream.id, _readable(fields)))
             if ends:

@@ -1,13 +1,11 @@
-"""What can go wrong in HTTP/2: the error codes of RFC 9113 and the two errors of the engine.
+"""What can go wrong in HTTP/2: those error codes of RFC 9113 that are used, and the two errors of the engine.
 
 The codes are plain numbers, since they travel as such and an enum class would be dear to import.
 """
 
 NO_ERROR = 0x0
 PROTOCOL_ERROR = 0x1
-INTERNAL_ERROR = 0x2
 FLOW_CONTROL_ERROR = 0x3
-SETTINGS_TIMEOUT = 0x4
 STREAM_CLOSED = 0x5
 FRAME_SIZE_ERROR = 0x6
 REFUSED_STREAM = 0x7

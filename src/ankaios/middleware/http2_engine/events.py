@@ -42,7 +42,7 @@ class HeadersReceived(Event):
 
 
 class TrailersReceived(Event):
-    """The last headers; `StreamEnded` follows."""
+    """The last headers; `StreamEnded` follows, or `StreamReset` if there was less data than announced."""
 
     __slots__ = ("headers",)
 

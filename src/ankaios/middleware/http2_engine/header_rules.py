@@ -1,8 +1,6 @@
 """Which headers are well-formed (RFC 9113, section 8), as far as a gRPC peer can rely on it.
 
-Comes in: decoded fields. Goes out: what is wrong with them, or None. Owns nothing.
-
-A `content-length` is not compared with what follows: gRPC has its own lengths.
+Comes in: decoded fields. Goes out: what is wrong with them, or None; what they say of the data. Owns nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ if TYPE_CHECKING:
 
 _NAME_BYTES = bytes(byte for byte in range(0x21, 0x7F) if not 0x41 <= byte <= 0x5A and byte != 0x3A)
 _OF_HTTP_1 = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+_LENGTH = b"content-length"
+_MAX_LENGTH_DIGITS = 18
 _REQUEST = (b":method", b":scheme", b":path")
 _REQUEST_TOO = (*_REQUEST, b":authority")
 _RESPONSE = (b":status",)
@@ -49,6 +49,11 @@ def is_interim(fields: list[Field]) -> bool:
     return fields[0][1].startswith(b"1")
 
 
+def content_length(fields: list[Field]) -> int | None:
+    """How many bytes of data shall follow, if that is said."""
+    return next((int(value) for name, value in fields if name == _LENGTH), None)
+
+
 def _split(fields: list[Field]) -> tuple[list[Field], list[Field]]:
     """Pseudo-headers come first; one that does not is taken for a regular header, which must not begin with a colon."""
     count = 0
@@ -76,6 +81,12 @@ def _fault_of_regular(fields: list[Field]) -> str | None:
             return f"the value of {name.decode()} has characters that are not allowed"
         if name in _OF_HTTP_1 or (name == b"te" and value != b"trailers"):
             return f"{name.decode()} is not a header of HTTP/2"
+    return _fault_of_length([value for name, value in fields if name == _LENGTH])
+
+
+def _fault_of_length(lengths: list[bytes]) -> str | None:
+    if len(set(lengths)) > 1 or not all(length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS for length in lengths):
+        return "content-length is not one number"
     return None
 
 

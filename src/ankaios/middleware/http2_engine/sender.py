@@ -40,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.events import Headers
 
-_MAX_TEXT = 256  # of a GOAWAY
+MAX_TEXT = 256  # of a GOAWAY
 
 
 class Sender:
@@ -142,7 +142,7 @@ class Sender:
         """Say that the connection ends and why. Streams go on as long as the socket does; new ones are refused."""
         self._leaving = True
         numbers = (self._streams.last_of_peer << 32 | code).to_bytes(8, "big")
-        self._outgoing.append(frame(GOAWAY, 0, 0, numbers + text.encode("ascii", "replace")[:_MAX_TEXT]))
+        self._outgoing.append(frame(GOAWAY, 0, 0, numbers + text.encode("ascii", "replace")[:MAX_TEXT]))
 
     def acknowledge(self, stream_id: int, size: int) -> None:
         """These received bytes were used: the peer may send as many again. Window updates are bundled."""

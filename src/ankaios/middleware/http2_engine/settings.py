@@ -16,6 +16,7 @@ MAX_FRAME_SIZE = 0x5
 MAX_HEADER_LIST_SIZE = 0x6
 
 SMALLEST_MAX_FRAME = 16384
+LARGEST_SENT_FRAME = 256 * 1024  # larger ones save nothing, but fill the buffers behind us
 _LARGEST_MAX_FRAME = 2**24 - 1
 _ENTRY = 6
 
@@ -25,7 +26,10 @@ def encode_settings(settings: dict[int, int]) -> bytes:
 
 
 class PeerSettings:
-    """What the peer takes. Its table for headers does not matter, as we use none; nor its limit for a header list."""
+    """What the peer takes, as far as we would use it.
+
+    Its table for headers does not matter, as we use none; nor its limit for a header list, as ours are short.
+    """
 
     __slots__ = ("_is_client", "initial_window", "max_frame", "max_streams")
 
@@ -48,7 +52,7 @@ class PeerSettings:
         elif key == MAX_FRAME_SIZE:
             if not SMALLEST_MAX_FRAME <= value <= _LARGEST_MAX_FRAME:
                 raise ProtocolError(PROTOCOL_ERROR, f"frames of {value} bytes are not possible")
-            self.max_frame = value
+            self.max_frame = min(value, LARGEST_SENT_FRAME)
         elif key == MAX_CONCURRENT_STREAMS:
             self.max_streams = value
         elif key == ENABLE_PUSH and value > self._is_client:

@@ -15,15 +15,27 @@ _REMEMBERED = 128
 class StreamState:
     """One open stream. It is over when both sides have ended it, or one has reset it."""
 
-    __slots__ = ("has_headers", "id", "peer_ended", "receiving", "sending", "we_ended")
+    __slots__ = ("has_headers", "id", "length_left", "peer_ended", "receiving", "sending", "we_ended")
 
     def __init__(self, stream_id: int, send_window: int, receive_window: int) -> None:
         self.id = stream_id
         self.has_headers = False  # of the peer: from then on only trailers may follow
+        self.length_left: int | None = None  # of the data that its headers announced
         self.peer_ended = False
         self.we_ended = False
         self.sending = SendWindow(send_window)
         self.receiving = ReceiveWindow(receive_window)
+
+    def take_headers(self, content_length: int | None) -> None:
+        self.has_headers = True
+        self.length_left = content_length
+
+    def take_content(self, size: int) -> bool:
+        """False if that is more than was announced."""
+        if self.length_left is None:
+            return True
+        self.length_left -= size
+        return self.length_left >= 0
 
 
 class StreamTable:

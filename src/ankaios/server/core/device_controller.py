@@ -117,7 +117,7 @@ class DeviceController:
             if not waits and state.state not in _ENDING:
                 self._book.started(name.workload)
             if state.is_same(REMOVED) and name in self._state.withheld:
-                self.explain([self._state.effective[name.workload]])  # the last that was sent is gone, this one stays
+                self._explain([self._state.effective[name.workload]])  # the last that was sent is gone, this one stays
 
     def _follow(self, effects: Iterable[DeskEffect], supply_changed: bool = False) -> list[ToAgent]:
         messages: list[ToAgent] = []
@@ -146,11 +146,13 @@ class DeviceController:
 
     def due(self) -> WorkloadChanges:
         """Workloads that come, go or move because of all that happened since this was asked last."""
-        self._holders = self._desk.holders() if self._is_learning else {}
         if not self._is_learning:
+            self._holders.clear()
             self._whereabouts.clear()
-        if self._is_learning and self._desk.is_settled:
-            self._is_learning, self._supply_changed = False, True
+        else:
+            self._holders = self._desk.holders()
+            if self._desk.is_settled:  # what is known by now counts once more
+                self._is_learning, self._supply_changed = False, True
         changes = self._broker_changes(self._stale)
         if self._supply_changed:
             changes = _joined(changes, self._moves(changes))
@@ -266,12 +268,12 @@ class DeviceController:
         if self._state.workload_states.get(name) != state:
             self._state.workload_states.put(name, state)
 
-    def explain(self, added: Iterable[RenderedWorkload]) -> None:
+    def _explain(self, added: Iterable[RenderedWorkload]) -> None:
         """Say in the state where a workload was placed and why, or why it is not sent to its agent."""
         for workload in added:
             name = workload.instance_name
             place = self._place_of(workload)
-            if self.withholds(workload):
+            if self._withholds(workload):
                 text = f"agent '{name.agent}' does not know devices, so the workload is not sent to it"
                 self._state.workload_states.put(name, PENDING_INITIAL.because(text))
                 self._state.withheld.add(name)
@@ -288,8 +290,8 @@ class DeviceController:
         """What a newly connected agent may be sent of its workloads; of the others the state says why not."""
         all_of_them = list(workloads)
         self._state.withheld.difference_update(workload.instance_name for workload in all_of_them)
-        kept_back = [workload for workload in all_of_them if self.withholds(workload)]
-        self.explain(kept_back)
+        kept_back = [workload for workload in all_of_them if self._withholds(workload)]
+        self._explain(kept_back)
         return [workload for workload in all_of_them if workload not in kept_back]
 
     def sent_part(self, committed: CommittedUpdate) -> CommittedUpdate:
@@ -299,14 +301,14 @@ class DeviceController:
         """
         sent = replace(
             committed,
-            added=[workload for workload in committed.added if not self.withholds(workload)],
+            added=[workload for workload in committed.added if not self._withholds(workload)],
             deleted=[deleted for deleted in committed.deleted if deleted.instance_name not in self._state.withheld],
         )
         self._state.withheld.difference_update(deleted.instance_name for deleted in committed.deleted)
         for name in {deleted.instance_name for deleted in committed.deleted if deleted not in sent.deleted}:
             if self._state.is_desired(name):
                 self._state.workload_states.put(name, PENDING_INITIAL)  # the same instance, no longer withheld
-        self.explain(committed.added)
+        self._explain(committed.added)
         return sent
 
     def may_greet(self, agent: str) -> bool:
@@ -326,7 +328,7 @@ class DeviceController:
     def _past_matters(self) -> bool:
         return self._is_learning and bool(self._book.waiting() or self._desk.configurations)
 
-    def withholds(self, workload: RenderedWorkload) -> bool:
+    def _withholds(self, workload: RenderedWorkload) -> bool:
         """An agent that does not know devices would start the workload without them."""
         agent = workload.instance_name.agent
         return (

@@ -55,7 +55,7 @@ class ServerState:
         }
         self.recorder = ChangeRecorder(self.tree)
         self.delete_graph = DeleteGraph()
-        # Not sent to their connected agent, because it could not give them their devices.
+        # Not sent to their connected agent: it could not give them their devices, or was not greeted yet.
         self.withheld: set[InstanceName] = set()
         # As rendered, before mutating hooks: what the next update is compared with.
         self.rendered: dict[str, RenderedWorkload] = {}

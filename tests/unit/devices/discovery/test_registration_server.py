@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.errors import Unavailable
 from ankaios.devices.discovery.base import HandlerLost
 from ankaios.devices.discovery.registration_server import MAX_ENDPOINTS, RegistrationServer, handlers_directory
 from ankaios.devices.discovery.registry import HandlerRegistry
@@ -123,3 +124,33 @@ async def test_only_the_owner_may_register_and_the_umask_is_left_alone(
     mode = server.path.stat().st_mode
     await server.close()
     assert stat.S_IMODE(mode) == 0o600
+
+
+async def test_folders_made_for_the_socket_are_removed_again(
+    registry: HandlerRegistry,
+    short_path: Path,  # noqa: F811
+) -> None:
+    server = RegistrationServer(registry, short_path / "lib" / "akri")
+    await server.start()
+    await server.close()
+    assert list(short_path.iterdir()) == []
+
+
+async def test_a_folder_that_was_there_or_is_used_by_others_stays(
+    registry: HandlerRegistry,
+    short_path: Path,  # noqa: F811
+) -> None:
+    for directory in (short_path, short_path / "lib" / "akri"):
+        server = RegistrationServer(registry, directory)
+        await server.start()
+        (directory / "camera.sock").touch()
+        await server.close()
+        assert [path.name for path in directory.iterdir()] == ["camera.sock"]
+        (directory / "camera.sock").unlink()
+
+
+async def test_where_nobody_can_listen_no_folder_is_left(registry: HandlerRegistry, tmp_path: Path) -> None:
+    server = RegistrationServer(registry, tmp_path / "lib" / ("x" * 100))
+    with pytest.raises(Unavailable, match="longer than 107 bytes"):
+        await server.start()
+    assert list(tmp_path.iterdir()) == []

@@ -227,9 +227,52 @@ def test_the_peer_cannot_go_on_after_its_end(late: bytes) -> None:
 def test_a_stream_that_was_passed_over_is_over() -> None:
     engine = a_server()
     engine.receive(headers_frame(5, REQUEST))
-    engine.take_outgoing()
-    assert names(engine.receive(headers_frame(3, REQUEST))) == ["Chatter"]
-    assert said_by(engine) == [reset_frame(3, STREAM_CLOSED)]
+    assert refusal(engine, headers_frame(3, REQUEST)) == STREAM_CLOSED
+
+
+@pytest.mark.parametrize("last", [frame(DATA, END_STREAM, 1), frame(RST_STREAM, 0, 1, bytes(4))])
+def test_an_id_is_not_used_again(last: bytes) -> None:
+    engine = a_server()
+    engine.receive(headers_frame(1, REQUEST))
+    engine.send_headers(1, RESPONSE, end=True)
+    engine.receive(last)
+    assert refusal(engine, headers_frame(1, REQUEST)) == STREAM_CLOSED
+
+
+# The announced length
+
+
+def with_length(size: int) -> Headers:
+    return [*REQUEST, ("content-length", str(size))]
+
+
+def test_as_much_data_as_announced_is_taken() -> None:
+    engine = a_server()
+    engine.receive(headers_frame(1, with_length(5)))
+    padded = frame(DATA, END_STREAM | PADDED, 1, b"\x02" + b"345" + bytes(2))
+    assert names(engine.receive(frame(DATA, 0, 1, b"12") + padded)) == ["DataReceived"] * 2 + ["StreamEnded"]
+    assert names(engine.receive(headers_frame(3, with_length(0), END))) == ["RequestReceived", "StreamEnded"]
+
+
+def test_more_data_than_announced_breaks_the_stream_at_once() -> None:
+    engine = a_server()
+    engine.receive(headers_frame(1, with_length(5)))
+    assert names(engine.receive(frame(DATA, 0, 1, b"12345"))) == ["DataReceived"]
+    assert broken(engine.receive(frame(DATA, 0, 1, b"6"))) == (1, PROTOCOL_ERROR)
+
+
+@pytest.mark.parametrize("last", [frame(DATA, END_STREAM, 1, b"1234"), headers_frame(1, TRAILERS, END)])
+def test_less_data_than_announced_breaks_the_stream_at_its_end(last: bytes) -> None:
+    engine = a_server()
+    engine.receive(headers_frame(1, with_length(5)))
+    events = engine.receive(last)
+    assert broken(events[1:]) == (1, PROTOCOL_ERROR)
+
+
+def test_the_length_of_a_response_counts_too() -> None:
+    engine = a_calling_client()
+    engine.receive(headers_frame(1, [*RESPONSE, ("content-length", "3")]))
+    assert broken(engine.receive(frame(DATA, 0, 1, b"1234"))) == (1, PROTOCOL_ERROR)
 
 
 # Faults of one stream

@@ -3,6 +3,7 @@
 import pytest
 
 from ankaios.middleware.http2_engine.header_rules import (
+    content_length,
     fault_of_request,
     fault_of_response,
     fault_of_trailers,
@@ -94,6 +95,19 @@ def test_values_that_are_wrong(value: bytes) -> None:
 def test_headers_of_http_1_are_refused(field: Field) -> None:
     assert fault_of_request([*REQUEST, field]) == f"{field[0].decode()} is not a header of HTTP/2"
     assert fault_of_response([*RESPONSE, field]) == f"{field[0].decode()} is not a header of HTTP/2"
+
+
+@pytest.mark.parametrize("values", [[b"x"], [b"-1"], [b"+1"], [b""], [b"1", b"2"], [b"9" * 19], ["١".encode()]])
+def test_a_content_length_is_one_number(values: list[bytes]) -> None:
+    headers = [*REQUEST, *((b"content-length", value) for value in values)]
+    assert fault_of_request(headers) == "content-length is not one number"
+
+
+def test_a_content_length_is_found() -> None:
+    twice = [*REQUEST, (b"content-length", b"12"), (b"content-length", b"12")]
+    assert fault_of_request(twice) is None
+    assert content_length(twice) == 12
+    assert content_length(REQUEST) is None
 
 
 def test_interim_responses_are_told_apart() -> None:

@@ -128,13 +128,13 @@ def test_windows_of_stream_and_connection_both_count() -> None:
     engine = a_calling_client()
     engine.receive(settings_frame({INITIAL_WINDOW_SIZE: 100, MAX_FRAME_SIZE: 100_000}))
     assert engine.sendable(1) == 100
-    engine.receive(frame(WINDOW_UPDATE, 0, 1, (1_000_000).to_bytes(4, "big")))
+    engine.receive(frame(WINDOW_UPDATE, 0, 1, (300_000).to_bytes(4, "big")))
     assert engine.sendable(1) == 65_535
     engine.receive(frame(WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
     assert engine.sendable(1) == 100_000
     engine.send_data(1, bytes(100_000))
     engine.receive(settings_frame({INITIAL_WINDOW_SIZE: 0, MAX_FRAME_SIZE: 16_777_215}))
-    assert engine.sendable(1) == 1_000_100 - 100_000 - 100
+    assert engine.sendable(1) == 300_100 - 100_000 - 100
     engine.receive(settings_frame({INITIAL_WINDOW_SIZE: 50}))
     assert engine.sendable(engine.open_stream(REQUEST)) == 50
 

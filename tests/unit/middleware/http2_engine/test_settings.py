@@ -7,6 +7,7 @@ from ankaios.middleware.http2_engine.errors import FLOW_CONTROL_ERROR, PROTOCOL_
 from ankaios.middleware.http2_engine.settings import (
     ENABLE_PUSH,
     INITIAL_WINDOW_SIZE,
+    LARGEST_SENT_FRAME,
     MAX_CONCURRENT_STREAMS,
     MAX_FRAME_SIZE,
     MAX_HEADER_LIST_SIZE,
@@ -30,6 +31,12 @@ def test_the_last_of_several_values_counts_and_unknown_settings_do_not_matter() 
     peer.read(encode_settings({INITIAL_WINDOW_SIZE: 1, MAX_FRAME_SIZE: 20_000, MAX_CONCURRENT_STREAMS: 0, 0x77: 9}))
     peer.read(encode_settings({INITIAL_WINDOW_SIZE: 2}) + encode_settings({INITIAL_WINDOW_SIZE: 3}))
     assert (peer.initial_window, peer.max_frame, peer.max_streams) == (3, 20_000, 0)
+
+
+def test_larger_frames_than_we_would_send_are_not_noted() -> None:
+    peer = PeerSettings(is_client=True)
+    peer.read(encode_settings({MAX_FRAME_SIZE: 2**24 - 1}))
+    assert peer.max_frame == LARGEST_SENT_FRAME
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""`ank up` as a process: what it cannot do is said at once, and however it is ended, it tidies up."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.ank import LIMIT, ank, command, environment
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--name", "a b"], "invalid value 'a b' for '--name <NAME>': Unsupported agent name"),
+        (["--name", ""], "invalid value '' for '--name <NAME>': Unsupported agent name"),
+        (["--runtime", "podmann"], "[possible values: podman, podman-kube, containerd, native]"),
+    ],
+)
+def test_wishes_that_cannot_be_are_wrong_usage(words: list[str], told: str) -> None:
+    done = ank("up", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+def test_what_the_server_refuses_is_told_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(
+        "apiVersion: v1\nworkloads: {web: {runtime: native, runtimeConfig: 'command: [a]', configs: {a: b}}}"
+    )
+    done = ank("up", str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "references config key 'b' that does not exist" in done.stderr
+    assert done.stderr.endswith(f"hint: to see where: ank validate {file}\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=[number.name for number in SIGNALS])
+def test_two_signals_together_are_one_wish(tmp_path: Path, number: signal.Signals) -> None:
+    """`timeout` signals its child and then the group of it, which is the same child once more."""
+    env = environment(TMPDIR=str(tmp_path))
+    words = command("up", "--runtime", "native")
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith(b"Server on ")
+            process.send_signal(number)
+            assert process.stderr.readline().startswith(b"Stopping ")
+            process.send_signal(number)
+            assert process.wait(LIMIT) == 0
+        finally:
+            process.kill()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,50 @@
+"""Whoever reads what `ank` prints may take all the time in the world: a pager does.
+
+Needs: nothing but the repository.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.cluster import Cluster
+
+# After so long without an answer the server ends a connection.
+SILENCE_LIMIT = 2.8
+LINES = 20_000  # more than a pipe and all buffers on the way to it take
+TALKER = f"""\
+apiVersion: v1
+workloads:
+  talker:
+    runtime: native
+    agent: node
+    restartPolicy: NEVER
+    runtimeConfig: |
+      command:
+        - {sys.executable}
+        - -c
+        - |
+          for number in range({LINES}): print(number, "x" * 200)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        cluster.start_server(TALKER)
+        cluster.start_agent("node", runtimes=["native"])
+        cluster.wait_for("talker", "Succeeded(Ok)")
+        yield cluster
+
+
+def test_nothing_is_lost(cluster: Cluster) -> None:
+    reading = subprocess.Popen(
+        cluster.ank_command("logs", "talker"), env=cluster.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(2 * SILENCE_LIMIT)
+    output, fault = reading.communicate(timeout=60)
+    assert (reading.returncode, fault) == (0, b"")
+    assert [int(line.split()[0]) for line in output.splitlines()] == list(range(LINES))

@@ -1,0 +1,262 @@
+"""What is made on the host for mounts goes with its last user; what is not ours stays."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ankaios.runtimes.native_mounts import FILE, FOLDER, MountPoints, remove_mount_point, without_mounts
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_text("text")
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    (tmp_path / "host").mkdir()
+    return tmp_path / "host"
+
+
+def a_file(source: Path, target: Path) -> tuple[str, str, bool]:
+    return str(source / "file"), str(target), True
+
+
+def a_folder(source: Path, target: Path) -> tuple[str, str, bool]:
+    return str(source), str(target), False
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_what_was_made_is_removed_with_the_folders_it_needed(source: Path, host: Path) -> None:
+    points = MountPoints([a_file(source, host / "deep/er/file"), a_folder(source, host / "deep/folder")])
+    assert points.fault is None
+    assert (host / "deep/er/file").is_file()
+    assert (host / "deep/folder").is_dir()
+    points.remove()
+    assert left_in(host) == []
+
+
+def test_the_umask_of_the_agent_changes_nothing(source: Path, host: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        points = MountPoints([a_file(source, host / "deep/file")])
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
+    assert (host / "deep").stat().st_mode & 0o777 == 0o755
+    points.remove()
+    assert left_in(host) == []
+
+
+def test_what_was_there_stays(source: Path, host: Path) -> None:
+    (host / "empty").touch()
+    (host / "folder").mkdir()
+    points = MountPoints([a_file(source, host / "empty"), a_folder(source, host / "folder")])
+    points.remove()
+    assert left_in(host) == ["empty", "folder"]
+
+
+def test_what_somebody_wrote_stays(source: Path, host: Path) -> None:
+    points = MountPoints([a_file(source, host / "one/file"), a_folder(source, host / "two/folder")])
+    (host / "one/file").write_text("precious")
+    (host / "two/folder/file").write_text("precious")
+    points.remove()
+    assert left_in(host) == ["one", "one/file", "two", "two/folder", "two/folder/file"]
+
+
+def test_what_somebody_gave_other_rights_stays(source: Path, host: Path) -> None:
+    points = MountPoints([a_file(source, host / "file")])
+    (host / "file").chmod(0o644)
+    points.remove()
+    assert left_in(host) == ["file"]
+
+
+@pytest.mark.parametrize("target", ["deep/file", "deep/folder"])
+@pytest.mark.parametrize("first_goes", [True, False])
+def test_the_last_user_removes_it_whoever_made_it(source: Path, host: Path, target: str, first_goes: bool) -> None:
+    mount = a_file if target.endswith("file") else a_folder
+    first = MountPoints([mount(source, host / target)])
+    second = MountPoints([mount(source, host / target)])
+    inode = (host / target).stat().st_ino
+    early, late = (first, second) if first_goes else (second, first)
+    early.remove()
+    assert (host / target).stat().st_ino == inode
+    late.remove()
+    assert left_in(host) == []
+
+
+def test_what_a_killed_keeper_left_goes_with_the_next_user(source: Path, host: Path) -> None:
+    keeper = os.fork()
+    if keeper == 0:
+        MountPoints([a_file(source, host / "deep/file")])
+        os._exit(0)
+    os.waitpid(keeper, 0)
+    assert left_in(host) == ["deep", "deep/file"]
+    MountPoints([a_file(source, host / "deep/file")]).remove()
+    assert left_in(host) == []
+
+
+def test_a_mount_point_in_another_one_keeps_it(source: Path, host: Path) -> None:
+    outer = MountPoints([a_folder(source, host / "outer")])
+    inner = MountPoints([a_file(source, host / "outer/inner")])
+    outer.remove()
+    assert left_in(host) == ["outer", "outer/inner"]
+    inner.remove()
+    assert left_in(host) == []
+
+
+def test_a_folder_that_another_workload_mounts_onto_is_not_taken_away(source: Path, host: Path) -> None:
+    inner = MountPoints([a_file(source, host / "outer/inner")])
+    outer = MountPoints([a_folder(source, host / "outer")])
+    inner.remove()
+    assert left_in(host) == ["outer"]
+    outer.remove()
+    assert left_in(host) == []
+
+
+def test_a_link_is_followed_once(source: Path, host: Path) -> None:
+    """`/var/run` leads to `/run`."""
+    (host / "real").mkdir()
+    (host / "link").symlink_to("real")
+    points = MountPoints([a_file(source, host / "link/deep/file")])
+    assert points.paths == [str(host / "real/deep/file")]
+    points.remove()
+    assert left_in(host) == ["link", "real"]
+
+
+def test_what_cannot_be_made_is_told_and_nothing_of_it_stays(source: Path, host: Path) -> None:
+    (host / "file").touch()
+    points = MountPoints([a_file(source, host / "one/two"), a_file(source, host / "file/below")])
+    assert isinstance(points.fault, NotADirectoryError)
+    points.remove()
+    assert left_in(host) == ["file"]
+
+
+def test_where_nothing_can_ever_be_made_is_an_end_to_it(source: Path) -> None:
+    points = MountPoints([a_file(source, Path("/proc/ankaios/file"))])
+    assert isinstance(points.fault, FileNotFoundError)
+    points.remove()
+
+
+def test_removing_twice_or_what_never_was_does_no_harm(source: Path, host: Path) -> None:
+    points = MountPoints([a_file(source, host / "deep/file")])
+    points.remove()
+    points.remove()
+    remove_mount_point(str(host / "deep/file"))
+    for path in (str(host / "some/thing/else"), "/", ""):
+        remove_mount_point(path)
+    assert left_in(host) == []
+
+
+def test_without_locks_nothing_is_removed_that_somebody_may_use(
+    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    points = MountPoints([a_file(source, host / "file")])
+    assert points.fault is None
+    points.remove()
+    assert left_in(host) == ["file"]
+
+
+class Meanwhile:
+    """Does something right after somebody asked for a lock, once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
+        self._ask: Callable[[int, int], None] = fcntl.flock
+        self._does: Callable[[], object] | None = does
+        monkeypatch.setattr("fcntl.flock", self)
+
+    def __call__(self, descriptor: int, operation: int) -> None:
+        does, self._does = self._does, None
+        try:
+            self._ask(descriptor, operation)
+        finally:
+            if does is not None:
+                does()
+
+
+def test_what_its_last_user_removes_at_this_moment_is_made_again(
+    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = MountPoints([a_file(source, host / "deep/file")])
+    first_leaves = (host / "deep/file").unlink
+    Meanwhile(monkeypatch, first_leaves)
+    second = MountPoints([a_file(source, host / "deep/file")])
+    assert second.fault is None
+    first.remove()
+    assert (host / "deep/file").exists()
+    second.remove()
+    assert left_in(host) == []
+
+
+def test_what_somebody_else_made_again_at_this_moment_is_theirs(
+    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[MountPoints] = []
+
+    def another_removes_and_one_more_makes_it() -> None:
+        (host / "file").unlink()
+        others.append(MountPoints([a_file(source, host / "file")]))
+
+    points = MountPoints([a_file(source, host / "file")])
+    Meanwhile(monkeypatch, another_removes_and_one_more_makes_it)
+    points.remove()
+    assert left_in(host) == ["file"]
+    others[0].remove()
+    assert left_in(host) == []
+
+
+def test_a_folder_that_another_tries_to_remove_at_this_moment_is_removed(
+    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have tried just before our mount point in it was gone."""
+    points = MountPoints([a_file(source, host / "deep/file")])
+    their = os.open(host / "deep", os.O_RDONLY)
+    fcntl.flock(their, fcntl.LOCK_EX)
+    monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(their, fcntl.LOCK_UN))
+    points.remove()
+    os.close(their)
+    assert left_in(host) == []
+
+
+@pytest.mark.parametrize(
+    ("places", "mounts", "words"),
+    [
+        ({}, [("/a/camera", "/dev/camera", False), ("/a/file", "/a/file", True)], "missing: /dev/camera"),
+        ({}, [("/a/file", "/a/file", True)], "nothing is read-only"),
+        ({"F": "/a/files"}, [("/a/files/etc/x", "/etc/x", True)], "paths are in $F"),
+        (
+            {"C": "/a/ci", "F": "/a/f"},
+            [("/a/ci", "/run/ci", False), ("/a/f/x", "/x", True), ("/b", "/dev/b", False)],
+            "paths are in $C, $F; missing: /dev/b",
+        ),
+    ],
+)
+def test_without_mounts_it_is_said_where_things_are_and_what_is_missing(
+    places: dict[str, str],
+    mounts: list[tuple[str, str, bool]],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order = {"env_without_mounts": places, "mounts": mounts}
+    fault = OSError(1, "unshare: Operation not permitted")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert without_mounts(order, fault) == f"Agent is not root: {words}"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert without_mounts(order, fault) == f"Agent cannot mount (unshare: Operation not permitted): {words}"
+
+
+def test_no_other_user_can_open_what_is_mounted_onto() -> None:
+    """A lock of theirs would keep it here, or let it vanish below a workload."""
+    assert (FILE | FOLDER) & 0o044 == 0

@@ -1,0 +1,26 @@
+"""A runtime that the registry knows is known wherever people meet it: what the author of a new one would forget."""
+
+import pytest
+
+from ankaios.cli.validation.runtime_checks import runtime_faults
+from ankaios.runtimes.registry import RUNTIME_NAMES
+from tests.integration.runtimes.subjects import SUBJECTS
+from tools.reference_docs import pages
+
+every_runtime = pytest.mark.parametrize("runtime", RUNTIME_NAMES)
+
+
+@every_runtime
+def test_the_contract_tests_run_against_it(runtime: str) -> None:
+    assert runtime in SUBJECTS
+
+
+@every_runtime
+def test_ank_validate_reads_its_configuration(runtime: str) -> None:
+    faults = runtime_faults({"runtime": runtime, "runtimeConfig": "["})
+    assert [fault.path for fault in faults] == [("runtimeConfig",)]
+
+
+@every_runtime
+def test_the_reference_says_what_its_configuration_is(runtime: str) -> None:
+    assert f"`{runtime}`" in pages()["manifest.md"].partition("{#runtime-config}")[2]
