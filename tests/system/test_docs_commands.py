@@ -46,7 +46,7 @@ INSTEAD = {
         "the address is this repository on this machine, whose .venv the clone borrows",
     ),
     "scripts/test    # everything a change has to pass": ("scripts/test trace", WHOLE_RUN),
-    "scripts/test    # makes .venv, then everything a change has to pass; a quarter of an hour": (
+    "scripts/test    # makes .venv, then everything a change has to pass; about ten minutes": (
         '"$REPO/scripts/test" trace',
         WHOLE_RUN,
     ),

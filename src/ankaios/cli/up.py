@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from ankaios.agent.agent import devices_for, run_agent
@@ -50,7 +49,6 @@ DEFAULT_PORT = 25551
 DEFAULT_NAME = "node"
 CLEAN_UP_SECONDS = 60.0
 FIRST_STATE_SECONDS = 5.0
-CALM_SECONDS = 1.5
 _ANSWER_MS = 10_000
 _SAME_WISH_SECONDS = 1.0
 _GLANCE_SECONDS = 0.25
@@ -222,7 +220,7 @@ class Up:
             if self._live:
                 view.draw(with_hints=not self._values["settle"])
             await asyncio.to_thread(view.look, _GLANCE_SECONDS)
-            if self._values["settle"] and monotonic() - view.changed > CALM_SECONDS and view.is_settled:
+            if self._values["settle"] and view.is_settled:
                 break
         if following is not None:
             following.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from math import inf
 from pathlib import Path
 from time import monotonic
 
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 DEVICES_SECONDS = 1.0
 """How old devices may be: the server tells changes of workloads by itself, and of devices when it is asked."""
+CALM_SECONDS = 1.5
+WAITING_SECONDS = 5.0
+"""How long nothing changes before that counts as the end of the story; longer if something waits for something else."""
 _MOVING = ("Pending(Initial)", "Pending(Starting)", "Stopping")
+_WAITING = "Pending(WaitingToStart)"
 
 
 class ClusterView:
@@ -39,13 +44,13 @@ class ClusterView:
         self._rows: dict[Instance, Row] = {}
         self._devices: list[tuple[str, ...]] = []
         self._devices_seen = 0.0
-        self.changed = monotonic()
+        self._changed = monotonic()
 
     def look(self, seconds: float | None = None) -> None:
         """At everything, or for so long at what changes."""
         states = [] if seconds is None else self._session.next_states(seconds)
         if states:
-            self.changed = monotonic()
+            self._changed = monotonic()
         if seconds is None or not all(updated(self._rows, state) for state in states):
             self._rows = rows_of(self._session.complete_state(*MASKS))
         if states or monotonic() - self._devices_seen > DEVICES_SECONDS:
@@ -54,7 +59,7 @@ class ClusterView:
 
     @property
     def is_settled(self) -> bool:
-        return not any(row.state.startswith(_MOVING) for row in self._rows.values())
+        return monotonic() - self._changed > calm_needed(self._rows.values())
 
     def draw(self, with_hints: bool) -> None:
         self._screen.draw(self._tables(), self._next_steps() if with_hints else ())
@@ -69,6 +74,13 @@ class ClusterView:
     def _next_steps(self) -> list[str]:
         steps = [f"  {self._ank} {step}" for step in next_steps(self._rows.values(), bool(self._devices))]
         return ["", "Try next, in another terminal:", *steps, "Ctrl+C here stops and removes everything."]
+
+
+def calm_needed(rows: Collection[Row]) -> float:
+    """Seconds; infinity while something moves."""
+    if any(row.state.startswith(_MOVING) for row in rows):
+        return inf
+    return WAITING_SECONDS if any(row.state == _WAITING for row in rows) else CALM_SECONDS
 
 
 def next_steps(rows: Collection[Row], with_devices: bool) -> list[str]:

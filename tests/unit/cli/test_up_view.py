@@ -1,16 +1,25 @@
 """What is shown of a cluster in this terminal."""
 
 import sys
+from math import inf
 from pathlib import Path
 
 import pytest
 
-from ankaios.cli.up_view import next_steps, own_command
+from ankaios.cli.up_view import CALM_SECONDS, WAITING_SECONDS, calm_needed, next_steps, own_command
 from ankaios.cli.workload_rows import Row
 
 
 def row(name: str, state: str) -> Row:
     return Row((name, "id", "node"), "native", state, "")
+
+
+def test_the_story_is_over_when_nothing_changes_and_later_if_something_waits() -> None:
+    ended, waiting = row("a", "Succeeded(Ok)"), row("b", "Pending(WaitingToStart)")
+    assert calm_needed([]) == calm_needed([ended]) == CALM_SECONDS
+    assert calm_needed([ended, waiting]) == WAITING_SECONDS > CALM_SECONDS
+    for state in ("Pending(Initial)", "Pending(Starting)", "Stopping(Stopping)", "Stopping(RequestedAtRuntime)"):
+        assert calm_needed([waiting, row("c", state)]) == inf
 
 
 def test_logs_are_those_of_something_that_runs() -> None:
