@@ -53,6 +53,7 @@ def main(command: list[str]) -> int:
 
 def run(command: list[str]) -> int:
     """Waits for the command and meanwhile for every orphan. Signals are for the command, which then ends us."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell lets what it starts in the background ignore it
     child = subprocess.Popen(command)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command, too
     for number in (signal.SIGTERM, signal.SIGHUP):

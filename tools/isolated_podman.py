@@ -61,6 +61,7 @@ FIXED_PLACES = (
     "/var/lib/containers",
     "/run/containers/networks/aardvark.lock",
     "/run/containers/networks/ipam.db",
+    "/run/containers/networks/aardvark-dns",
     "/run/containers/networks",
     "/run/containers",
     "/run/libpod",

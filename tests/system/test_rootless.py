@@ -175,11 +175,9 @@ def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
     subprocess.run(["chmod", "-R", "a+rwX,a+x", clone], check=True)
     done = rower.run(str(programs / "python"), str(clone / "tools/demo.py"))
     assert done.stdout.startswith(b"Running containers with podman"), done.stdout + done.stderr
-    assert states(done.stdout.decode()) == {
-        "prepare": "Succeeded(Ok)",
-        "recorder": "Running(Ok)",
-        "dashboard": "Running(Ok)",
-    }
+    seen = states(done.stdout.decode())
+    wanted = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
+    assert seen == wanted, done.stdout.decode()
     assert not (clone / ".demo").exists()
     assert [path.name for path in (rower.folder / "tmp").iterdir()] == ["clone"]
     assert podman(rower, "images", "--all", "--quiet") == before

@@ -23,12 +23,17 @@ log = logging.getLogger(__name__)
 
 def short_folder(folder: Path) -> Path:
     """Paths of sockets are limited; a run folder deep in the tree has no room for them. The same one for each start."""
-    if len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH:
+    if _has_room(folder):
         return folder
     digest = blake2b(os.fsencode(folder), digest_size=8).hexdigest()
-    short = Path(tempfile.gettempdir()) / f"ankaios-{digest}"
+    places = [place / f"ankaios-{digest}" for place in (Path(tempfile.gettempdir()), Path("/tmp"))]
+    short = next(filter(_has_room, places))
     log.warning("'%s' is too long for sockets, '%s' is used instead", folder, short)
     return short
+
+
+def _has_room(folder: Path) -> bool:
+    return len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH
 
 
 def open_plugin_folder(folder: Path) -> socket.socket:

@@ -1,6 +1,7 @@
 import asyncio
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_a_folder_too_deep_for_sockets_is_replaced(short_path: Path) -> None:  #
     assert short == short_folder(deep)
     with pytest.raises(Unavailable, match="longer than 107"):
         bind(deep / "kubelet.sock")
+
+
+def test_a_deep_folder_for_temporary_files_is_no_place_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'t' * 60}")
+    assert short_folder(Path("/tmp") / ("d" * 90)).parent == Path("/tmp")
 
 
 def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noqa: F811
