@@ -32,7 +32,11 @@ RUNNING = r"hello +node +native +Running\(Ok\)"
 UNSHARE = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private")
 AS_ROOT_WITHOUT_SYSTEMD = """\
 sudo() { "$@"; }
-systemctl() { [ -x /usr/bin/systemctl ] || return 0; set -- $(printf '%s\\n' "$@" | grep -vxe --now); command systemctl "$@"; }
+systemctl() {
+  [ -x /usr/bin/systemctl ] || return 0
+  set -- $(printf '%s\\n' "$@" | grep -vxe --now)
+  command systemctl "$@"
+}
 """
 PORT = free_port()
 
