@@ -65,6 +65,7 @@ FIXED_PLACES = (
     "/run/containers/networks",
     "/run/containers",
     "/run/libpod",
+    "/run/netns",
 )
 PARENT_GROUP = "libpod_parent"  # in every hierarchy of control groups
 

@@ -62,7 +62,15 @@ _HOME = (
     *("~/.ank*", "~/.config/ankaios", "~/.config/ankaios/*", "~/.config/containers/*", "~/.config/cni/*"),
     *("~/.local/share/ankaios*", "~/.local/state/ankaios*", "~/.cache/ankaios*", "~/.local/bin/ank*"),
     *("~/.cache/pip", "~/.cache/uv", "~/.local/share/uv", "~/.config/uv", "~/.config/fish", "~/.local/share/fish"),
-    *("~/.zcompdump*", "~/.cache/pytest*", "~/.hypothesis", "~/.local/lib/python3*/site-packages/ank*"),
+    *(
+        "~/.bash_history",
+        "~/.zsh_history",
+        "~/.python_history",
+        "~/.zcompdump*",
+        "~/.cache/pytest*",
+        "~/.hypothesis",
+        "~/.local/lib/python3*/site-packages/ank*",
+    ),
 )
 PLACES = (
     *_SYSTEM,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.style import Style
@@ -112,9 +113,10 @@ class Terminal:
         self._folder = Path(tempfile.mkdtemp(prefix="pictures-"))
         (self._folder / "shop.yaml").write_text(shop)
         place = self._folder if shop else ROOT
-        path = "$PATH" if fresh else f"{ROOT}/.venv/bin:$PATH"
+        path = "$PATH" if fresh else f"{quote(str(ROOT / '.venv/bin'))}:$PATH"
         prompt = self._folder / "bashrc"
-        prompt.write_text(f"PS1='$ '\nPATH={path}\nexport ANK_INSECURE=true\ncd {place}\n")
+        setup = ["PS1='$ '", f"PATH={path}", "export ANK_INSECURE=true", "unset HISTFILE", f"cd {quote(str(place))}"]
+        prompt.write_text("\n".join([*setup, ""]))
         environ = {name: value for name, value in os.environ.items() if name not in ("TMUX", "NO_COLOR")}
         size = ["-x", str(width), "-y", str(height)]
         self._tmux("new-session", "-d", *size, "bash", "--noprofile", "--rcfile", str(prompt), environ=environ)
