@@ -74,7 +74,9 @@ class Run:
     def _left(self) -> list[str]:
         traces = [trace for trace in self._traces().since(self._before) if trace not in NOT_BEFORE_THE_END]
         storages = [f"podman storage {path}" for path in self.folder.glob("ank-podman-*")]
-        return [*processes_of(self.folder, self._keeper).values(), *traces, *storages]
+        processes = processes_of(self.folder, self._keeper)
+        processes.pop(self._podman.pause_process, "")
+        return [*processes.values(), *traces, *storages]
 
     def close(self) -> None:
         self._podman.close()

@@ -200,6 +200,13 @@ class IsolatedPodman:
         """A whole environment for child processes."""
         return {**os.environ, **self.variables}
 
+    @property
+    def pause_process(self) -> int:
+        """Of a rootless podman: it keeps the user namespace until `close`. 0: there is none."""
+        with suppress(OSError, ValueError):
+            return int((self.root / "tmp/pause.pid").read_text())
+        return 0
+
     def import_image(self) -> None:
         archive = self.root / "bb.tar"
         archive.write_bytes(busybox_layer())

@@ -72,6 +72,7 @@ CONTAINERS_CONF = """\
 {runtime}
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+lock_type = "file"
 [containers]
 netns = "host"
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]

@@ -205,7 +205,7 @@ def test_every_node_that_sees_a_camera_gets_a_broker_while_it_is_there(cluster: 
     expected = {f"{camera}-broker-{node}" for camera in (FOO0, FOO1) for node in ("node-a", "node-b")}
     cluster.wait_until("all brokers run", lambda: running(cluster) == expected)
     _, *rows = cluster.ank("get", "workloads").stdout.splitlines()
-    assert {tuple(row.split()[::2]) for row in rows} == {(name, "native") for name in expected}
+    assert {tuple(row.split()[:3:2]) for row in rows} == {(name, "native") for name in expected}
     assert users(cluster).keys() == {f"{camera}-{index}" for camera in (FOO0, FOO1) for index in (0, 1)}
     apply(cluster, cameras("foo1", capacity=2, offlineGraceSeconds=0, **a_broker("perNode")))
     left = {f"{FOO1}-broker-node-a", f"{FOO1}-broker-node-b"}
