@@ -6,7 +6,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -51,6 +53,23 @@ def up(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=LIMIT,
         check=False,
     )
+
+
+@contextmanager
+def going_up(folder: Path, manifest: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """`ank up` and what it says of itself; killed at the end, if it still runs."""
+    with subprocess.Popen(
+        ank("up", "--runtime", "native", str(manifest)),
+        env=environment(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            yield process, process.stderr
+        finally:
+            process.kill()
 
 
 def test_a_manifest_runs_and_nothing_stays(folder: Path) -> None:
@@ -166,19 +185,11 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
 @pytest.mark.parametrize("seconds", [0.0, 0.15, 0.3, 0.45, 0.6])
 def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds: float) -> None:
     """Whatever an agent is about to do then: here it loads devices, or starts what asked for them."""
-    process = subprocess.Popen(
-        ank("up", "--runtime", "native", str(EXAMPLES / "device-sharing/manifest.yaml")),
-        env=environment(folder),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("Server on ")
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(LIMIT) == 0
-    process.stderr.close()
+    with going_up(folder, EXAMPLES / "device-sharing/manifest.yaml") as (process, said):
+        assert said.readline().startswith("Server on ")
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 0
     assert processes_of(folder) == []
     assert list(folder.iterdir()) == []
 
@@ -186,34 +197,16 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds:
 def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(folder: Path) -> None:
     """A controller that sees its workloads go starts them again until it is gone itself."""
     (folder / "m.yaml").write_text(SLOW_TO_STOP)
-    process = subprocess.Popen(
-        ank("up", "--runtime", "native", str(folder / "m.yaml")),
-        env=environment(folder),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    url = process.stderr.readline().split(";")[0].split()[-1]
-    _wait_for_running(url, folder)
-    process.send_signal(signal.SIGINT)
-    assert process.stderr.readline().startswith("Stopping and removing all workloads")
-    late = [
-        "run",
-        "workload",
-        "late",
-        "--runtime",
-        "native",
-        "--agent",
-        "node",
-        "--config",
-        'command: ["sleep", "1000"]',
-    ]
-    done = subprocess.run(ank("-k", "-s", url, "--no-wait", *late), env=environment(folder), timeout=LIMIT, check=False)
-    assert done.returncode == 0
-    assert process.wait(LIMIT / 2) == 0, "earlier than cleaning up is given up"
+    late = ["--runtime", "native", "--agent", "node", "--config", 'command: ["sleep", "1000"]']
+    with going_up(folder, folder / "m.yaml") as (process, said):
+        url = said.readline().split(";")[0].split()[-1]
+        _wait_for_running(url, folder)
+        process.send_signal(signal.SIGINT)
+        assert said.readline().startswith("Stopping and removing all workloads")
+        command = ank("-k", "-s", url, "--no-wait", "run", "workload", "late", *late)
+        assert subprocess.run(command, env=environment(folder), timeout=LIMIT, check=False).returncode == 0
+        assert process.wait(LIMIT / 2) == 0, "earlier than cleaning up is given up"
     assert processes_of(folder) == []
-    process.stderr.close()
 
 
 def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(folder: Path) -> None:
