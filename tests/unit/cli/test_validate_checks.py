@@ -279,6 +279,11 @@ def test_an_unknown_runtime_is_an_error() -> None:
     ]
 
 
+def test_an_unknown_runtime_is_not_hidden_by_a_template_that_cannot_be_rendered() -> None:
+    found = of_runtime("docker", "image: '{{a.b}}'", "configs: {a: nowhere}")
+    assert any("unknown runtime 'docker'" in line for line in found) and len(found) == 2, found
+
+
 @pytest.mark.parametrize(
     ("runtime", "config", "line", "message"),
     [

@@ -11,7 +11,7 @@ from ankaios.cli.validation.dependency_checks import cycles, unknown_dependencie
 from ankaios.cli.validation.device_checks import configuration_faults, request_faults
 from ankaios.cli.validation.findings import Complaint, Finding, Form, Path, Report, Source
 from ankaios.cli.validation.reading import read
-from ankaios.cli.validation.runtime_checks import runtime_faults
+from ankaios.cli.validation.runtime_checks import runtime_faults, unknown_runtime
 from ankaios.cli.validation.templates import missing_configs, rendered, rendered_faults, template_faults
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
@@ -43,6 +43,7 @@ def validate(texts: Iterable[tuple[str, bytes]], *, complete: bool = True) -> li
 
 
 def _workload_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Complaint]:
+    yield from unknown_runtime(form)
     yield from unknown_dependencies(form, cluster)
     yield from request_faults(form, cluster)
     yield from missing_configs(form, cluster)
@@ -58,6 +59,7 @@ def _workload_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Compla
 
 def _broker_faults(form: Form, cluster: Cluster) -> Iterator[Complaint]:
     """It gets its name and its agent when there is a device."""
+    yield from unknown_runtime(form)
     yield from request_faults(form, cluster)
     if "configs" not in form:
         yield from runtime_faults(form)

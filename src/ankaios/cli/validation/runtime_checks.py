@@ -25,13 +25,19 @@ _LINE = re.compile(r"at line (\d+)")
 _CAPITAL = re.compile(r"_([a-z])")
 
 
-def runtime_faults(form: Form) -> Iterator[Complaint]:
-    """`form` is a rendered workload."""
+def unknown_runtime(form: Form) -> Iterator[Complaint]:
+    """Known before anything is rendered: the name is never a template."""
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
         guess = nearest(runtime, RUNTIME_NAMES)
         hint = f", did you mean '{guess}'?" if guess else f", there are {', '.join(RUNTIME_NAMES)}"
         yield Complaint(("runtime",), f"unknown runtime '{runtime}'{hint}")
+
+
+def runtime_faults(form: Form) -> Iterator[Complaint]:
+    """`form` is a rendered workload. An unknown runtime says nothing."""
+    runtime = form["runtime"]
+    if runtime not in RUNTIME_NAMES:
         return
     yield from _config_faults(form["runtimeConfig"], _READERS[runtime]())
     if runtime == "podman-kube":
