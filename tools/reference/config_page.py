@@ -16,14 +16,14 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from ankaios.agent import given_settings
+import msgspec
+
 from ankaios.agent import settings as agent_settings
-from ankaios.agent.flags import make_parser
+from ankaios.agent.settings import make_parser
 from ankaios.cli import settings as cli_settings
 from ankaios.cli.output import Output
 from ankaios.cli.root import OPTIONS
 from ankaios.common import config
-from ankaios.common.dataclass import dataclass, field_defaults, field_names
 from ankaios.server import settings as server_settings
 from ankaios.server.mutating_hooks import MutatingHook
 from tools.reference.markdown import code, fence, heading, page_of, sentence, table
@@ -49,8 +49,7 @@ HOOK_MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     name: str
     default: str = ""
     env: str = ""
@@ -65,7 +64,7 @@ def page() -> str:
         "`--version`.",
         *_program("ank-server", [server_settings.DEFAULT_CONFIG_FILE], _flags(server_settings._parser), _server_keys()),
         *_hooks(),
-        *_program("ank-agent", [Path(given_settings.DEFAULT_CONFIG_FILE)], _flags(make_parser), _agent_keys()),
+        *_program("ank-agent", [Path(agent_settings.DEFAULT_CONFIG_FILE)], _flags(make_parser), _agent_keys()),
         *_program(
             "ank",
             [Path("~/.config/ankaios/ank.conf"), Path(cli_settings.SYSTEM_CONFIG_FILE)],
@@ -111,8 +110,10 @@ def _hooks() -> Iterator[str]:
         "[UpdateWorkload](wire.md#grpc-UpdateWorkload) and answers with the one to use on its standard output; an exit "
         "code other than 0 refuses the change. [Mutating hooks](../tutorials/mutating-hooks.md) shows two of them."
     )
-    defaults = field_defaults(MutatingHook)
-    rows = [(code(name), code(str(defaults.get(name, ""))), HOOK_MEANINGS[name]) for name in field_names(MutatingHook)]
+    rows = [
+        (code(field.name), code("" if field.required else str(field.default)), HOOK_MEANINGS[field.name])
+        for field in msgspec.structs.fields(MutatingHook)
+    ]
     yield table(("key", "default", "meaning"), rows)
 
 
@@ -158,7 +159,7 @@ def _server_keys() -> list[Key]:
 
 def _agent_keys() -> list[Key]:
     read = lambda file: agent_settings.read_settings(["-x", file, "--name", "a"])  # noqa: E731
-    return _keys_read(read, agent_settings, given_settings)
+    return _keys_read(read, agent_settings)
 
 
 def _cli_keys() -> list[Key]:

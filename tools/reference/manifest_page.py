@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.dataclass import field_defaults, field_names
+import msgspec
+
 from ankaios.common.manifest import schema_text
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.runtimes.container_config import ContainerConfig
@@ -23,7 +24,7 @@ SCHEMA: Schema = json.loads(schema_text())
 NAMES = ("name", "deviceConfigurationName")
 _UNDERSCORE = re.compile(r"_([a-z])")
 
-RUNTIMES: Mapping[str, tuple[str, type, Mapping[str, str]]] = {
+RUNTIMES: Mapping[str, tuple[str, type[msgspec.Struct], Mapping[str, str]]] = {
     "podman": (
         "Containers. The same keys are read by the runtime `containerd`, which runs them with `nerdctl`.",
         ContainerConfig,
@@ -184,11 +185,11 @@ def _runtime_configs() -> Iterator[str]:
         yield heading(3, f"`{runtime}`", f"runtime-{runtime}")
         yield text
         rows = []
-        optional = field_defaults(reader)
-        for name in field_names(reader):
-            key = _UNDERSCORE.sub(lambda found: found[1].upper(), name)
-            kind = _python_type(str(reader.__annotations__[name]))
-            required = "" if name in optional or (runtime == "native" and name != "command") else "**yes**"
+        for field in msgspec.structs.fields(reader):
+            key = _UNDERSCORE.sub(lambda found: found[1].upper(), field.name)
+            kind = _python_type(str(field.type))
+            is_optional = not field.required or (runtime == "native" and field.name != "command")
+            required = "" if is_optional else "**yes**"
             rows.append((code(key), kind, required, sentence(meanings[key])))
         yield table(("key", "value", "required", "meaning"), rows)
 

@@ -1,34 +1,26 @@
-"""The program `ank-agent`: reads its settings, has podman list its containers, loads the rest meanwhile, runs.
+"""The program `ank-agent`: reads its settings, starts the first listing of podman's containers, loads the rest, runs.
 
-The order is that of a fast start: reading the settings needs little, podman needs longest, and everything else is
-loaded while podman is busy.
+Podman needs longer for its listing than the agent for its imports, so the listing is started before them.
 """
 
-from __future__ import annotations
-
+import asyncio
 import gc
+import logging
 import sys
+from collections.abc import Sequence
 
+from ankaios.agent.settings import AgentSettings, read_settings
 from ankaios.common.errors import StartupFailed
-from ankaios.common.lean_loading import RARELY_USED, load_asyncio_without_tls, load_later
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ankaios.agent.settings import AgentSettings
-    from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.common.log import log_startup_error, setup_logging
+from ankaios.runtimes.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    gc.disable()  # what is loaded now stays: looking for garbage in it takes time and finds nothing
-    load_later(*RARELY_USED)
+    gc.disable()  # everything that is loaded now stays in use; the agent enables the collector when it has started
+    setup_logging()
     try:
-        _start(arguments)
+        _start(read_settings(arguments))
     except StartupFailed as fault:
-        from ankaios.common.log import log_startup_error, setup_logging
-
-        setup_logging()
         log_startup_error(fault)
         return 1
     finally:
@@ -36,33 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _start(arguments: Sequence[str] | None) -> None:
-    from ankaios.agent.given_settings import read_given_settings
-    from ankaios.runtimes.early_listing import EarlyListing
-
-    given = read_given_settings(arguments)
-    early = EarlyListing(given.podman) if given.podman else None
+def _start(settings: AgentSettings) -> None:
+    early = EarlyListing(settings.podman) if settings.uses_podman else None
     try:
-        from ankaios.agent.settings import check_settings
-
-        _run(check_settings(given), early)
+        _run(settings, early)
     finally:
         if early is not None:
             early.drop()
 
 
 def _run(settings: AgentSettings, early: EarlyListing | None) -> None:
-    from ankaios.common.message_loader import forgo_well_known_types
+    from ankaios.agent.agent import until_told_to_end  # loaded while podman lists its containers
 
-    load_asyncio_without_tls()
-    forgo_well_known_types()
-    import asyncio
-    import logging
-
-    from ankaios.agent.agent import until_told_to_end
-    from ankaios.common.log import setup_logging
-
-    setup_logging()
     logging.getLogger("ankaios.agent").info("agent '%s', server '%s'", settings.name, settings.server_url)
     asyncio.run(until_told_to_end(settings, early))
 

@@ -8,9 +8,10 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ankaios.agent.agent_devices import AgentDevices
 from ankaios.agent.agent_manager import AgentManager
@@ -34,11 +35,6 @@ from ankaios.middleware.client import ConnectionSettings, VersionRefused
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
-
-if TYPE_CHECKING:
-    import signal
-else:
-    import _signal as signal  # the Python module around it describes the former handler, whom nobody asked for
 
 SETTLING = 1.0  # seconds until the start is over
 DEVICES_LATER = 0.1
@@ -161,8 +157,7 @@ async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None 
     loop = asyncio.get_running_loop()
     agent = asyncio.create_task(_run_alone(settings, early), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):
-        # A handler of the loop is inspected first, for which every start would have to wait.
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(agent.cancel))
+        loop.add_signal_handler(number, agent.cancel)
     with suppress(asyncio.CancelledError):
         await agent
     notify(STOPPING)

@@ -10,6 +10,8 @@ import logging
 from collections import deque
 from pathlib import Path
 
+from msgspec import Struct
+
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.control_session import (
     ACCEPTED,
@@ -28,7 +30,6 @@ from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
 from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
 from ankaios.agent.outside import Outside
 from ankaios.agent.tree_removal import remove_tree
-from ankaios.common.dataclass import dataclass
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.workload import WorkloadSpec
@@ -41,8 +42,7 @@ _FRAMES_AT_ONCE = 32
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
+class _Outgoing(Struct, frozen=True):
     frame: bytes
     log_request: str | None = None  # the log campaign that ends if nobody reads its entries
 

@@ -6,21 +6,20 @@ In come workloads that ask for `resources`; out come the grants that travel to t
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate, SlotResponse, ToServer
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The workload cannot have its devices now; the reason is shown to the user."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceHost:
+class DeviceHost(Struct, frozen=True):
     """What the agent offers to the service; none of these waits.
 
     `wake`: there may be enough devices now for this workload, which waits and should ask again. `restart`: this

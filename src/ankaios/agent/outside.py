@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.pb.ank_base_pb2 import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
 
     Logs are named as the server names them: with the workload in front.

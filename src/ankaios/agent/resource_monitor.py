@@ -5,20 +5,18 @@ The load is that of all cores since the last sample; the first one is the averag
 
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 _STAT = Path("/proc/stat")
 _MEMINFO = Path("/proc/meminfo")
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
+class CpuTimes(Struct, frozen=True):
     busy: int = 0
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     cpu_percent: int
     free_bytes: int
 

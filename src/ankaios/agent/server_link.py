@@ -12,9 +12,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
+
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.common.channels import Channel
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
@@ -31,13 +32,11 @@ SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True):
     """The server has accepted the hello; all it knows of other agents follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(Struct, frozen=True):
     pass
 
 

@@ -1,32 +1,38 @@
-"""What the agent is told at its start: flags over environment over config file over defaults."""
+"""Settings of the agent: flags, then environment variables, then the config file, then defaults."""
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ankaios.agent.flags import DEFAULT_SERVER_URL, make_parser, usual_run_folder
-from ankaios.agent.given_settings import GivenSettings, read_given_settings
+from msgspec import Struct
+
+from ankaios import __version__
 from ankaios.common.config import (
     CONFIG_CONTEXT,
     BadEnvironment,
     ConfigTable,
     GivenPem,
     choose,
+    load_config_file,
     load_pem_material,
 )
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 from ankaios.common.names import has_allowed_characters
 from ankaios.middleware.connecting import BadUrl, address_of
 from ankaios.runtimes.podman_settings import PodmanSettings
 
+DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
+DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
+PODMAN_RUNTIMES = ("podman", "podman-kube")
 URL_CONTEXT = "Wrong server address format"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
+class AgentSettings(Struct, frozen=True):
     """Everything but the run folder is already checked. `runtimes` None: all there are.
 
     `kubelet_dir`: the devices of this node are offered to the kubelet that works there. `podman_socket`: the podman
@@ -47,33 +53,65 @@ class AgentSettings:
     def podman(self) -> PodmanSettings:
         return PodmanSettings(socket=self.podman_socket)
 
+    @property
+    def uses_podman(self) -> bool:
+        return self.runtimes is None or any(name in PODMAN_RUNTIMES for name in self.runtimes)
+
 
 def default_run_folder() -> Path:
-    return Path(usual_run_folder())
+    return Path(os.environ.get("TMPDIR") or "/tmp") / "ankaios"
 
 
 def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
-    """Usage errors end the process with code 2."""
-    return check_settings(read_given_settings(arguments))
-
-
-def check_settings(given: GivenSettings) -> AgentSettings:
-    """A senseless environment variable ends the process with code 2."""
-    flags, file = given.flags, given.file
+    """Usage errors and invalid environment variables end the process with code 2."""
+    parser = make_parser()
+    flags = vars(parser.parse_args(arguments))
+    file = load_config_file(flags["agent_config"], [DEFAULT_CONFIG_FILE])
     try:
-        return AgentSettings(
-            name=_checked_name(choose(flags["name"], None, file, "name", "")),
-            server_url=_checked_url(choose(flags["server_url"], None, file, "server_url", DEFAULT_SERVER_URL)),
-            run_folder=Path(choose(flags["run_folder"], None, file, "run_folder", str(default_run_folder()))),
-            insecure=choose(flags["insecure"], "ANKAGENT_INSECURE", file, "insecure", False),
-            pem=load_pem_material(flags, "ANKAGENT", file),
-            tags=_tags(flags["tag"]) if flags["tag"] else _tags_of(file),
-            runtimes=_runtimes_of(file),
-            kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
-            podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
-        )
+        return _check_settings(flags, file)
     except BadEnvironment as fault:
-        make_parser().error(str(fault))
+        parser.error(str(fault))
+
+
+def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSettings:
+    return AgentSettings(
+        name=_checked_name(choose(flags["name"], None, file, "name", "")),
+        server_url=_checked_url(choose(flags["server_url"], None, file, "server_url", DEFAULT_SERVER_URL)),
+        run_folder=Path(choose(flags["run_folder"], None, file, "run_folder", str(default_run_folder()))),
+        insecure=choose(flags["insecure"], "ANKAGENT_INSECURE", file, "insecure", False),
+        pem=load_pem_material(flags, "ANKAGENT", file),
+        tags=_tags(flags["tag"]) if flags["tag"] else _tags_of(file),
+        runtimes=_runtimes_of(file),
+        kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
+        podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
+    )
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ank-agent",
+        description="The Ankaios agent: runs the workloads that the server assigns to this node.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-x", "--agent-config", metavar="PATH", help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
+    add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
+    add("-s", "--server-url", metavar="URL", help=f"address of the server [default: {DEFAULT_SERVER_URL}]")
+    add("-r", "--run-folder", metavar="DIR", help=f"folder for run-time files [default: {default_run_folder()}]")
+    add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKAGENT_INSECURE]")
+    add("-t", "--tag", metavar="KEY=VALUE", type=_pair, action="append", help="tag of this agent, can be repeated")
+    for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
+        name = f"{item}_pem"
+        add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
+    add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
+    add("-V", "--version", action="version", version=f"ank-agent {__version__}")
+    return parser
+
+
+def _pair(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"invalid value '{text}': no '=' found, expected KEY=VALUE")
+    return text
 
 
 def _checked_name(name: str) -> str:

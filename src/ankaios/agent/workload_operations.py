@@ -8,6 +8,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
 from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
 from ankaios.agent.core.parameter_storage import ParameterStorage
@@ -19,7 +21,6 @@ from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_task import Surroundings
-from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import PENDING_WAITING_TO_START, REMOVED, SUCCEEDED_OK, ExecutionState
 from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb

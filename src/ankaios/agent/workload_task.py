@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
@@ -49,7 +51,6 @@ from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import DiskFull, write_files
-from ankaios.common.dataclass import dataclass
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
@@ -70,8 +71,7 @@ SLOW_STOP = 20.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What all workload tasks of an agent share. `chance` gives a number from 0 to 1, evenly spread."""
 
     connectors: Mapping[str, RuntimeConnector]
@@ -81,8 +81,7 @@ class Surroundings:
     chance: Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Interfaces:
+class Interfaces(Struct, frozen=True):
     """How the task reaches the control interface, which its workload object holds."""
 
     open: Callable[[WorkloadSpec], Awaitable[Path | None]]

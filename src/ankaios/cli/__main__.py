@@ -6,7 +6,10 @@ Exit codes: 0 done; 1 failed, the reason is on standard error; 2 wrong usage; 14
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from ankaios.cli.arguments import Call, HelpWanted, UsageError, VersionWanted
 from ankaios.cli.commands import load_module
@@ -14,14 +17,6 @@ from ankaios.cli.output import CliError, Output, OutputFailed
 from ankaios.cli.parser import parse
 from ankaios.cli.root import RootCommand
 from ankaios.common.errors import AnkaiosError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Sequence
-    from typing import NoReturn
-else:
-    import _signal as signal  # the Python module around it would only make enums of the numbers, for 5 ms
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -32,9 +27,6 @@ def main() -> NoReturn:
     """Runs, and leaves without tidying up: what the kernel frees need not be freed by us first."""
     import gc
 
-    from ankaios.common.message_loader import forgo_well_known_types
-
-    forgo_well_known_types()
     # Nothing this short-lived is worth a collection while it loads.
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -10,7 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.names import check_agent_name
 
@@ -25,8 +26,7 @@ KEY_OPTIONS = {
 _OPENSSL_LIMIT_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Party:
+class Party(Struct, frozen=True):
     """One certificate: the stem of its file names, its subject and whom it may be."""
 
     stem: str

@@ -8,6 +8,8 @@ is simply nothing to offer.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ankaios.cli.arguments import HELP, Command, HelpWanted, Option, UsageError, VersionWanted
 from ankaios.cli.completion_scripts import SCRIPTS
@@ -15,12 +17,7 @@ from ankaios.cli.output import Output
 from ankaios.cli.parser import parse
 from ankaios.cli.root import RootCommand
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    Lookup = Callable[[str, "Place"], Iterable[str]]
+Lookup = Callable[[str, "Place"], Iterable[str]]
 
 FILES = ":files"
 Candidate = tuple[str, str]

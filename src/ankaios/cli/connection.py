@@ -11,6 +11,7 @@ import gc
 import os
 from collections import deque
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ankaios.cli.output import CliError
 from ankaios.cli.settings import PEM_HINT
@@ -30,7 +31,6 @@ from ankaios.middleware.connecting import (
 )
 from ankaios.middleware.methods import Method
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
 
 OLDEST_PODMAN = (4, 3)
 FREE_BYTES_WANTED = 500 * 1024 * 1024
@@ -31,8 +31,7 @@ class Verdict(Enum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One line of the report; `fix` is a command or a short advice."""
 
     topic: str
@@ -41,8 +40,7 @@ class Finding:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """What a program answered; `code` is None if it could not be started or did not end."""
 
     code: int | None
@@ -59,8 +57,7 @@ def run_program(*command: str) -> Result:
     return Result(done.returncode, done.stdout if done.returncode == 0 else done.stderr)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """Everything the checks look at."""
 
     run: Callable[..., Result] = run_program

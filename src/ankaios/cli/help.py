@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ankaios.cli.arguments import HELP, Command, Option, UsageError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Paint = Callable[[str, str], str]
+Paint = Callable[[str, str], str]
 
 WIDTH = 100  # also where there is room for more: lines get too long to read
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+from typing import TYPE_CHECKING
 
 from ankaios.middleware.blocking_client import Woken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
     from types import FrameType
 
     from ankaios.cli.connection import Session
-else:
-    import _signal as signal  # the Python module around it would only make enums of the numbers, for 5 ms
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 

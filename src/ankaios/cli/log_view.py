@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import CommandFailed, Session, run_session
 from ankaios.cli.failures import execution_error, told_as
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.workload_rows import Instance, instance_of, instances_of, state_text
 from ankaios.common.pb import ank_base_pb2 as base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _WITHOUT_AGENT = ("Pending(Initial)", "AgentDisconnected", "NotScheduled")
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import TextIO
 
 from ankaios.common.errors import AnkaiosError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TextIO
 
 NO_TERMINAL_WIDTH = 65535
 _FALLBACK_WIDTH = 80

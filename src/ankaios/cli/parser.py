@@ -7,12 +7,10 @@ library, and of the commands only the chosen one.
 
 from __future__ import annotations
 
-from ankaios.cli.arguments import HELP, Call, Command, HelpWanted, Option, UsageError, VersionWanted
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+from ankaios.cli.arguments import HELP, Call, Command, HelpWanted, Option, UsageError, VersionWanted
 
 
 def parse(root: Command, words: Sequence[str]) -> Call:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ankaios.cli.output import Output
 from ankaios.cli.table import harmless, table_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def print_table(output: Output, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

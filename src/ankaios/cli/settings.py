@@ -6,6 +6,7 @@ In come the global values of the command line; out goes `Settings`, or `CliError
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from ankaios.cli.output import CliError, Output
 from ankaios.common.config import (
@@ -19,7 +20,6 @@ from ankaios.common.config import (
 )
 from ankaios.common.errors import StartupFailed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

@@ -5,11 +5,9 @@ Pure: cells and a width come in, lines go out. `paint` may colour a finished cel
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
-    Paint = Callable[[str, int, int], str]
+Paint = Callable[[str, int, int], str]
 
 _GAP = "   "
 WRAP = "wrap"

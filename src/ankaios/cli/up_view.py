@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Collection
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -19,10 +20,6 @@ from ankaios.cli.output import Output
 from ankaios.cli.plain_table import plain_lines
 from ankaios.cli.screen import Screen
 from ankaios.cli.workload_rows import Instance, Row, rows_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 DEVICES_SECONDS = 1.0
 """How old devices may be: the server tells changes of workloads by itself, and of devices when it is asked."""

@@ -10,10 +10,11 @@ other. Whatever else is needed, such as the code of the table, is loaded while s
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.cli.workload_rows import ROW_FIELDS, Instance, Row, rows_of
 from ankaios.common.pb import ank_base_pb2 as base
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 

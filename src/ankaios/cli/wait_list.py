@@ -6,12 +6,10 @@ replaced under the same instance name still shows the state of its predecessor t
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+
 from ankaios.cli.workload_rows import HEADER, STATE_COLUMN, Instance, Row, instance_of
 from ankaios.common.pb import ank_base_pb2 as base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 SPINNER = "|/-\\"
 WAIT_HEADER = tuple(f"  {title}" if column == STATE_COLUMN else title for column, title in enumerate(HEADER))

@@ -6,6 +6,7 @@ In come the states of a session and a wait list; out go tables, and hints about 
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ankaios.cli.output import Output
 from ankaios.cli.screen import MANY_ROWS, Screen
@@ -13,7 +14,6 @@ from ankaios.cli.table import CUT_LAST, harmless, table_lines
 from ankaios.cli.wait_list import WAIT_HEADER, WaitList
 from ankaios.cli.workload_rows import STATE_COLUMN, style_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 

@@ -5,12 +5,10 @@ Reads the messages directly: the conversions of `common` would load twice as muc
 
 from __future__ import annotations
 
-from ankaios.common.pb import ank_base_pb2 as base
+from collections.abc import Collection, Iterator
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import Any
+from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
 STATE_COLUMN = 3

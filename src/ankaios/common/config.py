@@ -3,8 +3,6 @@
 Comes in: values of the command line, environment variables, a TOML file (`version = 'v1'`), PEM files. Goes out: plain
 values and the PEM material for mutual TLS, or `StartupFailed` naming what is wrong and where. Owns nothing.
 
-Every `ank` loads this file, so it gets along without `pathlib`, `typing` and the like.
-
 Typical use:
 
     file = load_config_file(flags.server_config, [Path("/etc/ankaios/ank-server.conf")])
@@ -17,12 +15,14 @@ from __future__ import annotations
 
 import os
 import stat
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.errors import Rejected, StartupFailed
-from ankaios.common.plain_toml import read_plain_toml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, TypeVar
@@ -56,8 +56,7 @@ class BadPemFile(StartupFailed):
         super().__init__(CERTIFICATE_CONTEXT, reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Pem:
+class Pem(Struct, frozen=True):
     """The text of one PEM item and where it came from; the text is kept out of every printed form."""
 
     text: str
@@ -67,8 +66,7 @@ class Pem:
         return f"Pem({self.origin!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPem:
+class GivenPem(Struct, frozen=True):
     """What was given of the three PEM items; `require_security` decides whether that is enough."""
 
     ca: Pem | None = None
@@ -76,8 +74,7 @@ class GivenPem:
     key: Pem | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PemMaterial:
+class PemMaterial(Struct, frozen=True):
     """All that mutual TLS needs: certificate authority, own certificate and own private key."""
 
     ca: Pem
@@ -113,13 +110,6 @@ def _read_toml(path: AnyPath) -> ConfigTable:
         raise StartupFailed(CONFIG_CONTEXT, f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise StartupFailed(CONFIG_CONTEXT, f"{path}: not UTF-8 text at byte {error.start}") from error
-    plain = read_plain_toml(text)
-    return _parse_toml(path, text) if plain is None else plain
-
-
-def _parse_toml(path: AnyPath, text: str) -> ConfigTable:
-    import tomllib
-
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

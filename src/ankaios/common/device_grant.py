@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from ankaios.common.dataclass import dataclass, field
+from collections.abc import Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMount:
+class DeviceMount(Struct, frozen=True):
     container_path: str
     host_path: str
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceNode:
+class DeviceNode(Struct, frozen=True):
     container_path: str
     host_path: str
     permissions: str = "rwm"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGrant:
+class DeviceGrant(Struct, frozen=True):
     """All that the devices of a workload bring along; `container` is that of the request, for pods."""
 
     envs: Mapping[str, str] = field(default_factory=dict)

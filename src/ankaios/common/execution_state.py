@@ -4,13 +4,13 @@
 [impl->swdd~common-workload-state-additional-information~1]
 """
 
-from ankaios.common.dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 _WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionState:
+class ExecutionState(Struct, frozen=True):
     """`state` and `sub_state` are the words of manifests, tables and events; `str()` is the table form."""
 
     state: str

@@ -6,7 +6,8 @@ everything, so it is an error of the schema, found by its test.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Mapping

@@ -17,7 +17,8 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.errors import StartupFailed
 
 TRACE = 5
@@ -47,8 +48,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 _CONTROL[ord("\n")] = "\n    "
 
 
-@dataclass(frozen=True, slots=True)
-class Directives:
+class Directives(Struct, frozen=True):
     """Which records are shown: pairs of module prefix and level, longest prefix last, and an optional pattern."""
 
     levels: tuple[tuple[str, int], ...]

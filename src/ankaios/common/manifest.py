@@ -7,14 +7,15 @@ saying what is wrong and where. Pure but for reading our own schema. Owns the ma
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.errors import Rejected
 from ankaios.common.json_schema import Validator
 from ankaios.common.names import CHARACTERS_TEXT, has_allowed_characters
 from ankaios.common.yaml_text import load_yaml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -49,8 +50,7 @@ _SHORTCUTS = {
 """How to tell without regular expressions that a text of a usual manifest matches a pattern of the schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestChange:
+class ManifestChange(Struct, frozen=True):
     """`desired_state` has the form of the state; `masks` are sorted and name every entry."""
 
     desired_state: Form

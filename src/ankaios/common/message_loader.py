@@ -9,12 +9,7 @@ does it as ever.
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-_WELL_KNOWN = "google.protobuf.internal.well_known_types"
+from typing import Any
 
 
 def load(name: str, serialized: bytes) -> None:
@@ -50,16 +45,3 @@ def _load_as_ever(name: str, serialized: bytes, module: dict[str, Any]) -> None:
     module["DESCRIPTOR"] = file = descriptor_pool.Default().AddSerializedFile(serialized)
     builder.BuildMessageAndEnumDescriptors(file, module)
     builder.BuildTopDescriptorsAndMessages(file, name, module)
-
-
-def forgo_well_known_types() -> None:
-    """For a program that uses no `google.protobuf.Timestamp` and the like: protobuf shall not import their helpers.
-
-    They bring datetime, calendar and typing, 18 ms. Our messages use none of them. Only for a process of ours: nobody
-    else's messages could have helpers there.
-    """
-    if _WELL_KNOWN in sys.modules:
-        return
-    stand_in = type(sys)(_WELL_KNOWN)
-    stand_in.WKTBASES = {}  # type: ignore[attr-defined]
-    sys.modules[_WELL_KNOWN] = stand_in

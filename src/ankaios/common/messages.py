@@ -6,35 +6,32 @@ few dataclasses here are what has no wire form: the end of a connection, and to 
 [impl->swdd~common-object-representation~1]
 """
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.pb.ank_base_pb2 import Error, Request, Response, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 
 
-@dataclass(frozen=True, slots=True)
-class AgentGone:
+class AgentGone(Struct, frozen=True):
     """The stream of this agent ended, in whatever way."""
 
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGone:
+class ClientGone(Struct, frozen=True):
     """The connection `cli-conn-…` or `commander-conn-…` ended, politely or not."""
 
     connection: str
 
 
-@dataclass(frozen=True, slots=True)
-class FromAgent:
+class FromAgent(Struct, frozen=True):
     """Anything an agent sends; request ids inside already carry `<agent>@`."""
 
     agent: str
     message: ToServer
 
 
-@dataclass(frozen=True, slots=True)
-class FromClient:
+class FromClient(Struct, frozen=True):
     """A request of a CLI or commander; its id already carries `<connection>@`."""
 
     connection: str
@@ -44,30 +41,26 @@ class FromClient:
 ToServerMessage = FromAgent | FromClient | AgentGone | ClientGone
 
 
-@dataclass(frozen=True, slots=True)
-class Respond:
+class Respond(Struct, frozen=True):
     """Goes to whom the request id names; that part of the id is removed on the way."""
 
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class ToAgent:
+class ToAgent(Struct, frozen=True):
     """Dropped if the agent is not connected."""
 
     agent: str
     message: FromServer
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastStates:
+class BroadcastStates(Struct, frozen=True):
     """To each agent the states of the others, to each `ConnectCli` client all; empty lists are not sent."""
 
     states: tuple[WorkloadState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastLogsCancel:
+class BroadcastLogsCancel(Struct, frozen=True):
     """To all agents and all `ConnectCli` clients, with the full request id."""
 
     request_id: str

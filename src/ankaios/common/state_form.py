@@ -9,18 +9,16 @@ prints, what update and field masks address and what events compare.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state_conversion import execution_state_from_pb, set_execution_state
 from ankaios.common.pb import ank_base_pb2 as base
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
-
-    Form = dict[str, Any]
-    V = TypeVar("V")
-    W = TypeVar("W")
+Form = dict[str, Any]
+V = TypeVar("V")
+W = TypeVar("W")
 
 OPERATIONS = {
     base.RW_NOTHING: "Nothing",

@@ -9,7 +9,8 @@ or is empty. Only `set_value` and `remove_value` change what they are given.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import Rejected
 
 Form = dict[str, Any]
@@ -112,8 +113,7 @@ def expand_wildcards(form: Any, path: Path) -> list[Path]:
     return [prefix for prefix, _ in found]
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(Struct):
     """A set of masks, ready to pick from a form what any of them names.
 
     The masks are kept as a tree, so that picking costs as much as what is picked, not as much as the form is large.
@@ -165,22 +165,19 @@ def _candidates(selections: list[Selection], form: Form) -> Iterable[str]:
 # --- differences ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """A key that only the new form has, with everything below it."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """A key that only the old form had, with everything below it."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(Struct, frozen=True):
     """A leaf with another value."""
 
     value: Any
@@ -190,8 +187,7 @@ Change = Added | Removed | Updated
 Differences = dict[str, "Change | Differences"]
 
 
-@dataclass(slots=True)
-class AlteredPaths:
+class AlteredPaths(Struct):
     """Paths by kind of change. A dict without values is a set that keeps its order."""
 
     added: dict[Path, None] = field(default_factory=dict)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.names import has_allowed_characters
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class InstanceName:
+class InstanceName(Struct, frozen=True, order=True):
     """Identifies one configuration of a workload on one agent.
 
     [impl->swdd~common-workload-execution-instance-naming~1]
@@ -83,28 +83,24 @@ class Operation(IntEnum):
     READ_WRITE = 5
 
 
-@dataclass(frozen=True, slots=True)
-class StateRule:
+class StateRule(Struct, frozen=True):
     operation: Operation
     filter_masks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogRule:
+class LogRule(Struct, frozen=True):
     workload_names: tuple[str, ...]
 
 
 AccessRule = StateRule | LogRule
 
 
-@dataclass(frozen=True, slots=True)
-class ControlInterfaceAccess:
+class ControlInterfaceAccess(Struct, frozen=True):
     allow: tuple[AccessRule, ...] = ()
     deny: tuple[AccessRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """Either text or base64 is set."""
 
     mount_point: str
@@ -115,8 +111,7 @@ class File:
 DEFAULT_RESOURCE_PREFIX = "akri.sh/"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRequest:
+class ResourceRequest(Struct, frozen=True):
     """`name` as written in the manifest; `resource` is the full extended resource name."""
 
     name: str
@@ -128,13 +123,11 @@ class ResourceRequest:
         return self.name if "/" in self.name else DEFAULT_RESOURCE_PREFIX + self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     tags: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadSpec:
+class WorkloadSpec(Struct, frozen=True):
     """A rendered workload. Mappings are never changed after construction."""
 
     instance_name: InstanceName
@@ -166,7 +159,6 @@ class WorkloadSpec:
         return bool(self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedWorkload:
+class DeletedWorkload(Struct, frozen=True):
     instance_name: InstanceName
     dependencies: Mapping[str, DeleteCondition] = field(default_factory=dict)

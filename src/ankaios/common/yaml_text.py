@@ -7,12 +7,9 @@ blow-up, deep nesting, duplicate keys and several documents by itself; size is b
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ankaios.common.errors import Rejected
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _PACKAGE = "ryaml"
 _EXTENSION = f"{_PACKAGE}._ryaml"

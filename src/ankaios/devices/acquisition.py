@@ -11,7 +11,9 @@ part of what it needs; then each plugin, ours and those of others, is asked as a
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ankaios.common.dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.common.workload import ResourceRequest
@@ -26,8 +28,7 @@ from ankaios.devices.slot_office import SlotOffice
 ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The workload cannot have its devices now; the reason is for people.
 
     `failed`: nothing is missing, but somebody who was asked refused or was silent.

@@ -13,7 +13,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.dataclass import as_dict, dataclass, field
+from msgspec import Struct, field
+from msgspec.structs import asdict
+
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.inventory import Instance
@@ -26,8 +28,7 @@ SUFFIX = ".json"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """Devices of one resource in one container, and what their plugin gave for them."""
 
     resource: str
@@ -36,16 +37,14 @@ class Allocation:
     grant: DeviceGrant = field(default_factory=DeviceGrant)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldSlot:
+class HeldSlot(Struct, frozen=True):
     slot: Slot
     claim: Claim
     instance: Instance
     capacity: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """All that one workload holds. `lost`: of what it was given, some slot went to somebody else."""
 
     owner: str
@@ -103,12 +102,12 @@ def _written(path: Path) -> float:
 
 
 def record_to_json(record: Record) -> str:
-    content = json.dumps(as_dict(record), default=_plain)
+    content = json.dumps(asdict(record), default=_plain)
     return json.dumps({"checksum": _checksum(content), "record": json.loads(content)})
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else as_dict(value)
+    return dict(value) if isinstance(value, Mapping) else asdict(value)
 
 
 def record_from_json(text: str) -> Record:

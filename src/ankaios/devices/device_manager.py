@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.extended_resource import pick
@@ -33,8 +34,7 @@ class PluginFailed(Unavailable):
     """A plugin refused or did not answer; the text says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """What a node says of a resource."""
 
     capacity: int

@@ -11,7 +11,8 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -44,8 +45,7 @@ KUBELET_GIVES = "the devices of this node are given out by its kubelet"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """What the agent offers. None of these waits.
 
     `wake`: this workload waits for devices and should ask again. `restart`: this workload must not go on with the

@@ -10,7 +10,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from ankaios.common.dataclass import replace
+from msgspec.structs import replace
+
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from ankaios.common.dataclass import replace
+from msgspec.structs import replace
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record

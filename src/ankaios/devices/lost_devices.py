@@ -8,7 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
@@ -21,8 +22,7 @@ PAUSE_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Stopped:
+class _Stopped(Struct):
     instances: set[str] = field(default_factory=set)
     let_go: bool = False  # the release that belongs to the stop has happened
 

@@ -14,8 +14,8 @@ from typing import Any
 from grpclib.client import UnaryStreamMethod
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
+from msgspec import Struct, field
 
-from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.devices.core.extended_resource import check_resource_name
 from ankaios.devices.kubelet_registration import REGISTER
@@ -43,8 +43,7 @@ Changed = Callable[[str, bool], None]
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Plugin:
+class Plugin(Struct, eq=False):
     resource: str
     endpoint: str
     channel: UnixChannel

@@ -15,6 +15,7 @@ at with the first answer: that saves one way to the server and back.
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.middleware.blocking_link import BlockingLink, Woken
@@ -31,7 +32,6 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.grpc_call import CUT_SHORT, CallFailed, MessageBuffer, decoded, frame, status_of
 from ankaios.middleware.keepalive import Keepalive
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.common.config import PemMaterial
     from ankaios.common.pb.grpc_api_pb2 import ToServer

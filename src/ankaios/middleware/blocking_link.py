@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import select
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ankaios.middleware.http2_engine.engine import Http2Engine
 from ankaios.middleware.http2_engine.errors import CannotSend, ProtocolError
@@ -33,7 +34,6 @@ from ankaios.middleware.peer_conduct import (
     reset_text,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Collection

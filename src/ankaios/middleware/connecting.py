@@ -6,12 +6,14 @@ the errors whose texts people know. Owns nothing, waits for nothing: agents come
 
 from __future__ import annotations
 
-from ankaios.common.dataclass import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.middleware.grpc_call import CallFailed, Status, request_headers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.common.config import PemMaterial
     from ankaios.middleware.http2_engine.events import Headers
@@ -55,8 +57,7 @@ class ConnectionLost(Unavailable):
     """The stream to the server broke or ended; the text says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(Struct, frozen=True):
     """Where the server is and how to talk to it. A silent server is noticed after interval plus timeout seconds."""
 
     url: str
@@ -71,8 +72,7 @@ class ConnectionSettings:
         return effective_url(self.url, self.pem)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """`secure` means TLS, which an http URL never asks for, even if there are certificates."""
 
     secure: bool

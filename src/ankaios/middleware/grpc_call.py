@@ -8,11 +8,12 @@ Every `ank` loads this file, so it gets along without `enum`, `re` and the like.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from google.protobuf.message import DecodeError
 
 from ankaios.middleware.methods import METHODS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

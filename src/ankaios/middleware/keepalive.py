@@ -9,9 +9,10 @@ is not given up because the answer to a ping waits behind that message.
 
 from __future__ import annotations
 
-from ankaios.common.dataclass import dataclass
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
         def call_at(self, when: float, callback: Callable[[], None], /) -> Timer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Keepalive:
+class Keepalive(Struct, frozen=True):
     """After `interval` seconds of silence the peer is asked; without a sign in `timeout` seconds it is gone."""
 
     interval: float = 1.0

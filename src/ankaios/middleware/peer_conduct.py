@@ -5,6 +5,8 @@ Comes in: events of the HTTP/2 engine, the time. Goes out: the reason why it is 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine.events import (
     DataReceived,
     HeadersReceived,
@@ -13,7 +15,6 @@ from ankaios.middleware.http2_engine.events import (
     WindowUpdated,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -10,7 +10,8 @@ way out the text before the first `@` selects the receiver and is removed.
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.messages import (
     REQUEST_ID_SEPARATOR,
     BroadcastLogsCancel,
@@ -30,29 +31,25 @@ from ankaios.middleware.methods import Method
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True):
     """Goes to the server."""
 
     message: ToServerMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Goes straight back to the sender: the request cannot be understood."""
 
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(Struct, frozen=True):
     """Nothing can or need be done, except to say why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Goodbye:
+class Goodbye(Struct, frozen=True):
     """The sender ends the conversation."""
 
 

@@ -8,16 +8,16 @@ import os
 import ssl
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from ankaios.common.config import BadPemFile, PemMaterial
-from ankaios.common.dataclass import dataclass
 
 SERVER_NAME = "ank-server"
 ANY_AGENT = "*"
 _HANDSHAKE, _CERTIFICATE_VERIFY = 22, 15  # numbers of TLS
 
 
-@dataclass(frozen=True, slots=True)
-class PeerCertificates:
+class PeerCertificates(Struct, frozen=True):
     """How many certificates a peer sent, and the subject alternative names of its own; None: no such extension."""
 
     count: int

@@ -25,9 +25,10 @@ from contextlib import suppress
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from msgspec import Struct, field
+
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
-from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
@@ -67,8 +68,7 @@ _ADMISSION_HEADERS = [*RESPONSE_HEADERS, ADDITIONS_HEADER]
 _MAX_COMPLAINTS = 10  # per connection: nobody may fill the log
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one connection may cost. A single message may always be queued, however large."""
 
     max_message_size: int = 64 * _MIB

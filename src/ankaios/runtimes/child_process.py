@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence

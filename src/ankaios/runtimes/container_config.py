@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import InstanceName
@@ -68,8 +69,7 @@ def _kind(value: object) -> str:
     return "mapping"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerConfig(Struct, frozen=True):
     image: str
     general_options: tuple[str, ...] = ()
     command_options: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (
@@ -22,8 +23,7 @@ from ankaios.runtimes.runtime_connector import (
 )
 
 
-@dataclass
-class FakeWorkload:
+class FakeWorkload(Struct):
     """A workload as the fake runtime has it. Output is given to readers in these pieces."""
 
     id: WorkloadId

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET
 from ankaios.runtimes.runtime_connector import Unsupported
@@ -29,8 +30,7 @@ _AMBIGUOUS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     pod: str
     container: str
 
@@ -136,15 +136,13 @@ def add_grants(manifest: str, grants: Iterable[DeviceGrant], block_devices: froz
     return dump_documents(documents, manifest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     document: dict[str, Any]
     pod_spec: dict[str, Any]
     container: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Volume:
+class _Volume(Struct, frozen=True):
     host_path: str
     container_path: str
     read_only: bool = False

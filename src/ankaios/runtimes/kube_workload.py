@@ -9,7 +9,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.runtimes.container_config import config_mapping, optional_text, required_text, text_list
@@ -21,8 +22,7 @@ from ankaios.runtimes.runtime_connector import Extras, Unsupported
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class KubeConfig:
+class KubeConfig(Struct, frozen=True):
     """The runtimeConfig."""
 
     manifest: str
@@ -43,8 +43,7 @@ class KubeConfig:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KubeWorkload:
+class KubeWorkload(Struct, frozen=True):
     """All that is needed to watch and to end a workload. Unknown pods: None; no readable config: no manifest.
 
     [impl->swdd~podman-kube-workload-id~1]

@@ -9,15 +9,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import cast
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 MAX_LINE = 1024 * 1024
 _WAITING_PIECES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
+class LogSource(Struct, frozen=True):
     name: str
     pieces: AsyncIterator[bytes]
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 # The sticky bit says nothing about a file or about a folder in which only its owner may write: nobody else sets it.
 # What is mounted onto cannot be opened by other users, so they cannot hold locks on it; others may list what it is in.

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET, config_mapping, optional_text, text_list
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
@@ -33,8 +34,7 @@ _SIZE = re.compile(r"(\d+)([KMG]i?)?")
 _FACTOR = {"K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
-@dataclass(frozen=True, slots=True)
-class NativeConfig:
+class NativeConfig(Struct, frozen=True):
     command: tuple[str, ...]
     working_dir: str
     env: Mapping[str, str]
@@ -94,8 +94,7 @@ def _limit(key: object, value: object) -> tuple[str, int]:
     return _LIMITS[str(key)], int(found[1]) * _FACTOR.get(found[2], 1)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """As the system knows it."""
 
     uid: int

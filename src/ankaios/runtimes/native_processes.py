@@ -7,15 +7,15 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.execution_state import FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK, ExecutionState, exited
 from ankaios.runtimes.exit_watch import boot_id, process_start
 
 EXIT_UNKNOWN = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
 
 
-@dataclass(frozen=True, slots=True)
-class NativeProcess:
+class NativeProcess(Struct, frozen=True):
     """A process that cannot be mistaken for a later one with the same id."""
 
     pid: int
@@ -30,8 +30,7 @@ class NativeProcess:
         return process_start(pid) == self.start and boot_id() == self.boot
 
 
-@dataclass(frozen=True, slots=True)
-class NativeFolder:
+class NativeFolder(Struct, frozen=True):
     """The folder of one workload."""
 
     path: Path

@@ -13,10 +13,10 @@ import os
 import select
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
     from typing import Any
 

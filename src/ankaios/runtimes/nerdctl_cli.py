@@ -7,7 +7,8 @@ call has a time limit, few are under way at a time, and one listing serves all w
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     FAILED_UNKNOWN,
@@ -25,8 +26,7 @@ from ankaios.runtimes.state_cache import Loaded, StateCache
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
 
 
-@dataclass(frozen=True, slots=True)
-class NerdctlSettings:
+class NerdctlSettings(Struct, frozen=True):
     """Limits are in seconds, as for podman."""
 
     program: str = "nerdctl"

@@ -7,11 +7,8 @@ call that may copy podman's environment into a container is made without.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 COLLECTOR = "GOGC"
 LATER = "400"  # collect when there is four times as much garbage as data; podman's own default is 100

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -18,8 +19,7 @@ AGENT_LABEL = "agent"
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """`exit_code` None: podman told none that makes sense."""
 
     id: str

@@ -8,11 +8,10 @@ import os
 from contextlib import suppress
 from itertools import pairwise
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Monitor:
+class Monitor(Struct, frozen=True):
     """What the command line of a container monitor tells."""
 
     pid_file: str | None
@@ -34,8 +33,7 @@ def read_monitor(arguments: list[str], container: str) -> Monitor | None:
     )
 
 
-@dataclass(slots=True)
-class Places:
+class Places(Struct):
     """Where podman keeps what is told without asking it, known after the first running container was seen."""
 
     pid_file_pattern: tuple[str, str] | None = None

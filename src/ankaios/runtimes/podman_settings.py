@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.runtimes.podman_environment import with_late_collector
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LIST_CONTAINERS = ("ps", "--all", "--format=json")
 
 
-@dataclass(frozen=True, slots=True)
-class PodmanSettings:
+class PodmanSettings(Struct, frozen=True):
     """Limits are in seconds. `run` covers the download of an image, `stop` the time a workload takes to end.
 
     `list_limit` is how soon a first listing without answer is given up; the next one may take longer, up to a query.

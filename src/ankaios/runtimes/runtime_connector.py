@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import ExecutionState
@@ -26,8 +27,7 @@ class RuntimeFailed(Unavailable):
     """A call to the runtime failed; the text says which call and why. Trying again may help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extras:
+class Extras(Struct, frozen=True):
     """What the agent prepared on the host for one start of one workload."""
 
     control_interface: Path | None = None
@@ -36,8 +36,7 @@ class Extras:
     grants: tuple[DeviceGrant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Existing:
+class Existing(Struct, frozen=True):
     """A workload found in the runtime. Without `id` it cannot be reused."""
 
     instance_name: InstanceName
@@ -45,8 +44,7 @@ class Existing:
     id: WorkloadId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     follow: bool = False
     tail: int | None = None
     since: str | None = None

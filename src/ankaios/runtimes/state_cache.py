@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Generic, TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 T = TypeVar("T")
 MAX_AGE = 1.0  # seconds. [impl->swdd~podman-workload-monitor-interval~1]
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded(Generic[T]):
+class Loaded(Generic[T], Struct, frozen=True):
     """`asked` is when the call began: what changed later may be missing in it."""
 
     asked: float

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from msgspec import Struct
 
 from ankaios.common.config import CONFIG_CONTEXT
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import StartupFailed
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidState
@@ -28,8 +28,7 @@ _KILL_LIMIT = 5
 _PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True, slots=True)
-class MutatingHook:
+class MutatingHook(Struct, frozen=True):
     """The executable `<path>/<name>`; lower `prio` comes first."""
 
     name: str

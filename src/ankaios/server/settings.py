@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
+from msgspec import Struct
+
 from ankaios import __version__
 from ankaios.common.config import (
     CONFIG_CONTEXT,
@@ -20,7 +22,6 @@ from ankaios.common.config import (
     load_config_file,
     load_pem_material,
 )
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 
@@ -30,8 +31,7 @@ DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
 _BAD_ADDRESS = f"invalid socket address syntax, expected IP:PORT as {DEFAULT_ADDRESS}"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     host: str
     port: int
 
@@ -52,8 +52,7 @@ class Address:
         return cls(bare, int(port))
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """Everything but the files it names is already read and checked."""
 
     startup_manifest: Path | None

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ankaios.common.dataclass import replace
 from ankaios.common.messages import ClientGone, FromClient, Respond
 from ankaios.common.pb.ank_base_pb2 import Error, Response
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
@@ -40,7 +40,7 @@ from tests.integration.middleware.support import (
 
 def settings_of(running: Running, **changes: object) -> ConnectionSettings:
     calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
-    return replace(calm, **changes)  # type: ignore[arg-type]
+    return replace(calm, **changes)
 
 
 def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
@@ -262,7 +262,7 @@ def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authori
 
 def lost(script: Callable[[EnginePeer], None], **changes: object) -> str:
     """Why there are no more messages after the first."""
-    with engine_server(script) as settings, cli(replace(settings, **changes)) as connection:  # type: ignore[arg-type]
+    with engine_server(script) as settings, cli(replace(settings, **changes)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
-from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.podman_states import KUBE_UNKNOWN

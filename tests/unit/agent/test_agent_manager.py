@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ankaios.agent import listings
 from ankaios.agent.server_link import LINK_CAPACITY, Connected, LinkChannel
-from ankaios.common.dataclass import replace
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import (
     FAILED_LOST,

@@ -2,8 +2,9 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from ankaios.agent.device_joint import NoDevices
-from ankaios.common.dataclass import replace
 from ankaios.common.workload import InstanceName, ResourceRequest
 from tests.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices

@@ -2,8 +2,6 @@
 
 import gc
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,41 +90,3 @@ def test_a_start_that_fails_later_leaves_no_podman_behind(
 def children() -> set[str]:
     """Of this process, also those that have ended and were not waited for."""
     return {pid for thread in Path("/proc/self/task").iterdir() for pid in (thread / "children").read_text().split()}
-
-
-def test_an_agent_loads_no_openssl_where_there_is_no_tls(tmp_path: Path) -> None:
-    """Nor what else takes long to load and is needed later or never."""
-    command = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "ankaios.agent",
-        "-r",
-        str(tmp_path),
-        "-s",
-        "http://127.0.0.1:9",
-    ]
-    loaded = set()
-    with subprocess.Popen([*command, *flags(tmp_path, "['native']")], stderr=subprocess.PIPE, text=True) as agent:
-        assert agent.stderr is not None
-        for line in agent.stderr:
-            loaded.add(line.rpartition("|")[2].strip())
-            if "no connection to the server" in line:
-                agent.terminate()
-                break
-    assert "ankaios.middleware.client" in loaded
-    unwanted = {
-        "_ssl",
-        "hashlib",
-        "dataclasses",
-        "inspect",
-        "argparse",
-        "ctypes",
-        "shutil",
-        "tempfile",
-        "random",
-        "base64",
-    }
-    unwanted |= {f"ankaios.{name}" for name in ("agent.control_interface", "devices", "runtimes.native_runtime")}
-    assert unwanted.intersection(loaded) == set()

@@ -5,17 +5,14 @@ import pytest
 from ankaios import __version__
 from ankaios.agent.__main__ import main
 from ankaios.agent.agent import connectors_for
-from ankaios.agent.flags import make_parser, read_plain_flags
-from ankaios.agent.given_settings import read_given_settings
 from ankaios.agent.settings import default_run_folder, read_settings
 from ankaios.common.config import require_security
 from ankaios.common.errors import StartupFailed
-from ankaios.runtimes.podman_settings import PodmanSettings
 
 
 @pytest.fixture(autouse=True)
 def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ankaios.agent.given_settings.DEFAULT_CONFIG_FILE", tmp_path / "default.conf")
+    monkeypatch.setattr("ankaios.agent.settings.DEFAULT_CONFIG_FILE", tmp_path / "default.conf")
     for name in ("INSECURE", "CA_PEM", "CRT_PEM", "KEY_PEM"):
         monkeypatch.delenv(f"ANKAGENT_{name}", raising=False)
 
@@ -119,36 +116,6 @@ def test_a_senseless_switch_in_the_environment_is_a_usage_error(monkeypatch: pyt
     assert end.value.code == 2
 
 
-PLAIN = [
-    "-k",
-    "-n",
-    "a",
-    "--server-url",
-    "http://h:1",
-    "-t",
-    "a=1",
-    "--tag",
-    "b=",
-    "--ca_pem",
-    "/x",
-    "--kubelet-dir",
-    "d",
-]
-
-
-def test_flags_written_plainly_are_read_as_argparse_reads_them() -> None:
-    for words in ([], PLAIN, [*PLAIN, "-n", "again"], ["-n", ""]):
-        assert read_plain_flags(words) == vars(make_parser().parse_args(words))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["-na"], ["--name=a"], ["-kn", "a"], ["-n"], ["-n", "-k"], ["-t", "novalue"], ["-h"], ["-V"], ["a"], ["--"]],
-)
-def test_other_ways_to_write_flags_are_left_to_argparse(words: list[str]) -> None:
-    assert read_plain_flags(words) is None
-
-
 def test_a_flag_and_its_value_may_be_one_word() -> None:
     settings = read_settings(["-nflag", "--server-url=http://flag:1", "-kt", "a=1"])
     assert (settings.name, settings.server_url, settings.insecure, settings.tags) == (
@@ -182,17 +149,16 @@ def test_an_agent_needs_a_runtime(tmp_path: Path) -> None:
 
 
 def test_podman_is_listed_early_only_by_agents_that_use_it(tmp_path: Path) -> None:
-    assert read_given_settings(["-n", "a"]).podman == PodmanSettings()
-    for runtimes, uses in (("['podman']", True), ("['native', 'podman-kube']", True), ("['native', 1]", False)):
+    assert read_settings(["-n", "a"]).uses_podman
+    for runtimes, uses in (("['podman']", True), ("['native', 'podman-kube']", True), ("['native']", False)):
         file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
-        assert read_given_settings(["-x", file]).podman == (PodmanSettings() if uses else None)
+        assert read_settings(["-x", file]).uses_podman is uses
 
 
 def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path) -> None:
     assert read_settings(["-n", "a"]).podman.socket is None
     file = a_file(tmp_path, "version = 'v1'\nname = 'a'\npodman_socket = '/run/podman/podman.sock'")
     podman = read_settings(["-x", file]).podman
-    assert podman == read_given_settings(["-x", file]).podman
     assert podman.plain_environment()["CONTAINER_HOST"] == "unix:///run/podman/podman.sock"
 
 

@@ -42,20 +42,6 @@ def test_without_the_c_implementation_the_package_loads_the_same_classes() -> No
     assert light == as_ever
 
 
-def test_loading_takes_no_more_of_protobuf_than_it_needs() -> None:
-    _, modules = look("from ankaios.common.message_loader import forgo_well_known_types as forgo; forgo()")
-    assert not {"typing", "datetime", "google.protobuf.descriptor", "google.protobuf.text_format"} & modules
-
-
-def test_who_has_well_known_types_keeps_them() -> None:
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    from ankaios.common.message_loader import forgo_well_known_types
-
-    forgo_well_known_types()
-    assert Timestamp(seconds=0).ToJsonString() == "1970-01-01T00:00:00Z"
-
-
 @pytest.mark.parametrize("kind", [base.CompleteState, base.Workload, grpc.ToServer, base.ConfigMappings])
 def test_classes_know_where_they_come_from(kind: type[Message]) -> None:
     assert getattr(sys.modules[kind.__module__], kind.__qualname__) is kind

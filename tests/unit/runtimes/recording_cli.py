@@ -19,14 +19,17 @@ def a_container(container: str = "c1", state: str = "running", **more: Any) -> d
     return {"Id": container, "State": state, "ExitCode": 0, "Labels": None, "Pod": "", "Pid": 0} | more
 
 
+DEFAULT_SETTINGS = PodmanSettings()
+
+
 class RecordingCli(PodmanCli):
     """`answers` maps the beginning of a command line to its output, or to an error; the longest beginning wins.
 
     A list is used up, one answer per call, and its last answer stays.
     """
 
-    def __init__(self, containers: Sequence[dict[str, Any]] = ()) -> None:
-        super().__init__(PodmanSettings())
+    def __init__(self, containers: Sequence[dict[str, Any]] = (), settings: PodmanSettings = DEFAULT_SETTINGS) -> None:
+        super().__init__(settings)
         self.answers: dict[str, Any] = {"": ""}
         self.calls: list[list[str]] = []
         self.fed: list[str] = []

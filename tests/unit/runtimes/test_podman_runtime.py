@@ -9,6 +9,7 @@ import pytest
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
 from tests.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -202,7 +203,6 @@ async def _settle() -> None:
 
 async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
     from ankaios.runtimes.podman_cli import PodmanCli
-    from ankaios.runtimes.podman_settings import PodmanSettings
     from tests.system.stand_in import StandIn
 
     stand_in = StandIn(tmp_path)
@@ -214,8 +214,7 @@ async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
 
 
 async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
-    object.__setattr__(cli.settings, "resync", 0.001)
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
     came = asyncio.Event()
@@ -236,8 +235,7 @@ async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatc
 
 
 async def test_the_slow_listing_ends_when_nothing_is_watched() -> None:
-    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
-    object.__setattr__(cli.settings, "resync", 0.001)
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     checker = runtime.start_checker(NAME, "c1", lambda _: None)
     checker.stop()
@@ -261,8 +259,7 @@ async def test_a_sink_hears_of_a_failed_container() -> None:
 
 
 async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)])
-    object.__setattr__(cli.settings, "resync", 0.001)
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     checker = runtime.start_checker(NAME, "c1", lambda _: None)
     await _settle()

@@ -5,10 +5,10 @@ the workload has said hello.
 """
 
 from google.protobuf.message import DecodeError
+from msgspec import Struct
 
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.framing import Garbage, possible_last_frames
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Request, Response
@@ -22,32 +22,27 @@ HELLO_MISSING = "Initial Hello missing!"
 UNDECODABLE = "Could not decode protobuf data"
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(Struct, frozen=True):
     """Greet the workload; whatever waits for it may follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """To the server, with an id that leads the response back here."""
 
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """Say why and serve no more."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """Worth a line in the log, but no answer."""
 
     why: str

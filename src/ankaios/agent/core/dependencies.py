@@ -8,8 +8,10 @@ entries that look at a changed workload are judged again.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
-from ankaios.common.dataclass import dataclass, field, replace
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     PENDING_WAITING_TO_START,
@@ -33,8 +35,7 @@ class KnownStates(Protocol):
     def states_of(self, workload: str) -> Collection[ExecutionState]: ...
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(Struct):
     """`abandoned` are finished containers that were to be started again and now are not."""
 
     ready: list[Operation] = field(default_factory=list)

@@ -7,7 +7,7 @@ limited; a frame that announces more is skipped without being stored.
 
 from collections.abc import Iterator
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 MAX_FRAME = 4 * 1024 * 1024  # as much as one message to the server may hold
 _MAX_PREFIX = 10
@@ -15,8 +15,7 @@ _PREFIX_READ = 19  # how far an endless prefix is followed
 _CONTINUES = 0x80
 
 
-@dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(Struct, frozen=True):
     """Something that is no frame; the text says what."""
 
     why: str

@@ -1,12 +1,12 @@
 """What the server's lists come down to for one workload: the words that planner, scheduler and manager share."""
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Start it. `reuse` is the runtime id of a finished one that is to be started again."""
 
     spec: WorkloadSpec
@@ -17,8 +17,7 @@ class Create:
         return self.spec.name
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """Replace the deleted instance, once its delete conditions hold, by the new one, once its dependencies hold."""
 
     spec: WorkloadSpec
@@ -29,8 +28,7 @@ class Update:
         return self.spec.name
 
 
-@dataclass(frozen=True, slots=True)
-class Vacate:
+class Vacate(Struct, frozen=True):
     """The delete part of an update whose create part still waits."""
 
     instance: InstanceName
@@ -40,8 +38,7 @@ class Vacate:
         return self.instance.workload
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     deleted: DeletedWorkload
 
     @property

@@ -7,7 +7,8 @@ dropped; the number of requests and log lines is limited by whoever sends them, 
 
 from collections.abc import Callable, Hashable
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.workload import InstanceName
 
@@ -16,8 +17,7 @@ MAX_QUEUED = 4096
 _LOAD = "load"
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     message: ToServer
     same_as: Hashable | None = None  # a newer item with the same value makes this one pointless
     is_transient: bool = False

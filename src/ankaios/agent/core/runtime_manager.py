@@ -8,14 +8,14 @@ one, so one that hangs or fails keeps only its own workloads waiting.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
+from msgspec import Struct, field
+
 from ankaios.agent.core.operations import Create, Delete, Operation, Update
-from ankaios.common.dataclass import dataclass, field
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A workload that exists in a runtime; without an id it cannot be started again."""
 
     runtime: str
@@ -41,22 +41,19 @@ class Managed(Protocol):
     def owns(self, name: InstanceName, runtime: str | None = None) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     spec: WorkloadSpec
     id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Take over the found one, so that its task can delete it before the new one is created."""
 
     found: Found
     spec: WorkloadSpec
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """`keep` runs on as it is and is reported again; `drop` no longer waits; `unneeded` is deleted at once."""
 
     keep: list[str] = field(default_factory=list)

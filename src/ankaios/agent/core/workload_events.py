@@ -3,41 +3,37 @@
 `workload_lifecycle.reduce` turns events into effects; the task performs effects and feeds outcomes back as events.
 """
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 # Commands
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Start the workload, as a first command; with `reuse` start that container of it again."""
 
     reuse: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """It runs already: find it (unless the id is known) and watch it."""
 
     runtime_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """Replace it by `spec`, or only make room for what is still to come."""
 
     spec: WorkloadSpec | None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Its devices changed: into a new container with what it is granted then."""
 
 
@@ -47,19 +43,16 @@ Command = Create | Resume | Update | Delete | Restart
 # What happens by itself
 
 
-@dataclass(frozen=True, slots=True)
-class StateSeen:
+class StateSeen(Struct, frozen=True):
     turn: int
     state: ExecutionState
 
 
-@dataclass(frozen=True, slots=True)
-class RetryDue:
+class RetryDue(Struct, frozen=True):
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class DevicesChanged:
+class DevicesChanged(Struct, frozen=True):
     """There may be enough devices now."""
 
 
@@ -69,59 +62,49 @@ Signal = StateSeen | RetryDue | DevicesChanged
 # Outcomes of effects
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     runtime_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartFailed:
+class StartFailed(Struct, frozen=True):
     """Trying again may help."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartImpossible:
+class StartImpossible(Struct, frozen=True):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartHasNoRoom:
+class StartHasNoRoom(Struct, frozen=True):
     """On the disk, for its files. Only room helps, which others make."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFailed:
+class DeleteFailed(Struct, frozen=True):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Identified:
+class Identified(Struct, frozen=True):
     """None: there is no such container (any more)."""
 
     runtime_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class NotIdentified:
+class NotIdentified(Struct, frozen=True):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class DevicesGranted:
+class DevicesGranted(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class DevicesMissing:
+class DevicesMissing(Struct, frozen=True):
     why: str
 
 
@@ -143,44 +126,37 @@ Event = Command | Signal | Outcome
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     name: InstanceName
     state: ExecutionState
 
 
-@dataclass(frozen=True, slots=True)
-class AcquireDevices:
+class AcquireDevices(Struct, frozen=True):
     spec: WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptDevices:
+class AdoptDevices(Struct, frozen=True):
     """It was found running: what it holds is in use."""
 
     spec: WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseDevices:
+class ReleaseDevices(Struct, frozen=True):
     name: InstanceName
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Prepare control interface and files, then create the workload (or start `reuse`)."""
 
     spec: WorkloadSpec
     reuse: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Identify:
+class Identify(Struct, frozen=True):
     spec: WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """Start a checker whose states carry `turn`."""
 
     spec: WorkloadSpec
@@ -188,45 +164,37 @@ class Watch:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unwatch:
+class Unwatch(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteContainer:
+class DeleteContainer(Struct, frozen=True):
     spec: WorkloadSpec
     runtime_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseInterface:
+class CloseInterface(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class OpenInterface:
+class OpenInterface(Struct, frozen=True):
     spec: WorkloadSpec
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFiles:
+class RemoveFiles(Struct, frozen=True):
     name: InstanceName
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFolder:
+class RemoveFolder(Struct, frozen=True):
     name: InstanceName
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRetry:
+class ScheduleRetry(Struct, frozen=True):
     attempt: int
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRetry:
+class CancelRetry(Struct, frozen=True):
     pass
 
 

@@ -4,6 +4,9 @@ Comes in: commands, outcomes of effects, states seen by the checker. Goes out: e
 performs in order, feeding each outcome back before it takes the next command. Owned here: all that the task remembers.
 """
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     AdoptDevices,
@@ -44,7 +47,6 @@ from ankaios.agent.core.workload_events import (
     Update,
     Watch,
 )
-from ankaios.common.dataclass import dataclass, replace
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
     FAILED_LOST,
@@ -67,26 +69,22 @@ LONGEST_PAUSE = 300.0
 LAST_SLOWER_TRY = 5
 
 
-@dataclass(frozen=True, slots=True)
-class BecomeEmpty:
+class BecomeEmpty(Struct, frozen=True):
     """Aim of a delete: the name stays, waiting for its successor."""
 
 
-@dataclass(frozen=True, slots=True)
-class BecomeGone:
+class BecomeGone(Struct, frozen=True):
     """Aim of a delete: nothing is left and the task ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class BecomeAgain:
+class BecomeAgain(Struct, frozen=True):
     """Aim of a delete: the same workload in a new container, with the devices it holds."""
 
 
 Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """One workload name on this agent.
 
     `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for

@@ -8,8 +8,8 @@ and completion stay fast; what a command needs is imported when it runs.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 

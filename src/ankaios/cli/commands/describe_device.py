@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
 from ankaios.cli.description import Description
@@ -9,7 +11,6 @@ from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
 from ankaios.cli.failures import told_as
 from ankaios.cli.output import CliError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
 from ankaios.cli.failures import told_as
 from ankaios.cli.plain_table import print_table
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
@@ -10,10 +11,6 @@ from ankaios.cli.failures import told_as
 from ankaios.cli.interruptible import until_signal
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_to_form
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def run(call: Call) -> int:

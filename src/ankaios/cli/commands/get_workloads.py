@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
@@ -22,7 +23,6 @@ from ankaios.cli.workload_rows import (
     style_of,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.cli.arguments import Call, Command, Positional
 from ankaios.cli.commands import CHANGE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
 

@@ -7,6 +7,8 @@ them. Whoever has a name twice, a type wrong or a number too large is reported a
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct, field
+
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Complaint, Form, Path, Report, Source, path_of
 from ankaios.common.complete_state import (
@@ -15,7 +17,6 @@ from ankaios.common.complete_state import (
     parse_device_configuration,
     parse_workload,
 )
-from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import API_VERSION, SECTIONS, change_of
 from ankaios.common.state_form import state_from_form
@@ -29,8 +30,7 @@ _PARSERS: dict[str, Callable[[Any, str], Any]] = {
 _NO_AGENT = "names no agent: 'ank apply' needs '--agent' for it, and as part of a startup manifest it is refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """`given` is what the file says, `form` what the server would keep."""
 
     source: Source
@@ -43,8 +43,7 @@ def _by_section() -> dict[str, dict[str, Any]]:
     return {section: {} for section in SECTIONS}
 
 
-@dataclass
-class Cluster:
+class Cluster(Struct):
     """Entries by section and name. `names` also has those that are not good enough to be judged."""
 
     entries: dict[str, dict[str, Entry]] = field(default_factory=_by_section)

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
+
 from ankaios.cli.validation.locate import Places, locate
-from ankaios.common.dataclass import dataclass, field
 
 Form = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -39,8 +40,7 @@ class Complaint(NamedTuple):
     text_line: int | None = None
 
 
-@dataclass
-class Source:
+class Source(Struct, dict=True):
     """One file. `manifest` is None if nothing could be read."""
 
     name: str

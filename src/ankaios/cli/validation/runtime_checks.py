@@ -13,7 +13,6 @@ from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import Complaint, Form, Path, path_of
 from ankaios.cli.validation.locate import locate
 from ankaios.cli.validation.spelling import unknown_key
-from ankaios.common.dataclass import field_names
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
@@ -97,7 +96,7 @@ def _unknown_config_keys(text: str, reader: Any) -> Iterator[Complaint]:
         config = load_yaml(text, "")
     except Rejected:
         return
-    known = [_CAPITAL.sub(lambda found: found[1].upper(), name) for name in field_names(reader)]
+    known = [_CAPITAL.sub(lambda found: found[1].upper(), name) for name in reader.__struct_fields__]
     for key in config if isinstance(config, dict) else ():
         for found in unknown_key((), key, known):
             line = locate(text).line([str(key)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 
 class Path(NamedTuple):
@@ -45,8 +45,7 @@ class Expression(NamedTuple):
     value: Path | Call
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """`{{#name args as |a b|}} body {{else}} inverse {{/name}}`; an `else if` chain is a block as inverse."""
 
     at: int

@@ -7,7 +7,8 @@ denial; the ledger is left as it was. A request is denied only if no assignment 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
 
 Assignment = dict[str, Slot]
@@ -15,8 +16,7 @@ INSUFFICIENT = "Insufficient instances to allocate"
 LONGEST_VIRTUAL_ID = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(Struct, frozen=True):
     reason: str
 
 
@@ -66,8 +66,7 @@ def is_virtual_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= LONGEST_VIRTUAL_ID and text == str(int(text))
 
 
-@dataclass(slots=True)
-class _Container:
+class _Container(Struct):
     claimed: Assignment = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     fixed: set[str] = field(default_factory=set)  # instances of its claimed ids

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
@@ -30,8 +31,7 @@ class OnDeviceLost(Enum):
     RESTART = "restart"
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     name: str
     handler: str
     details: str = ""

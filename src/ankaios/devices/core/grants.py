@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
@@ -19,8 +20,7 @@ V = TypeVar("V")
 P = TypeVar("P", DeviceMount, DeviceNode)
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedDevice:
+class GrantedDevice(Struct, frozen=True):
     """One slot of one device. `virtual_id` is set if it was claimed through the configuration-level plugin."""
 
     instance: Instance
@@ -108,8 +108,7 @@ def checked(grant: DeviceGrant) -> DeviceGrant:
     return grant
 
 
-@dataclass(frozen=True, slots=True)
-class Allocated:
+class Allocated(Struct, frozen=True):
     """The devices of one resource in one container; `devices` is empty for plugins of others."""
 
     resource: str

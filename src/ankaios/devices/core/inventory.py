@@ -8,7 +8,9 @@ nothing about its devices, so they stay.
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from ankaios.common.dataclass import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ankaios.devices.core.configuration import Configuration, is_variable
 from ankaios.devices.discovery.base import DiscoveredDevice
 
@@ -24,8 +26,7 @@ def instance_hash(device_id: str, node: str | None) -> str:
     return blake2b((device_id + (node or "")).encode(), digest_size=3).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """A device under its name in the cluster. [impl->akri~instance-level-resource~1]"""
 
     name: str
@@ -47,8 +48,7 @@ class Instance:
         return cls(name, configuration, shared, device)
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(Struct):
     """Names of instances, each in the order seen; `refused` are texts for people."""
 
     appeared: list[str] = field(default_factory=list)
@@ -59,14 +59,12 @@ class Changes:
     refused: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     instance: Instance
     sources: set[str] = field(default_factory=set)  # who sees it; nobody: it is missing or nobody has looked yet
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     configuration: Configuration
     records: dict[str, _Record] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)  # name -> since when

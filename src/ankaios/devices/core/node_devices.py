@@ -7,7 +7,8 @@ devices, and a copy of the server's for shared ones.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
@@ -25,8 +26,7 @@ NOT_CONNECTED = "the server, which accounts for shared devices, is not connected
 NOT_TOLD = "the server has not yet said who uses its shared devices"
 
 
-@dataclass(slots=True)
-class Touched:
+class Touched(Struct):
     """What a step changed. `vanished` are devices gone for good, `taken_away` are claims of this node that the server
     gave to somebody else or forgot, `refused` are texts for people."""
 

@@ -11,7 +11,8 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import Rejected, Unavailable
 
 FREE = ""
@@ -22,8 +23,7 @@ class SlotConflict(Unavailable):
     """Somebody else was faster, or the device is away: nothing changed, look at the ledger again."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Slot:
+class Slot(Struct, frozen=True, order=True):
     instance: str
     index: int
 
@@ -38,8 +38,7 @@ class Slot:
         return cls(instance, int(index))
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """`virtual_id` is set if the slot was claimed through the configuration-level plugin of the node.
 
     `owner` is the workload that uses the slot; it is empty if nobody said, as a kubelet does not.
@@ -72,8 +71,7 @@ def parse_usage(text: str, owner: str = "") -> Claim | None:
             raise Rejected(f"cannot use the device usage '{text}': expected '', '<node>' or 'C:<virtual id>:<node>'")
 
 
-@dataclass(frozen=True, slots=True)
-class SlotChange:
+class SlotChange(Struct, frozen=True):
     """One slot is taken with this claim, or the claim on it ends."""
 
     slot: Slot
@@ -84,8 +82,7 @@ class SlotChange:
         return SlotChange(self.slot, self.claim, not self.takes)
 
 
-@dataclass(slots=True)
-class _Device:
+class _Device(Struct):
     configuration: str
     capacity: int
     online: bool

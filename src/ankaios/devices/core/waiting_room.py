@@ -7,14 +7,14 @@ changed itself, nor because of the failed try of another: only a plugin that cam
 
 from collections.abc import Callable, Collection, Iterable
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.devices.core.workload_plan import Need
 
 Obstacle = Callable[[str, tuple[Need, ...]], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
+class _Waiter(Struct, frozen=True):
     needs: tuple[Need, ...]
     reason: str
     failed: bool  # nothing was missing, but somebody who was asked refused or was silent

@@ -7,15 +7,15 @@ tells people what the workload waits for. The ledger is left as it was.
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Assignment, Denied, allocate_configuration, changes_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """`quantity` devices of one resource, of whomever, for one container."""
 
     container: str | None
@@ -33,8 +33,7 @@ def needs_of(requests: Iterable[ResourceRequest]) -> tuple[Need, ...]:
     return tuple(Need(container, resource, quantity) for (container, resource), quantity in needs.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """A need for devices of our own; `target` is an instance or a configuration."""
 
     resource: str
@@ -48,8 +47,7 @@ class Wish:
         return self.target if self.by_configuration else self.target.rpartition("-")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One assignment for each wish, in order, and the claims they need."""
 
     assignments: tuple[Assignment, ...]

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.common.errors import Rejected, Unavailable
 
@@ -23,8 +24,7 @@ class HandlerLost(Unavailable):
     """Looking is impossible at the moment. Says nothing about the devices: keep the last list and try again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveredDevice:
+class DiscoveredDevice(Struct, frozen=True):
     """One device as a handler sees it; `id` is its identity for as long as it exists."""
 
     id: str

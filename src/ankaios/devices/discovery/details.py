@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.devices.discovery.base import InvalidDetails
 
 MAX_DETAILS = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FilterList:
+class FilterList(Struct, frozen=True):
     """Which values to keep: those listed (Include) or all but those listed (Exclude)."""
 
     items: tuple[str, ...]

@@ -10,8 +10,7 @@ import asyncio
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from ankaios.common.dataclass import dataclass
-from ankaios.common.lean_loading import bring_back_tls
+from msgspec import Struct
 
 MAX_ANSWER = 256 * 1024
 MAX_HEADER = 32 * 1024
@@ -22,8 +21,7 @@ class PostFailed(Exception):
     """There was no complete answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     status: int
     body: bytes
 
@@ -69,7 +67,6 @@ def _tls(scheme: str) -> Any:
         return None
     import ssl
 
-    bring_back_tls()
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

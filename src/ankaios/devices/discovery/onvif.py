@@ -15,7 +15,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from ankaios.common.dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ankaios.devices.discovery import ws_discovery
 from ankaios.devices.discovery.base import (
     Devices,
@@ -53,8 +55,7 @@ PARALLEL = 64
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Camera:
+class Camera(Struct, frozen=True):
     """One service address of one device; `addresses` is None until it has told them or refused to."""
 
     url: str
@@ -63,8 +64,7 @@ class Camera:
     missed_probes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OnvifSettings:
+class OnvifSettings(Struct, frozen=True):
     """What the details of a configuration say."""
 
     ips: FilterList | None

@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.devices.discovery.base import InvalidDetails, Properties
 
 _USERNAME = "username_"
@@ -20,8 +21,7 @@ _PASSWORD = "password_"
 _DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     username: str
     password: str = ""
 

@@ -12,7 +12,8 @@ import ipaddress
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.devices.discovery.safe_xml import Element, MalformedXml, parse_xml
 
 MAX_TEXT = 512
@@ -31,8 +32,7 @@ PASSWORD_DIGEST = _OASIS + "username-token-profile-1.0#PasswordDigest"
 BASE64 = _OASIS + "soap-message-security-1.0#Base64Binary"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeMatch:
+class ProbeMatch(Struct, frozen=True):
     """One device that answered a probe, as it describes itself."""
 
     uuid: str
@@ -40,16 +40,14 @@ class ProbeMatch:
     urls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Struct, frozen=True):
     """The network addresses a camera tells; None if it does not."""
 
     ip: str | None = None
     mac: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsernameToken:
+class UsernameToken(Struct, frozen=True):
     """Proof of a password, made for one message."""
 
     username: str

@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from urllib.parse import urlsplit
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.devices.discovery import opcua_binary as ua
 from ankaios.devices.discovery.base import (
     Devices,
@@ -37,8 +38,7 @@ DEFAULT_PORT = 4840
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OpcuaSettings:
+class OpcuaSettings(Struct, frozen=True):
     """What the details of a configuration say."""
 
     urls: tuple[str, ...]

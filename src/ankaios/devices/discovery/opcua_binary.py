@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import TypeVar
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -34,8 +34,7 @@ class MalformedUa(ValueError):
     """These bytes are not the OPC UA message that was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """What a server tells about one application it knows."""
 
     name: str | None
@@ -43,8 +42,7 @@ class Application:
     discovery_urls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
+class Channel(Struct, frozen=True):
     """The identity of an open connection, part of every later message."""
 
     id: int
@@ -91,8 +89,7 @@ def close_channel(channel: Channel) -> bytes:
     return _message(b"CLO", struct.pack("<IIII", channel.id, channel.token, 3, 3) + _request(CLOSE_CHANNEL, 3, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkHeader:
+class ChunkHeader(Struct, frozen=True):
     kind: bytes
     final: bytes
     size: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
 
 MAX_STEPS = 1024
 MAX_REMEMBERED = 256
@@ -48,8 +48,7 @@ class Times(Enum):
     MANY = 3  # any number, also none
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One character set and how often it may be consumed."""
 
     ranges: Ranges

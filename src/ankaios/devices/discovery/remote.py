@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from grpclib.client import Channel, UnaryStreamMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from msgspec import Struct
 
-from ankaios.common.dataclass import dataclass
 from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
@@ -33,8 +33,7 @@ MAX_DEVICES = 10_000
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where a handler listens: a socket path, or a host with a port."""
 
     path: str | None = None

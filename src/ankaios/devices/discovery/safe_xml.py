@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
@@ -20,8 +20,7 @@ class MalformedXml(ValueError):
     """The answer is not acceptable XML."""
 
 
-@dataclass(slots=True)
-class Element:
+class Element(Struct):
     """Namespaces are left out: devices in the field use them carelessly, and local names are enough."""
 
     name: str

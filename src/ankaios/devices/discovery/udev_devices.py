@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails, Properties, in_order
 from ankaios.devices.discovery.details import Details
@@ -20,8 +21,7 @@ _USB_NODE = re.compile(r"/dev/bus/usb/(\d+)/(\d+)")
 _PCI_ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class UdevOptions:
+class UdevOptions(Struct, frozen=True):
     group_recursive: bool = False
     permissions: str = "rwm"
     resource_name: str | None = None

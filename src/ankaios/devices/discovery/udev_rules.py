@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.patterns import Pattern, PatternError, compile_glob, compile_regex
 
@@ -32,8 +33,7 @@ _VALUE_CHARACTERS = re.compile(r"[A-Za-z0-9 $._*:?\[\]\-|\\/%{}]*")
 _KEY_CHARACTERS = re.compile(r"[A-Za-z0-9 $._*?\[\]\-|\\/]+")
 
 
-@dataclass(frozen=True, slots=True)
-class UdevDevice:
+class UdevDevice(Struct, frozen=True):
     """What rules can ask about one device; `attributes` holds those the rules name and the device has."""
 
     devpath: str
@@ -54,8 +54,7 @@ class UdevDevice:
             device = device.parent
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """One condition; `field` is singular, `plural` tells that parents count too."""
 
     field: str
@@ -98,8 +97,7 @@ def _present(value: str | None) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """All filters must hold; without filters every device matches."""
 
     filters: tuple[Filter, ...]

@@ -6,12 +6,13 @@ Owns nothing: the state is that of the sending half.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine import events
 from ankaios.middleware.http2_engine.errors import FLOW_CONTROL_ERROR, PROTOCOL_ERROR, STREAM_CLOSED, ProtocolError
 from ankaios.middleware.http2_engine.frames import ACK, PING, SETTINGS, frame
 from ankaios.middleware.http2_engine.sender import MAX_TEXT, Sender
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.streams import StreamState
 

@@ -19,6 +19,8 @@ and answers to what it has sent since the last `take_outgoing`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine import events
 from ankaios.middleware.http2_engine.control import ControlFrames
 from ankaios.middleware.http2_engine.errors import (
@@ -50,7 +52,6 @@ from ankaios.middleware.http2_engine.hpack_decoder import HpackDecoder
 from ankaios.middleware.http2_engine.settings import SMALLEST_MAX_FRAME
 from ankaios.middleware.http2_engine.streams import StreamState
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.hpack_tables import Field
 

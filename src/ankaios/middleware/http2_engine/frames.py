@@ -6,13 +6,11 @@ frame that is not complete yet: never more than one frame, whose length is judge
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+
 from ankaios.middleware.http2_engine.errors import ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, PROTOCOL_ERROR, ProtocolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    Frame = tuple[int, int, int, bytes]  # kind, flags, stream id, payload
+Frame = tuple[int, int, int, bytes]  # kind, flags, stream id, payload
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LARGEST_STREAM_ID = 2**31 - 1

@@ -5,7 +5,8 @@ Comes in: decoded fields. Goes out: what is wrong with them, or None; what they 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.hpack_tables import Field
 

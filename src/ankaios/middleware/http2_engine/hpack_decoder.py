@@ -8,10 +8,11 @@ Every fault is one of the connection, as the tables of the two sides may differ 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine.errors import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, ProtocolError
 from ankaios.middleware.http2_engine.hpack_tables import FIELD_OVERHEAD, FieldTable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.hpack_tables import Field
 

@@ -6,9 +6,10 @@ a dynamic table or the Huffman code would save some hundred bytes and cost more 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine.hpack_tables import STATIC_TABLE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.events import Headers
 

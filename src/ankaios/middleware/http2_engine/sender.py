@@ -6,6 +6,8 @@ Owns the queued bytes, the streams, and the windows of both directions.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ankaios.middleware.http2_engine.errors import CANCEL, NO_ERROR, CannotSend
 from ankaios.middleware.http2_engine.flow import DEFAULT_WINDOW, ReceiveWindow, SendWindow
 from ankaios.middleware.http2_engine.frames import (
@@ -36,7 +38,6 @@ from ankaios.middleware.http2_engine.settings import (
 )
 from ankaios.middleware.http2_engine.streams import StreamState, StreamTable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ankaios.middleware.http2_engine.events import Headers
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.errors import Rejected
 from ankaios.common.handlebars import Template, compile_template
 from ankaios.common.state_manipulation import MISSING, Form
@@ -17,8 +18,7 @@ from ankaios.common.workload import InstanceName
 ConfigOf = Callable[[str], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedWorkload:
+class RenderedWorkload(Struct, frozen=True):
     """What is to run, in the form of the effective state, and under which name."""
 
     instance_name: InstanceName

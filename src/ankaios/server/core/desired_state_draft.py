@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct, field
+
 from ankaios.common.complete_state import (
     DEPRECATED_API_VERSION,
     EMPTY_STATE,
@@ -18,7 +20,6 @@ from ankaios.common.complete_state import (
     parse_device_configuration,
     parse_workload,
 )
-from ankaios.common.dataclass import dataclass, field
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_to_form
@@ -38,8 +39,7 @@ from ankaios.server.core.update_rejected import UnreadableState, UpdateRejected
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredChange:
+class DesiredChange(Struct, frozen=True):
     """Entries that differ, by name; None is an entry that goes away."""
 
     api_version: str

@@ -8,7 +8,8 @@ desk with the devices, the book with the places, which workloads are brokers, an
 import logging
 from collections.abc import Container, Iterable, Mapping
 
-from ankaios.common.dataclass import replace
+from msgspec.structs import replace
+
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, REMOVED, STOPPING, ExecutionState
 from ankaios.common.messages import ToAgent

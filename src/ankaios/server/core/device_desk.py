@@ -10,7 +10,8 @@ get a second owner.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
@@ -26,31 +27,27 @@ NODE_LOST_TICKS = 300
 NOT_SETTLED = "the server has just started and still learns what is in use"
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceChanged:
+class InstanceChanged(Struct, frozen=True):
     """What stands under `deviceInstances.<name>` from now on; None: nothing any more."""
 
     name: str
     instance: base.DeviceInstance | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcesChanged:
+class ResourcesChanged(Struct, frozen=True):
     """What stands under `agents.<agent>.resources` from now on."""
 
     agent: str
     resources: tuple[base.NodeResource, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLost:
+class NodeLost(Struct, frozen=True):
     """The agent was away for too long: nothing of it counts any more."""
 
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Struct, frozen=True):
     """An agent said something that makes no sense; for the log."""
 
     text: str
@@ -59,8 +56,7 @@ class Complaint:
 DeskEffect = ToAgent | InstanceChanged | ResourcesChanged | NodeLost | Complaint
 
 
-@dataclass(slots=True)
-class _Agent:
+class _Agent(Struct):
     tags: Mapping[str, str] = field(default_factory=dict)
     knows_devices: bool = False
     connected: bool = False

@@ -7,7 +7,8 @@ ledger. For shared devices it is the truth; for local ones the seeing agent is t
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -16,8 +17,7 @@ from ankaios.devices.core.device_messages import change_from_pb, claims_from_pb
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
 
 
-@dataclass(slots=True)
-class _Device:
+class _Device(Struct):
     """`views` is what each node says of it; `public` is what the state says."""
 
     shared: bool

@@ -7,7 +7,8 @@ difference. Subscriptions are owned here; states are not.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import (
@@ -29,8 +30,7 @@ from ankaios.server.core.requester import Requester, RequestsByOwner
 Select = Callable[[Iterable[Path]], base.CompleteState]
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """`masks` is None if everything is of interest."""
 
     masks: tuple[Path, ...] | None

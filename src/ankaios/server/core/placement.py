@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from heapq import nsmallest
 from typing import Protocol
 
-from ankaios.common.dataclass import dataclass, field
+from msgspec import Struct, field
+
 from ankaios.common.workload import ResourceRequest
 
 NOBODY = "no connected agent knows devices"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What could serve a request: devices with their number of free slots. `distinct`: one slot of each at most."""
 
     free: Mapping[str, int] = field(default_factory=dict)
@@ -34,8 +34,7 @@ class Supply(Protocol):
     def options(self, agent: str, resource: str) -> Options: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What of a workload matters for its place."""
 
     resources: tuple[ResourceRequest, ...] = ()
@@ -56,8 +55,7 @@ class Wanted:
         return ", ".join(f"{quantity} x {resource}" for resource, quantity in needs.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Without an agent the workload is not scheduled. `reserves` counts slots by device."""
 
     agent: str

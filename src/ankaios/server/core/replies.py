@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.messages import (
     BroadcastStates,
@@ -23,22 +24,19 @@ MAX_OPEN_REQUESTS = 100
 MAX_EVENT_MASKS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RunHooks:
+class RunHooks(Struct, frozen=True):
     """Show the update to the mutating hooks; what they make of it comes back as `HooksFinished`."""
 
     update: grpc.UpdateWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class HooksFinished:
+class HooksFinished(Struct, frozen=True):
     """What the hooks want instead, None if they left the update as it was, or why they refuse it."""
 
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
-@dataclass(frozen=True, slots=True)
-class SecondPassed:
+class SecondPassed(Struct, frozen=True):
     """For all that is decided by how long something lasts."""
 
 

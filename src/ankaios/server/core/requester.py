@@ -3,12 +3,12 @@
 Inside the server the id of a request begins with its sender: `<connection>@ID` or `<agent>@<workload>@ID`.
 """
 
-from ankaios.common.dataclass import dataclass
+from msgspec import Struct
+
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(Struct, frozen=True):
     """`peer` is the agent or connection; a command connection asks for itself and has no workload."""
 
     peer: str

@@ -7,8 +7,9 @@ configs changed are rendered, checked and compared.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from ankaios.common.complete_state import parse_workload
-from ankaios.common.dataclass import dataclass
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import PENDING_INITIAL
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -32,8 +33,7 @@ from ankaios.server.core.state_view import filled_workload
 from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadChanges:
+class WorkloadChanges(Struct, frozen=True):
     """What agents are to add and delete, by workload name; a changed workload is in both."""
 
     added: Mapping[str, RenderedWorkload]
@@ -43,8 +43,7 @@ class WorkloadChanges:
         return bool(self.added or self.deleted)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedUpdate:
+class PreparedUpdate(Struct, frozen=True):
     """Everything that an accepted update will change. Valid until another update is committed."""
 
     desired: DesiredChange
@@ -52,8 +51,7 @@ class PreparedUpdate:
     changes: WorkloadChanges
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedUpdate:
+class CommittedUpdate(Struct, frozen=True):
     """`deleted` is all that goes away; `unstarted` is the part of it that no agent has to end."""
 
     added: list[RenderedWorkload]

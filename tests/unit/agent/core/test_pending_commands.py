@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ankaios.agent.core.pending_commands import fold, instances_of, target_of
 from ankaios.agent.core.workload_events import Create, Delete, Event, Restart, Update
 from ankaios.agent.core.workload_lifecycle import BecomeAgain, BecomeEmpty, BecomeGone, Workload
-from ankaios.common.dataclass import replace
 from tests.builders import a_workload
 
 WEB = a_workload(config="image: one")

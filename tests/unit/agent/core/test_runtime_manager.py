@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from ankaios.agent.core.operations import Create, Delete, Update
 from ankaios.agent.core.runtime_manager import Found, Plan, Replace, Resume, RuntimeManager
-from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from tests.builders import a_workload

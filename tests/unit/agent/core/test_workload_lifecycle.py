@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
@@ -46,7 +47,6 @@ from ankaios.agent.core.workload_lifecycle import (
     restarts,
     retry_limit,
 )
-from ankaios.common.dataclass import replace
 from ankaios.common.execution_state import (
     FAILED_LOST,
     FAILED_UNKNOWN,
