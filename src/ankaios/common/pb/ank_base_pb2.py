@@ -1,108 +1,236 @@
-"""Made by scripts/generate-proto from ankaios/common/pb/ank_base.proto."""
-
-from ankaios.common.message_loader import load
-
-load(
-    "ankaios.common.pb.ank_base_pb2",
-    b'\n ankaios/common/pb/ank_base.proto\x12\x0cankaios.base"\xe4\x02\n\x07Request\x12\x11\n\trequestId\x18\x01 \x01(\t\x12>\n\x12updateStateRe'
-    b'quest\x18\x02 \x01(\x0b2 .ankaios.base.UpdateStateRequestH\x00\x12B\n\x14completeStateRequest\x18\x03 \x01(\x0b2".ankaios.base.Com'
-    b'pleteStateRequestH\x00\x120\n\x0blogsRequest\x18\x04 \x01(\x0b2\x19.ankaios.base.LogsRequestH\x00\x12<\n\x11logsCancelRequest\x18\x05 \x01(\x0b'
-    b'2\x1f.ankaios.base.LogsCancelRequestH\x00\x12@\n\x13eventsCancelRequest\x18\x06 \x01(\x0b2!.ankaios.base.EventsCancelRequ'
-    b'estH\x00B\x10\n\x0eRequestContent"\x9e\x04\n\x08Response\x12\x11\n\trequestId\x18\x01 \x01(\t\x12$\n\x05error\x18\x03 \x01(\x0b2\x13.ankaios.base.ErrorH\x00\x12D\n'
-    b'\x15completeStateResponse\x18\x04 \x01(\x0b2#.ankaios.base.CompleteStateResponseH\x00\x12>\n\x12UpdateStateSuccess\x18\x05 \x01(\x0b2'
-    b' .ankaios.base.UpdateStateSuccessH\x00\x12@\n\x13logsRequestAccepted\x18\x06 \x01(\x0b2!.ankaios.base.LogsRequestAccep'
-    b'tedH\x00\x12>\n\x12logEntriesResponse\x18\x07 \x01(\x0b2 .ankaios.base.LogEntriesResponseH\x00\x12:\n\x10logsStopResponse\x18\x08 \x01(\x0b2'
-    b'\x1e.ankaios.base.LogsStopResponseH\x00\x12>\n\x12logsCancelAccepted\x18\t \x01(\x0b2 .ankaios.base.LogsCancelAcceptedH'
-    b'\x00\x12B\n\x14eventsCancelAccepted\x18\n \x01(\x0b2".ankaios.base.EventsCancelAcceptedH\x00B\x11\n\x0fResponseContent"\xc0\x01\n\x0bLog'
-    b'sRequest\x129\n\rworkloadNames\x18\x01 \x03(\x0b2".ankaios.base.WorkloadInstanceName\x12\x13\n\x06follow\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x11\n\x04tail'
-    b'\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05since\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x12\n\x05until\x18\x05 \x01(\tH\x03\x88\x01\x01B\t\n\x07_followB\x07\n\x05_tailB\x08\n\x06_sinceB\x08\n\x06_until"\x13\n\x11L'
-    b'ogsCancelRequest"\x15\n\x13EventsCancelRequest"\x14\n\x12LogsCancelAccepted"\x16\n\x14EventsCancelAccepted"P\n\x13LogsReq'
-    b'uestAccepted\x129\n\rworkloadNames\x18\x01 \x03(\x0b2".ankaios.base.WorkloadInstanceName"@\n\x12LogEntriesResponse\x12*\n'
-    b'\nlogEntries\x18\x01 \x03(\x0b2\x16.ankaios.base.LogEntry"L\n\x10LogsStopResponse\x128\n\x0cworkloadName\x18\x01 \x01(\x0b2".ankaios.ba'
-    b'se.WorkloadInstanceName"U\n\x08LogEntry\x128\n\x0cworkloadName\x18\x01 \x01(\x0b2".ankaios.base.WorkloadInstanceName\x12\x0f\n'
-    b'\x07message\x18\x02 \x01(\t"E\n\x14CompleteStateRequest\x12\x11\n\tfieldMask\x18\x01 \x03(\t\x12\x1a\n\x12subscribeForEvents\x18\x02 \x01(\x08"W\n\x12UpdateS'
-    b'tateRequest\x12-\n\x08newState\x18\x01 \x01(\x0b2\x1b.ankaios.base.CompleteState\x12\x12\n\nupdateMask\x18\x02 \x03(\t"F\n\x12UpdateStateSuc'
-    b'cess\x12\x16\n\x0eaddedWorkloads\x18\x01 \x03(\t\x12\x18\n\x10deletedWorkloads\x18\x02 \x03(\t"\x7f\n\x15CompleteStateResponse\x122\n\rcompleteState'
-    b'\x18\x01 \x01(\x0b2\x1b.ankaios.base.CompleteState\x122\n\ralteredFields\x18\x02 \x01(\x0b2\x1b.ankaios.base.AlteredFields"R\n\rAlter'
-    b'edFields\x12\x13\n\x0baddedFields\x18\x01 \x03(\t\x12\x15\n\rupdatedFields\x18\x02 \x03(\t\x12\x15\n\rremovedFields\x18\x03 \x03(\t"\x83\x02\n\rCompleteState\x12)\n'
-    b'\x0cdesiredState\x18\x01 \x01(\x0b2\x13.ankaios.base.State\x127\n\x0eworkloadStates\x18\x02 \x01(\x0b2\x1f.ankaios.base.WorkloadStatesMa'
-    b'p\x12&\n\x06agents\x18\x03 \x01(\x0b2\x16.ankaios.base.AgentMap\x12+\n\x0eeffectiveState\x18\x04 \x01(\x0b2\x13.ankaios.base.State\x129\n\x0fdevice'
-    b'Instances\x18\xe8\x07 \x01(\x0b2\x1f.ankaios.base.DeviceInstanceMap"\xb8\x01\n\x05State\x12\x12\n\napiVersion\x18\x01 \x01(\t\x12,\n\tworkloads\x18\x02 \x01'
-    b'(\x0b2\x19.ankaios.base.WorkloadMap\x12(\n\x07configs\x18\x03 \x01(\x0b2\x17.ankaios.base.ConfigMap\x12C\n\x14deviceConfigurations\x18'
-    b'\xe8\x07 \x01(\x0b2$.ankaios.base.DeviceConfigurationMap"\x94\x01\n\x0bWorkloadMap\x12;\n\tworkloads\x18\x01 \x03(\x0b2(.ankaios.base.W'
-    b'orkloadMap.WorkloadsEntry\x1aH\n\x0eWorkloadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b2\x16.ankaios.base.Workload:'
-    b'\x028\x01"\x91\x04\n\x08Workload\x12\x12\n\x05agent\x18\x01 \x01(\tH\x00\x88\x01\x01\x127\n\rrestartPolicy\x18\x02 \x01(\x0e2\x1b.ankaios.base.RestartPolicyH\x01\x88\x01\x01\x120\n'
-    b'\x0cdependencies\x18\x03 \x01(\x0b2\x1a.ankaios.base.Dependencies\x12 \n\x04tags\x18\x04 \x01(\x0b2\x12.ankaios.base.Tags\x12\x14\n\x07runtime\x18\x05 \x01'
-    b'(\tH\x02\x88\x01\x01\x12\x1a\n\rruntimeConfig\x18\x06 \x01(\tH\x03\x88\x01\x01\x12D\n\x16controlInterfaceAccess\x18\x07 \x01(\x0b2$.ankaios.base.ControlInterf'
-    b'aceAccess\x12-\n\x07configs\x18\x08 \x01(\x0b2\x1c.ankaios.base.ConfigMappings\x12"\n\x05files\x18\t \x01(\x0b2\x13.ankaios.base.Files\x122\n\t'
-    b'resources\x18\xe8\x07 \x01(\x0b2\x1e.ankaios.base.ResourceRequests\x12+\n\tplacement\x18\xe9\x07 \x01(\x0b2\x17.ankaios.base.PlacementB\x08\n'
-    b'\x06_agentB\x10\n\x0e_restartPolicyB\n\n\x08_runtimeB\x10\n\x0e_runtimeConfig"_\n\x04Tags\x12*\n\x04tags\x18\x01 \x03(\x0b2\x1c.ankaios.base.Tag'
-    b's.TagsEntry\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x028\x01"\xa3\x01\n\x0cDependencies\x12B\n\x0cdependencies\x18\x01 \x03(\x0b2'
-    b',.ankaios.base.Dependencies.DependenciesEntry\x1aO\n\x11DependenciesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0e2\x1a'
-    b'.ankaios.base.AddCondition:\x028\x01"|\n\x0eConfigMappings\x12:\n\x07configs\x18\x01 \x03(\x0b2).ankaios.base.ConfigMappings.'
-    b'ConfigsEntry\x1a.\n\x0cConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x028\x01"*\n\x05Files\x12!\n\x05files\x18\x01 \x03(\x0b2\x12.ankaios.b'
-    b'ase.File"O\n\x04File\x12\x12\n\nmountPoint\x18\x01 \x01(\t\x12\x0e\n\x04data\x18\x02 \x01(\tH\x00\x12\x14\n\nbinaryData\x18\x03 \x01(\tH\x00B\r\n\x0bFileContent"\x8c\x01\n\tCo'
-    b"nfigMap\x125\n\x07configs\x18\x01 \x03(\x0b2$.ankaios.base.ConfigMap.ConfigsEntry\x1aH\n\x0cConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12'\n\x05v"
-    b'alue\x18\x02 \x01(\x0b2\x18.ankaios.base.ConfigItem:\x028\x01"\x8a\x01\n\nConfigItem\x12\x10\n\x06String\x18\x01 \x01(\tH\x00\x12*\n\x05array\x18\x02 \x01(\x0b2\x19.ankai'
-    b'os.base.ConfigArrayH\x00\x12,\n\x06object\x18\x03 \x01(\x0b2\x1a.ankaios.base.ConfigObjectH\x00B\x10\n\x0eConfigItemEnum"7\n\x0bConfigA'
-    b'rray\x12(\n\x06values\x18\x01 \x03(\x0b2\x18.ankaios.base.ConfigItem"\x8f\x01\n\x0cConfigObject\x126\n\x06fields\x18\x01 \x03(\x0b2&.ankaios.base.C'
-    b"onfigObject.FieldsEntry\x1aG\n\x0bFieldsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12'\n\x05value\x18\x02 \x01(\x0b2\x18.ankaios.base.ConfigItem:\x028\x01"
-    b'"\x7f\n\x16ControlInterfaceAccess\x122\n\nallowRules\x18\x01 \x03(\x0b2\x1e.ankaios.base.AccessRightsRule\x121\n\tdenyRules\x18\x02 \x03('
-    b'\x0b2\x1e.ankaios.base.AccessRightsRule"\x82\x01\n\x10AccessRightsRule\x12,\n\tstateRule\x18\x01 \x01(\x0b2\x17.ankaios.base.StateRu'
-    b'leH\x00\x12(\n\x07logRule\x18\x02 \x01(\x0b2\x15.ankaios.base.LogRuleH\x00B\x16\n\x14AccessRightsRuleEnum"P\n\tStateRule\x12.\n\toperation'
-    b'\x18\x01 \x01(\x0e2\x1b.ankaios.base.ReadWriteEnum\x12\x13\n\x0bfilterMasks\x18\x02 \x03(\t" \n\x07LogRule\x12\x15\n\rworkloadNames\x18\x01 \x03(\t"\xbe\x01\n\x11W'
-    b'orkloadStatesMap\x12I\n\ragentStateMap\x18\x01 \x03(\x0b22.ankaios.base.WorkloadStatesMap.AgentStateMapEntry\x1a^\n\x12A'
-    b'gentStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x127\n\x05value\x18\x02 \x01(\x0b2(.ankaios.base.ExecutionsStatesOfWorkload:\x028\x01"\xce\x01\n\x1a'
-    b'ExecutionsStatesOfWorkload\x12T\n\x0ewlNameStateMap\x18\x01 \x03(\x0b2<.ankaios.base.ExecutionsStatesOfWorkload.WlN'
-    b'ameStateMapEntry\x1aZ\n\x13WlNameStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x122\n\x05value\x18\x02 \x01(\x0b2#.ankaios.base.ExecutionsSta'
-    b'tesForId:\x028\x01"\xb1\x01\n\x15ExecutionsStatesForId\x12G\n\nidStateMap\x18\x01 \x03(\x0b23.ankaios.base.ExecutionsStatesForId.'
-    b'IdStateMapEntry\x1aO\n\x0fIdStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b2\x1c.ankaios.base.ExecutionState:\x028\x01'
-    b'"\xc8\x03\n\x0eExecutionState\x12\x1b\n\x0eadditionalInfo\x18\x01 \x01(\tH\x01\x88\x01\x01\x12<\n\x11agentDisconnected\x18\x02 \x01(\x0e2\x1f.ankaios.base.Agent'
-    b'DisconnectedH\x00\x12(\n\x07pending\x18\x03 \x01(\x0e2\x15.ankaios.base.PendingH\x00\x12(\n\x07running\x18\x04 \x01(\x0e2\x15.ankaios.base.Running'
-    b'H\x00\x12*\n\x08stopping\x18\x05 \x01(\x0e2\x16.ankaios.base.StoppingH\x00\x12,\n\tsucceeded\x18\x06 \x01(\x0e2\x17.ankaios.base.SucceededH\x00\x12&\n\x06'
-    b'failed\x18\x07 \x01(\x0e2\x14.ankaios.base.FailedH\x00\x122\n\x0cnotScheduled\x18\x08 \x01(\x0e2\x1a.ankaios.base.NotScheduledH\x00\x12(\n\x07remo'
-    b'ved\x18\t \x01(\x0e2\x15.ankaios.base.RemovedH\x00B\x14\n\x12ExecutionStateEnumB\x11\n\x0f_additionalInfo"\x7f\n\rWorkloadState\x128\n\x0c'
-    b'instanceName\x18\x01 \x01(\x0b2".ankaios.base.WorkloadInstanceName\x124\n\x0eexecutionState\x18\x02 \x01(\x0b2\x1c.ankaios.base.Ex'
-    b'ecutionState"K\n\x14WorkloadInstanceName\x12\x14\n\x0cworkloadName\x18\x01 \x01(\t\x12\x11\n\tagentName\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t"\x8c\x01\n\x08Ag'
-    b'entMap\x122\n\x06agents\x18\x01 \x03(\x0b2".ankaios.base.AgentMap.AgentsEntry\x1aL\n\x0bAgentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18'
-    b'\x02 \x01(\x0b2\x1d.ankaios.base.AgentAttributes:\x028\x01"\x8f\x01\n\x0fAgentAttributes\x12)\n\x06status\x18\x01 \x01(\x0b2\x19.ankaios.base.Agen'
-    b'tStatus\x12 \n\x04tags\x18\x02 \x01(\x0b2\x12.ankaios.base.Tags\x12/\n\tresources\x18\xe8\x07 \x01(\x0b2\x1b.ankaios.base.NodeResources"g\n\x0bAg'
-    b'entStatus\x12)\n\tcpu_usage\x18\x01 \x01(\x0b2\x16.ankaios.base.CpuUsage\x12-\n\x0bfree_memory\x18\x02 \x01(\x0b2\x18.ankaios.base.FreeMem'
-    b'ory"\x1d\n\x08CpuUsage\x12\x11\n\tcpu_usage\x18\x01 \x01(\r"!\n\nFreeMemory\x12\x13\n\x0bfree_memory\x18\x01 \x01(\x04"\x18\n\x05Error\x12\x0f\n\x07message\x18\x01 \x01(\t"'
-    b'D\n\x10ResourceRequests\x120\n\tresources\x18\x01 \x03(\x0b2\x1d.ankaios.base.ResourceRequest"W\n\x0fResourceRequest\x12\x0c\n\x04name'
-    b'\x18\x01 \x01(\t\x12\x10\n\x08quantity\x18\x02 \x01(\r\x12\x16\n\tcontainer\x18\x03 \x01(\tH\x00\x88\x01\x01B\x0c\n\n_container"-\n\tPlacement\x12 \n\x04tags\x18\x01 \x01(\x0b2\x12.anka'
-    b'ios.base.Tags">\n\rNodeResources\x12-\n\tresources\x18\x01 \x03(\x0b2\x1a.ankaios.base.NodeResource"V\n\x0cNodeResource\x12\x0c\n'
-    b'\x04name\x18\x01 \x01(\t\x12\x10\n\x08capacity\x18\x02 \x01(\r\x12\x13\n\x0ballocatable\x18\x03 \x01(\r\x12\x11\n\tallocated\x18\x04 \x01(\r"\xd6\x01\n\x16DeviceConfigurationMap'
-    b'\x12\\\n\x14deviceConfigurations\x18\x01 \x03(\x0b2>.ankaios.base.DeviceConfigurationMap.DeviceConfigurationsEntry\x1a^'
-    b'\n\x19DeviceConfigurationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x120\n\x05value\x18\x02 \x01(\x0b2!.ankaios.base.DeviceConfiguration:\x028\x01"\xbc'
-    b'\x03\n\x13DeviceConfiguration\x128\n\x10discoveryHandler\x18\x01 \x01(\x0b2\x1e.ankaios.base.DiscoveryHandler\x12\x15\n\x08capacity\x18\x02 \x01'
-    b'(\rH\x00\x88\x01\x01\x121\n\x10brokerProperties\x18\x03 \x01(\x0b2\x17.ankaios.base.StringMap\x12$\n\x06broker\x18\x04 \x01(\x0b2\x14.ankaios.base.Broker'
-    b'\x120\n\tplacement\x18\x05 \x01(\x0b2\x1d.ankaios.base.DevicePlacement\x12-\n\x08distinct\x18\x06 \x01(\x0e2\x16.ankaios.base.DistinctH\x01\x88\x01'
-    b'\x01\x12 \n\x13offlineGraceSeconds\x18\x07 \x01(\rH\x02\x88\x01\x01\x125\n\x0conDeviceLost\x18\x08 \x01(\x0e2\x1a.ankaios.base.OnDeviceLostH\x03\x88\x01\x01B\x0b\n\t_c'
-    b'apacityB\x0b\n\t_distinctB\x16\n\x14_offlineGraceSecondsB\x0f\n\r_onDeviceLost"\x98\x01\n\x10DiscoveryHandler\x12\x11\n\x04name\x18\x01 \x01(\t'
-    b'H\x00\x88\x01\x01\x12\x1d\n\x10discoveryDetails\x18\x02 \x01(\tH\x01\x88\x01\x01\x124\n\x13discoveryProperties\x18\x03 \x01(\x0b2\x17.ankaios.base.StringMapB\x07\n\x05_n'
-    b'ameB\x13\n\x11_discoveryDetails"o\n\tStringMap\x123\n\x06values\x18\x01 \x03(\x0b2#.ankaios.base.StringMap.ValuesEntry\x1a-\n\x0bVa'
-    b'luesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x028\x01"C\n\x0fDevicePlacement\x12\x0e\n\x06agents\x18\x01 \x03(\t\x12 \n\x04tags\x18\x02 \x01(\x0b2\x12.ank'
-    b'aios.base.Tags"\xbc\x01\n\x06Broker\x123\n\x08strategy\x18\x01 \x01(\x0e2\x1c.ankaios.base.BrokerStrategyH\x00\x88\x01\x01\x12(\n\x08workload\x18\x02 \x01(\x0b'
-    b'2\x16.ankaios.base.Workload\x12\x15\n\x08replicas\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x15\n\x08quantity\x18\x04 \x01(\rH\x02\x88\x01\x01B\x0b\n\t_strategyB\x0b\n\t_replicas'
-    b'B\x0b\n\t_quantity"\xb8\x01\n\x11DeviceInstanceMap\x12M\n\x0fdeviceInstances\x18\x01 \x03(\x0b24.ankaios.base.DeviceInstanceMap.De'
-    b'viceInstancesEntry\x1aT\n\x14DeviceInstancesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b2\x1c.ankaios.base.DeviceInst'
-    b'ance:\x028\x01"\xfd\x02\n\x0eDeviceInstance\x12\x1e\n\x11configurationName\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07cdiName\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08capacity\x18\x03 '
-    b'\x01(\rH\x02\x88\x01\x01\x12\x13\n\x06shared\x18\x04 \x01(\x08H\x03\x88\x01\x01\x12\r\n\x05nodes\x18\x05 \x03(\t\x12,\n\x0bdeviceUsage\x18\x06 \x01(\x0b2\x17.ankaios.base.StringMap\x121\n\x10br'
-    b'okerProperties\x18\x07 \x01(\x0b2\x17.ankaios.base.StringMap\x122\n\nattributes\x18\x08 \x01(\x0b2\x1e.ankaios.base.DeviceAttribute'
-    b's\x12+\n\nslotOwners\x18\t \x01(\x0b2\x17.ankaios.base.StringMapB\x14\n\x12_configurationNameB\n\n\x08_cdiNameB\x0b\n\t_capacityB\t\n'
-    b'\x07_shared"\xa4\x01\n\x10DeviceAttributes\x12\x0f\n\x02id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12)\n\x06mounts\x18\x02 \x03(\x0b2\x19.ankaios.base.DeviceMount\x12-\n\x0bdev'
-    b'iceSpecs\x18\x03 \x03(\x0b2\x18.ankaios.base.DeviceNode\x12\x13\n\x06online\x18\x04 \x01(\x08H\x01\x88\x01\x01B\x05\n\x03_idB\t\n\x07_online"H\n\x0bDeviceMount\x12\x15'
-    b'\n\rcontainerPath\x18\x01 \x01(\t\x12\x10\n\x08hostPath\x18\x02 \x01(\t\x12\x10\n\x08readOnly\x18\x03 \x01(\x08"J\n\nDeviceNode\x12\x15\n\rcontainerPath\x18\x01 \x01(\t\x12\x10'
-    b'\n\x08hostPath\x18\x02 \x01(\t\x12\x13\n\x0bpermissions\x18\x03 \x01(\t*Q\n\x0cAddCondition\x12\x14\n\x10ADD_COND_RUNNING\x10\x00\x12\x16\n\x12ADD_COND_SUCCEEDE'
-    b'D\x10\x01\x12\x13\n\x0fADD_COND_FAILED\x10\x02*6\n\rRestartPolicy\x12\t\n\x05NEVER\x10\x00\x12\x0e\n\nON_FAILURE\x10\x01\x12\n\n\x06ALWAYS\x10\x02*M\n\rReadWriteEnu'
-    b'm\x12\x0e\n\nRW_NOTHING\x10\x00\x12\x0b\n\x07RW_READ\x10\x01\x12\x0c\n\x08RW_WRITE\x10\x02\x12\x11\n\rRW_READ_WRITE\x10\x05*+\n\x11AgentDisconnected\x12\x16\n\x12AGENT_DI'
-    b'SCONNECTED\x10\x00*o\n\x07Pending\x12\x13\n\x0fPENDING_INITIAL\x10\x00\x12\x1c\n\x18PENDING_WAITING_TO_START\x10\x01\x12\x14\n\x10PENDING_STARTING\x10\x02'
-    b'\x12\x1b\n\x17PENDING_STARTING_FAILED\x10\x08*\x19\n\x07Running\x12\x0e\n\nRUNNING_OK\x10\x00*u\n\x08Stopping\x12\x0c\n\x08STOPPING\x10\x00\x12\x1c\n\x18STOPPING_W'
-    b'AITING_TO_STOP\x10\x01\x12!\n\x1dSTOPPING_REQUESTED_AT_RUNTIME\x10\x02\x12\x1a\n\x16STOPPING_DELETE_FAILED\x10\x08*\x1d\n\tSucceeded\x12\x10\n\x0c'
-    b'SUCCEEDED_OK\x10\x00*E\n\x06Failed\x12\x16\n\x12FAILED_EXEC_FAILED\x10\x00\x12\x12\n\x0eFAILED_UNKNOWN\x10\x01\x12\x0f\n\x0bFAILED_LOST\x10\x02*!\n\x0cNotSche'
-    b'duled\x12\x11\n\rNOT_SCHEDULED\x10\x00*\x16\n\x07Removed\x12\x0b\n\x07REMOVED\x10\x00*9\n\x08Distinct\x12\x15\n\x11DISTINCT_REQUIRED\x10\x00\x12\x16\n\x12DISTINCT_'
-    b'PREFERRED\x10\x01*\\\n\x0cOnDeviceLost\x12\x17\n\x13ON_DEVICE_LOST_KEEP\x10\x00\x12\x17\n\x13ON_DEVICE_LOST_STOP\x10\x01\x12\x1a\n\x16ON_DEVICE_LOST_'
-    b'RESTART\x10\x02*Z\n\x0eBrokerStrategy\x12\x13\n\x0fBROKER_PER_NODE\x10\x00\x12\x15\n\x11BROKER_PER_DEVICE\x10\x01\x12\x1c\n\x18BROKER_PER_CONFIGURAT'
-    b'ION\x10\x02b\x06proto3'
+# -*- coding: utf-8 -*-
+# Generated by the protocol buffer compiler.  DO NOT EDIT!
+# NO CHECKED-IN PROTOBUF GENCODE
+# source: ankaios/common/pb/ank_base.proto
+# Protobuf Python Version: 6.31.1
+"""Generated protocol buffer code."""
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import descriptor_pool as _descriptor_pool
+from google.protobuf import runtime_version as _runtime_version
+from google.protobuf import symbol_database as _symbol_database
+from google.protobuf.internal import builder as _builder
+_runtime_version.ValidateProtobufRuntimeVersion(
+    _runtime_version.Domain.PUBLIC,
+    6,
+    31,
+    1,
+    '',
+    'ankaios/common/pb/ank_base.proto'
 )
+# @@protoc_insertion_point(imports)
+
+_sym_db = _symbol_database.Default()
+
+
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ankaios/common/pb/ank_base.proto\x12\x0c\x61nkaios.base\"\xe4\x02\n\x07Request\x12\x11\n\trequestId\x18\x01 \x01(\t\x12>\n\x12updateStateRequest\x18\x02 \x01(\x0b\x32 .ankaios.base.UpdateStateRequestH\x00\x12\x42\n\x14\x63ompleteStateRequest\x18\x03 \x01(\x0b\x32\".ankaios.base.CompleteStateRequestH\x00\x12\x30\n\x0blogsRequest\x18\x04 \x01(\x0b\x32\x19.ankaios.base.LogsRequestH\x00\x12<\n\x11logsCancelRequest\x18\x05 \x01(\x0b\x32\x1f.ankaios.base.LogsCancelRequestH\x00\x12@\n\x13\x65ventsCancelRequest\x18\x06 \x01(\x0b\x32!.ankaios.base.EventsCancelRequestH\x00\x42\x10\n\x0eRequestContent\"\x9e\x04\n\x08Response\x12\x11\n\trequestId\x18\x01 \x01(\t\x12$\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x13.ankaios.base.ErrorH\x00\x12\x44\n\x15\x63ompleteStateResponse\x18\x04 \x01(\x0b\x32#.ankaios.base.CompleteStateResponseH\x00\x12>\n\x12UpdateStateSuccess\x18\x05 \x01(\x0b\x32 .ankaios.base.UpdateStateSuccessH\x00\x12@\n\x13logsRequestAccepted\x18\x06 \x01(\x0b\x32!.ankaios.base.LogsRequestAcceptedH\x00\x12>\n\x12logEntriesResponse\x18\x07 \x01(\x0b\x32 .ankaios.base.LogEntriesResponseH\x00\x12:\n\x10logsStopResponse\x18\x08 \x01(\x0b\x32\x1e.ankaios.base.LogsStopResponseH\x00\x12>\n\x12logsCancelAccepted\x18\t \x01(\x0b\x32 .ankaios.base.LogsCancelAcceptedH\x00\x12\x42\n\x14\x65ventsCancelAccepted\x18\n \x01(\x0b\x32\".ankaios.base.EventsCancelAcceptedH\x00\x42\x11\n\x0fResponseContent\"\xc0\x01\n\x0bLogsRequest\x12\x39\n\rworkloadNames\x18\x01 \x03(\x0b\x32\".ankaios.base.WorkloadInstanceName\x12\x13\n\x06\x66ollow\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x11\n\x04tail\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05since\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x12\n\x05until\x18\x05 \x01(\tH\x03\x88\x01\x01\x42\t\n\x07_followB\x07\n\x05_tailB\x08\n\x06_sinceB\x08\n\x06_until\"\x13\n\x11LogsCancelRequest\"\x15\n\x13\x45ventsCancelRequest\"\x14\n\x12LogsCancelAccepted\"\x16\n\x14\x45ventsCancelAccepted\"P\n\x13LogsRequestAccepted\x12\x39\n\rworkloadNames\x18\x01 \x03(\x0b\x32\".ankaios.base.WorkloadInstanceName\"@\n\x12LogEntriesResponse\x12*\n\nlogEntries\x18\x01 \x03(\x0b\x32\x16.ankaios.base.LogEntry\"L\n\x10LogsStopResponse\x12\x38\n\x0cworkloadName\x18\x01 \x01(\x0b\x32\".ankaios.base.WorkloadInstanceName\"U\n\x08LogEntry\x12\x38\n\x0cworkloadName\x18\x01 \x01(\x0b\x32\".ankaios.base.WorkloadInstanceName\x12\x0f\n\x07message\x18\x02 \x01(\t\"E\n\x14\x43ompleteStateRequest\x12\x11\n\tfieldMask\x18\x01 \x03(\t\x12\x1a\n\x12subscribeForEvents\x18\x02 \x01(\x08\"W\n\x12UpdateStateRequest\x12-\n\x08newState\x18\x01 \x01(\x0b\x32\x1b.ankaios.base.CompleteState\x12\x12\n\nupdateMask\x18\x02 \x03(\t\"F\n\x12UpdateStateSuccess\x12\x16\n\x0e\x61\x64\x64\x65\x64Workloads\x18\x01 \x03(\t\x12\x18\n\x10\x64\x65letedWorkloads\x18\x02 \x03(\t\"\x7f\n\x15\x43ompleteStateResponse\x12\x32\n\rcompleteState\x18\x01 \x01(\x0b\x32\x1b.ankaios.base.CompleteState\x12\x32\n\ralteredFields\x18\x02 \x01(\x0b\x32\x1b.ankaios.base.AlteredFields\"R\n\rAlteredFields\x12\x13\n\x0b\x61\x64\x64\x65\x64\x46ields\x18\x01 \x03(\t\x12\x15\n\rupdatedFields\x18\x02 \x03(\t\x12\x15\n\rremovedFields\x18\x03 \x03(\t\"\x83\x02\n\rCompleteState\x12)\n\x0c\x64\x65siredState\x18\x01 \x01(\x0b\x32\x13.ankaios.base.State\x12\x37\n\x0eworkloadStates\x18\x02 \x01(\x0b\x32\x1f.ankaios.base.WorkloadStatesMap\x12&\n\x06\x61gents\x18\x03 \x01(\x0b\x32\x16.ankaios.base.AgentMap\x12+\n\x0e\x65\x66\x66\x65\x63tiveState\x18\x04 \x01(\x0b\x32\x13.ankaios.base.State\x12\x39\n\x0f\x64\x65viceInstances\x18\xe8\x07 \x01(\x0b\x32\x1f.ankaios.base.DeviceInstanceMap\"\xb8\x01\n\x05State\x12\x12\n\napiVersion\x18\x01 \x01(\t\x12,\n\tworkloads\x18\x02 \x01(\x0b\x32\x19.ankaios.base.WorkloadMap\x12(\n\x07\x63onfigs\x18\x03 \x01(\x0b\x32\x17.ankaios.base.ConfigMap\x12\x43\n\x14\x64\x65viceConfigurations\x18\xe8\x07 \x01(\x0b\x32$.ankaios.base.DeviceConfigurationMap\"\x94\x01\n\x0bWorkloadMap\x12;\n\tworkloads\x18\x01 \x03(\x0b\x32(.ankaios.base.WorkloadMap.WorkloadsEntry\x1aH\n\x0eWorkloadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.ankaios.base.Workload:\x02\x38\x01\"\x91\x04\n\x08Workload\x12\x12\n\x05\x61gent\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x37\n\rrestartPolicy\x18\x02 \x01(\x0e\x32\x1b.ankaios.base.RestartPolicyH\x01\x88\x01\x01\x12\x30\n\x0c\x64\x65pendencies\x18\x03 \x01(\x0b\x32\x1a.ankaios.base.Dependencies\x12 \n\x04tags\x18\x04 \x01(\x0b\x32\x12.ankaios.base.Tags\x12\x14\n\x07runtime\x18\x05 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rruntimeConfig\x18\x06 \x01(\tH\x03\x88\x01\x01\x12\x44\n\x16\x63ontrolInterfaceAccess\x18\x07 \x01(\x0b\x32$.ankaios.base.ControlInterfaceAccess\x12-\n\x07\x63onfigs\x18\x08 \x01(\x0b\x32\x1c.ankaios.base.ConfigMappings\x12\"\n\x05\x66iles\x18\t \x01(\x0b\x32\x13.ankaios.base.Files\x12\x32\n\tresources\x18\xe8\x07 \x01(\x0b\x32\x1e.ankaios.base.ResourceRequests\x12+\n\tplacement\x18\xe9\x07 \x01(\x0b\x32\x17.ankaios.base.PlacementB\x08\n\x06_agentB\x10\n\x0e_restartPolicyB\n\n\x08_runtimeB\x10\n\x0e_runtimeConfig\"_\n\x04Tags\x12*\n\x04tags\x18\x01 \x03(\x0b\x32\x1c.ankaios.base.Tags.TagsEntry\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa3\x01\n\x0c\x44\x65pendencies\x12\x42\n\x0c\x64\x65pendencies\x18\x01 \x03(\x0b\x32,.ankaios.base.Dependencies.DependenciesEntry\x1aO\n\x11\x44\x65pendenciesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0e\x32\x1a.ankaios.base.AddCondition:\x02\x38\x01\"|\n\x0e\x43onfigMappings\x12:\n\x07\x63onfigs\x18\x01 \x03(\x0b\x32).ankaios.base.ConfigMappings.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\x05\x46iles\x12!\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x12.ankaios.base.File\"O\n\x04\x46ile\x12\x12\n\nmountPoint\x18\x01 \x01(\t\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\tH\x00\x12\x14\n\nbinaryData\x18\x03 \x01(\tH\x00\x42\r\n\x0b\x46ileContent\"\x8c\x01\n\tConfigMap\x12\x35\n\x07\x63onfigs\x18\x01 \x03(\x0b\x32$.ankaios.base.ConfigMap.ConfigsEntry\x1aH\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.ankaios.base.ConfigItem:\x02\x38\x01\"\x8a\x01\n\nConfigItem\x12\x10\n\x06String\x18\x01 \x01(\tH\x00\x12*\n\x05\x61rray\x18\x02 \x01(\x0b\x32\x19.ankaios.base.ConfigArrayH\x00\x12,\n\x06object\x18\x03 \x01(\x0b\x32\x1a.ankaios.base.ConfigObjectH\x00\x42\x10\n\x0e\x43onfigItemEnum\"7\n\x0b\x43onfigArray\x12(\n\x06values\x18\x01 \x03(\x0b\x32\x18.ankaios.base.ConfigItem\"\x8f\x01\n\x0c\x43onfigObject\x12\x36\n\x06\x66ields\x18\x01 \x03(\x0b\x32&.ankaios.base.ConfigObject.FieldsEntry\x1aG\n\x0b\x46ieldsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.ankaios.base.ConfigItem:\x02\x38\x01\"\x7f\n\x16\x43ontrolInterfaceAccess\x12\x32\n\nallowRules\x18\x01 \x03(\x0b\x32\x1e.ankaios.base.AccessRightsRule\x12\x31\n\tdenyRules\x18\x02 \x03(\x0b\x32\x1e.ankaios.base.AccessRightsRule\"\x82\x01\n\x10\x41\x63\x63\x65ssRightsRule\x12,\n\tstateRule\x18\x01 \x01(\x0b\x32\x17.ankaios.base.StateRuleH\x00\x12(\n\x07logRule\x18\x02 \x01(\x0b\x32\x15.ankaios.base.LogRuleH\x00\x42\x16\n\x14\x41\x63\x63\x65ssRightsRuleEnum\"P\n\tStateRule\x12.\n\toperation\x18\x01 \x01(\x0e\x32\x1b.ankaios.base.ReadWriteEnum\x12\x13\n\x0b\x66ilterMasks\x18\x02 \x03(\t\" \n\x07LogRule\x12\x15\n\rworkloadNames\x18\x01 \x03(\t\"\xbe\x01\n\x11WorkloadStatesMap\x12I\n\ragentStateMap\x18\x01 \x03(\x0b\x32\x32.ankaios.base.WorkloadStatesMap.AgentStateMapEntry\x1a^\n\x12\x41gentStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x37\n\x05value\x18\x02 \x01(\x0b\x32(.ankaios.base.ExecutionsStatesOfWorkload:\x02\x38\x01\"\xce\x01\n\x1a\x45xecutionsStatesOfWorkload\x12T\n\x0ewlNameStateMap\x18\x01 \x03(\x0b\x32<.ankaios.base.ExecutionsStatesOfWorkload.WlNameStateMapEntry\x1aZ\n\x13WlNameStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x32\n\x05value\x18\x02 \x01(\x0b\x32#.ankaios.base.ExecutionsStatesForId:\x02\x38\x01\"\xb1\x01\n\x15\x45xecutionsStatesForId\x12G\n\nidStateMap\x18\x01 \x03(\x0b\x32\x33.ankaios.base.ExecutionsStatesForId.IdStateMapEntry\x1aO\n\x0fIdStateMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.ankaios.base.ExecutionState:\x02\x38\x01\"\xc8\x03\n\x0e\x45xecutionState\x12\x1b\n\x0e\x61\x64\x64itionalInfo\x18\x01 \x01(\tH\x01\x88\x01\x01\x12<\n\x11\x61gentDisconnected\x18\x02 \x01(\x0e\x32\x1f.ankaios.base.AgentDisconnectedH\x00\x12(\n\x07pending\x18\x03 \x01(\x0e\x32\x15.ankaios.base.PendingH\x00\x12(\n\x07running\x18\x04 \x01(\x0e\x32\x15.ankaios.base.RunningH\x00\x12*\n\x08stopping\x18\x05 \x01(\x0e\x32\x16.ankaios.base.StoppingH\x00\x12,\n\tsucceeded\x18\x06 \x01(\x0e\x32\x17.ankaios.base.SucceededH\x00\x12&\n\x06\x66\x61iled\x18\x07 \x01(\x0e\x32\x14.ankaios.base.FailedH\x00\x12\x32\n\x0cnotScheduled\x18\x08 \x01(\x0e\x32\x1a.ankaios.base.NotScheduledH\x00\x12(\n\x07removed\x18\t \x01(\x0e\x32\x15.ankaios.base.RemovedH\x00\x42\x14\n\x12\x45xecutionStateEnumB\x11\n\x0f_additionalInfo\"\x7f\n\rWorkloadState\x12\x38\n\x0cinstanceName\x18\x01 \x01(\x0b\x32\".ankaios.base.WorkloadInstanceName\x12\x34\n\x0e\x65xecutionState\x18\x02 \x01(\x0b\x32\x1c.ankaios.base.ExecutionState\"K\n\x14WorkloadInstanceName\x12\x14\n\x0cworkloadName\x18\x01 \x01(\t\x12\x11\n\tagentName\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\"\x8c\x01\n\x08\x41gentMap\x12\x32\n\x06\x61gents\x18\x01 \x03(\x0b\x32\".ankaios.base.AgentMap.AgentsEntry\x1aL\n\x0b\x41gentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.ankaios.base.AgentAttributes:\x02\x38\x01\"\x8f\x01\n\x0f\x41gentAttributes\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.ankaios.base.AgentStatus\x12 \n\x04tags\x18\x02 \x01(\x0b\x32\x12.ankaios.base.Tags\x12/\n\tresources\x18\xe8\x07 \x01(\x0b\x32\x1b.ankaios.base.NodeResources\"g\n\x0b\x41gentStatus\x12)\n\tcpu_usage\x18\x01 \x01(\x0b\x32\x16.ankaios.base.CpuUsage\x12-\n\x0b\x66ree_memory\x18\x02 \x01(\x0b\x32\x18.ankaios.base.FreeMemory\"\x1d\n\x08\x43puUsage\x12\x11\n\tcpu_usage\x18\x01 \x01(\r\"!\n\nFreeMemory\x12\x13\n\x0b\x66ree_memory\x18\x01 \x01(\x04\"\x18\n\x05\x45rror\x12\x0f\n\x07message\x18\x01 \x01(\t\"D\n\x10ResourceRequests\x12\x30\n\tresources\x18\x01 \x03(\x0b\x32\x1d.ankaios.base.ResourceRequest\"W\n\x0fResourceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08quantity\x18\x02 \x01(\r\x12\x16\n\tcontainer\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_container\"-\n\tPlacement\x12 \n\x04tags\x18\x01 \x01(\x0b\x32\x12.ankaios.base.Tags\">\n\rNodeResources\x12-\n\tresources\x18\x01 \x03(\x0b\x32\x1a.ankaios.base.NodeResource\"V\n\x0cNodeResource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\r\x12\x13\n\x0b\x61llocatable\x18\x03 \x01(\r\x12\x11\n\tallocated\x18\x04 \x01(\r\"\xd6\x01\n\x16\x44\x65viceConfigurationMap\x12\\\n\x14\x64\x65viceConfigurations\x18\x01 \x03(\x0b\x32>.ankaios.base.DeviceConfigurationMap.DeviceConfigurationsEntry\x1a^\n\x19\x44\x65viceConfigurationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x30\n\x05value\x18\x02 \x01(\x0b\x32!.ankaios.base.DeviceConfiguration:\x02\x38\x01\"\xbc\x03\n\x13\x44\x65viceConfiguration\x12\x38\n\x10\x64iscoveryHandler\x18\x01 \x01(\x0b\x32\x1e.ankaios.base.DiscoveryHandler\x12\x15\n\x08\x63\x61pacity\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x31\n\x10\x62rokerProperties\x18\x03 \x01(\x0b\x32\x17.ankaios.base.StringMap\x12$\n\x06\x62roker\x18\x04 \x01(\x0b\x32\x14.ankaios.base.Broker\x12\x30\n\tplacement\x18\x05 \x01(\x0b\x32\x1d.ankaios.base.DevicePlacement\x12-\n\x08\x64istinct\x18\x06 \x01(\x0e\x32\x16.ankaios.base.DistinctH\x01\x88\x01\x01\x12 \n\x13offlineGraceSeconds\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x35\n\x0conDeviceLost\x18\x08 \x01(\x0e\x32\x1a.ankaios.base.OnDeviceLostH\x03\x88\x01\x01\x42\x0b\n\t_capacityB\x0b\n\t_distinctB\x16\n\x14_offlineGraceSecondsB\x0f\n\r_onDeviceLost\"\x98\x01\n\x10\x44iscoveryHandler\x12\x11\n\x04name\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x10\x64iscoveryDetails\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x34\n\x13\x64iscoveryProperties\x18\x03 \x01(\x0b\x32\x17.ankaios.base.StringMapB\x07\n\x05_nameB\x13\n\x11_discoveryDetails\"o\n\tStringMap\x12\x33\n\x06values\x18\x01 \x03(\x0b\x32#.ankaios.base.StringMap.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0f\x44\x65vicePlacement\x12\x0e\n\x06\x61gents\x18\x01 \x03(\t\x12 \n\x04tags\x18\x02 \x01(\x0b\x32\x12.ankaios.base.Tags\"\xbc\x01\n\x06\x42roker\x12\x33\n\x08strategy\x18\x01 \x01(\x0e\x32\x1c.ankaios.base.BrokerStrategyH\x00\x88\x01\x01\x12(\n\x08workload\x18\x02 \x01(\x0b\x32\x16.ankaios.base.Workload\x12\x15\n\x08replicas\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x15\n\x08quantity\x18\x04 \x01(\rH\x02\x88\x01\x01\x42\x0b\n\t_strategyB\x0b\n\t_replicasB\x0b\n\t_quantity\"\xb8\x01\n\x11\x44\x65viceInstanceMap\x12M\n\x0f\x64\x65viceInstances\x18\x01 \x03(\x0b\x32\x34.ankaios.base.DeviceInstanceMap.DeviceInstancesEntry\x1aT\n\x14\x44\x65viceInstancesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.ankaios.base.DeviceInstance:\x02\x38\x01\"\xfd\x02\n\x0e\x44\x65viceInstance\x12\x1e\n\x11\x63onfigurationName\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07\x63\x64iName\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x13\n\x06shared\x18\x04 \x01(\x08H\x03\x88\x01\x01\x12\r\n\x05nodes\x18\x05 \x03(\t\x12,\n\x0b\x64\x65viceUsage\x18\x06 \x01(\x0b\x32\x17.ankaios.base.StringMap\x12\x31\n\x10\x62rokerProperties\x18\x07 \x01(\x0b\x32\x17.ankaios.base.StringMap\x12\x32\n\nattributes\x18\x08 \x01(\x0b\x32\x1e.ankaios.base.DeviceAttributes\x12+\n\nslotOwners\x18\t \x01(\x0b\x32\x17.ankaios.base.StringMapB\x14\n\x12_configurationNameB\n\n\x08_cdiNameB\x0b\n\t_capacityB\t\n\x07_shared\"\xa4\x01\n\x10\x44\x65viceAttributes\x12\x0f\n\x02id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12)\n\x06mounts\x18\x02 \x03(\x0b\x32\x19.ankaios.base.DeviceMount\x12-\n\x0b\x64\x65viceSpecs\x18\x03 \x03(\x0b\x32\x18.ankaios.base.DeviceNode\x12\x13\n\x06online\x18\x04 \x01(\x08H\x01\x88\x01\x01\x42\x05\n\x03_idB\t\n\x07_online\"H\n\x0b\x44\x65viceMount\x12\x15\n\rcontainerPath\x18\x01 \x01(\t\x12\x10\n\x08hostPath\x18\x02 \x01(\t\x12\x10\n\x08readOnly\x18\x03 \x01(\x08\"J\n\nDeviceNode\x12\x15\n\rcontainerPath\x18\x01 \x01(\t\x12\x10\n\x08hostPath\x18\x02 \x01(\t\x12\x13\n\x0bpermissions\x18\x03 \x01(\t*Q\n\x0c\x41\x64\x64\x43ondition\x12\x14\n\x10\x41\x44\x44_COND_RUNNING\x10\x00\x12\x16\n\x12\x41\x44\x44_COND_SUCCEEDED\x10\x01\x12\x13\n\x0f\x41\x44\x44_COND_FAILED\x10\x02*6\n\rRestartPolicy\x12\t\n\x05NEVER\x10\x00\x12\x0e\n\nON_FAILURE\x10\x01\x12\n\n\x06\x41LWAYS\x10\x02*M\n\rReadWriteEnum\x12\x0e\n\nRW_NOTHING\x10\x00\x12\x0b\n\x07RW_READ\x10\x01\x12\x0c\n\x08RW_WRITE\x10\x02\x12\x11\n\rRW_READ_WRITE\x10\x05*+\n\x11\x41gentDisconnected\x12\x16\n\x12\x41GENT_DISCONNECTED\x10\x00*o\n\x07Pending\x12\x13\n\x0fPENDING_INITIAL\x10\x00\x12\x1c\n\x18PENDING_WAITING_TO_START\x10\x01\x12\x14\n\x10PENDING_STARTING\x10\x02\x12\x1b\n\x17PENDING_STARTING_FAILED\x10\x08*\x19\n\x07Running\x12\x0e\n\nRUNNING_OK\x10\x00*u\n\x08Stopping\x12\x0c\n\x08STOPPING\x10\x00\x12\x1c\n\x18STOPPING_WAITING_TO_STOP\x10\x01\x12!\n\x1dSTOPPING_REQUESTED_AT_RUNTIME\x10\x02\x12\x1a\n\x16STOPPING_DELETE_FAILED\x10\x08*\x1d\n\tSucceeded\x12\x10\n\x0cSUCCEEDED_OK\x10\x00*E\n\x06\x46\x61iled\x12\x16\n\x12\x46\x41ILED_EXEC_FAILED\x10\x00\x12\x12\n\x0e\x46\x41ILED_UNKNOWN\x10\x01\x12\x0f\n\x0b\x46\x41ILED_LOST\x10\x02*!\n\x0cNotScheduled\x12\x11\n\rNOT_SCHEDULED\x10\x00*\x16\n\x07Removed\x12\x0b\n\x07REMOVED\x10\x00*9\n\x08\x44istinct\x12\x15\n\x11\x44ISTINCT_REQUIRED\x10\x00\x12\x16\n\x12\x44ISTINCT_PREFERRED\x10\x01*\\\n\x0cOnDeviceLost\x12\x17\n\x13ON_DEVICE_LOST_KEEP\x10\x00\x12\x17\n\x13ON_DEVICE_LOST_STOP\x10\x01\x12\x1a\n\x16ON_DEVICE_LOST_RESTART\x10\x02*Z\n\x0e\x42rokerStrategy\x12\x13\n\x0f\x42ROKER_PER_NODE\x10\x00\x12\x15\n\x11\x42ROKER_PER_DEVICE\x10\x01\x12\x1c\n\x18\x42ROKER_PER_CONFIGURATION\x10\x02\x62\x06proto3')
+
+_globals = globals()
+_builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ankaios.common.pb.ank_base_pb2', _globals)
+if not _descriptor._USE_C_DESCRIPTORS:
+  DESCRIPTOR._loaded_options = None
+  _globals['_WORKLOADMAP_WORKLOADSENTRY']._loaded_options = None
+  _globals['_WORKLOADMAP_WORKLOADSENTRY']._serialized_options = b'8\001'
+  _globals['_TAGS_TAGSENTRY']._loaded_options = None
+  _globals['_TAGS_TAGSENTRY']._serialized_options = b'8\001'
+  _globals['_DEPENDENCIES_DEPENDENCIESENTRY']._loaded_options = None
+  _globals['_DEPENDENCIES_DEPENDENCIESENTRY']._serialized_options = b'8\001'
+  _globals['_CONFIGMAPPINGS_CONFIGSENTRY']._loaded_options = None
+  _globals['_CONFIGMAPPINGS_CONFIGSENTRY']._serialized_options = b'8\001'
+  _globals['_CONFIGMAP_CONFIGSENTRY']._loaded_options = None
+  _globals['_CONFIGMAP_CONFIGSENTRY']._serialized_options = b'8\001'
+  _globals['_CONFIGOBJECT_FIELDSENTRY']._loaded_options = None
+  _globals['_CONFIGOBJECT_FIELDSENTRY']._serialized_options = b'8\001'
+  _globals['_WORKLOADSTATESMAP_AGENTSTATEMAPENTRY']._loaded_options = None
+  _globals['_WORKLOADSTATESMAP_AGENTSTATEMAPENTRY']._serialized_options = b'8\001'
+  _globals['_EXECUTIONSSTATESOFWORKLOAD_WLNAMESTATEMAPENTRY']._loaded_options = None
+  _globals['_EXECUTIONSSTATESOFWORKLOAD_WLNAMESTATEMAPENTRY']._serialized_options = b'8\001'
+  _globals['_EXECUTIONSSTATESFORID_IDSTATEMAPENTRY']._loaded_options = None
+  _globals['_EXECUTIONSSTATESFORID_IDSTATEMAPENTRY']._serialized_options = b'8\001'
+  _globals['_AGENTMAP_AGENTSENTRY']._loaded_options = None
+  _globals['_AGENTMAP_AGENTSENTRY']._serialized_options = b'8\001'
+  _globals['_DEVICECONFIGURATIONMAP_DEVICECONFIGURATIONSENTRY']._loaded_options = None
+  _globals['_DEVICECONFIGURATIONMAP_DEVICECONFIGURATIONSENTRY']._serialized_options = b'8\001'
+  _globals['_STRINGMAP_VALUESENTRY']._loaded_options = None
+  _globals['_STRINGMAP_VALUESENTRY']._serialized_options = b'8\001'
+  _globals['_DEVICEINSTANCEMAP_DEVICEINSTANCESENTRY']._loaded_options = None
+  _globals['_DEVICEINSTANCEMAP_DEVICEINSTANCESENTRY']._serialized_options = b'8\001'
+  _globals['_ADDCONDITION']._serialized_start=8679
+  _globals['_ADDCONDITION']._serialized_end=8760
+  _globals['_RESTARTPOLICY']._serialized_start=8762
+  _globals['_RESTARTPOLICY']._serialized_end=8816
+  _globals['_READWRITEENUM']._serialized_start=8818
+  _globals['_READWRITEENUM']._serialized_end=8895
+  _globals['_AGENTDISCONNECTED']._serialized_start=8897
+  _globals['_AGENTDISCONNECTED']._serialized_end=8940
+  _globals['_PENDING']._serialized_start=8942
+  _globals['_PENDING']._serialized_end=9053
+  _globals['_RUNNING']._serialized_start=9055
+  _globals['_RUNNING']._serialized_end=9080
+  _globals['_STOPPING']._serialized_start=9082
+  _globals['_STOPPING']._serialized_end=9199
+  _globals['_SUCCEEDED']._serialized_start=9201
+  _globals['_SUCCEEDED']._serialized_end=9230
+  _globals['_FAILED']._serialized_start=9232
+  _globals['_FAILED']._serialized_end=9301
+  _globals['_NOTSCHEDULED']._serialized_start=9303
+  _globals['_NOTSCHEDULED']._serialized_end=9336
+  _globals['_REMOVED']._serialized_start=9338
+  _globals['_REMOVED']._serialized_end=9360
+  _globals['_DISTINCT']._serialized_start=9362
+  _globals['_DISTINCT']._serialized_end=9419
+  _globals['_ONDEVICELOST']._serialized_start=9421
+  _globals['_ONDEVICELOST']._serialized_end=9513
+  _globals['_BROKERSTRATEGY']._serialized_start=9515
+  _globals['_BROKERSTRATEGY']._serialized_end=9605
+  _globals['_REQUEST']._serialized_start=51
+  _globals['_REQUEST']._serialized_end=407
+  _globals['_RESPONSE']._serialized_start=410
+  _globals['_RESPONSE']._serialized_end=952
+  _globals['_LOGSREQUEST']._serialized_start=955
+  _globals['_LOGSREQUEST']._serialized_end=1147
+  _globals['_LOGSCANCELREQUEST']._serialized_start=1149
+  _globals['_LOGSCANCELREQUEST']._serialized_end=1168
+  _globals['_EVENTSCANCELREQUEST']._serialized_start=1170
+  _globals['_EVENTSCANCELREQUEST']._serialized_end=1191
+  _globals['_LOGSCANCELACCEPTED']._serialized_start=1193
+  _globals['_LOGSCANCELACCEPTED']._serialized_end=1213
+  _globals['_EVENTSCANCELACCEPTED']._serialized_start=1215
+  _globals['_EVENTSCANCELACCEPTED']._serialized_end=1237
+  _globals['_LOGSREQUESTACCEPTED']._serialized_start=1239
+  _globals['_LOGSREQUESTACCEPTED']._serialized_end=1319
+  _globals['_LOGENTRIESRESPONSE']._serialized_start=1321
+  _globals['_LOGENTRIESRESPONSE']._serialized_end=1385
+  _globals['_LOGSSTOPRESPONSE']._serialized_start=1387
+  _globals['_LOGSSTOPRESPONSE']._serialized_end=1463
+  _globals['_LOGENTRY']._serialized_start=1465
+  _globals['_LOGENTRY']._serialized_end=1550
+  _globals['_COMPLETESTATEREQUEST']._serialized_start=1552
+  _globals['_COMPLETESTATEREQUEST']._serialized_end=1621
+  _globals['_UPDATESTATEREQUEST']._serialized_start=1623
+  _globals['_UPDATESTATEREQUEST']._serialized_end=1710
+  _globals['_UPDATESTATESUCCESS']._serialized_start=1712
+  _globals['_UPDATESTATESUCCESS']._serialized_end=1782
+  _globals['_COMPLETESTATERESPONSE']._serialized_start=1784
+  _globals['_COMPLETESTATERESPONSE']._serialized_end=1911
+  _globals['_ALTEREDFIELDS']._serialized_start=1913
+  _globals['_ALTEREDFIELDS']._serialized_end=1995
+  _globals['_COMPLETESTATE']._serialized_start=1998
+  _globals['_COMPLETESTATE']._serialized_end=2257
+  _globals['_STATE']._serialized_start=2260
+  _globals['_STATE']._serialized_end=2444
+  _globals['_WORKLOADMAP']._serialized_start=2447
+  _globals['_WORKLOADMAP']._serialized_end=2595
+  _globals['_WORKLOADMAP_WORKLOADSENTRY']._serialized_start=2523
+  _globals['_WORKLOADMAP_WORKLOADSENTRY']._serialized_end=2595
+  _globals['_WORKLOAD']._serialized_start=2598
+  _globals['_WORKLOAD']._serialized_end=3127
+  _globals['_TAGS']._serialized_start=3129
+  _globals['_TAGS']._serialized_end=3224
+  _globals['_TAGS_TAGSENTRY']._serialized_start=3181
+  _globals['_TAGS_TAGSENTRY']._serialized_end=3224
+  _globals['_DEPENDENCIES']._serialized_start=3227
+  _globals['_DEPENDENCIES']._serialized_end=3390
+  _globals['_DEPENDENCIES_DEPENDENCIESENTRY']._serialized_start=3311
+  _globals['_DEPENDENCIES_DEPENDENCIESENTRY']._serialized_end=3390
+  _globals['_CONFIGMAPPINGS']._serialized_start=3392
+  _globals['_CONFIGMAPPINGS']._serialized_end=3516
+  _globals['_CONFIGMAPPINGS_CONFIGSENTRY']._serialized_start=3470
+  _globals['_CONFIGMAPPINGS_CONFIGSENTRY']._serialized_end=3516
+  _globals['_FILES']._serialized_start=3518
+  _globals['_FILES']._serialized_end=3560
+  _globals['_FILE']._serialized_start=3562
+  _globals['_FILE']._serialized_end=3641
+  _globals['_CONFIGMAP']._serialized_start=3644
+  _globals['_CONFIGMAP']._serialized_end=3784
+  _globals['_CONFIGMAP_CONFIGSENTRY']._serialized_start=3712
+  _globals['_CONFIGMAP_CONFIGSENTRY']._serialized_end=3784
+  _globals['_CONFIGITEM']._serialized_start=3787
+  _globals['_CONFIGITEM']._serialized_end=3925
+  _globals['_CONFIGARRAY']._serialized_start=3927
+  _globals['_CONFIGARRAY']._serialized_end=3982
+  _globals['_CONFIGOBJECT']._serialized_start=3985
+  _globals['_CONFIGOBJECT']._serialized_end=4128
+  _globals['_CONFIGOBJECT_FIELDSENTRY']._serialized_start=4057
+  _globals['_CONFIGOBJECT_FIELDSENTRY']._serialized_end=4128
+  _globals['_CONTROLINTERFACEACCESS']._serialized_start=4130
+  _globals['_CONTROLINTERFACEACCESS']._serialized_end=4257
+  _globals['_ACCESSRIGHTSRULE']._serialized_start=4260
+  _globals['_ACCESSRIGHTSRULE']._serialized_end=4390
+  _globals['_STATERULE']._serialized_start=4392
+  _globals['_STATERULE']._serialized_end=4472
+  _globals['_LOGRULE']._serialized_start=4474
+  _globals['_LOGRULE']._serialized_end=4506
+  _globals['_WORKLOADSTATESMAP']._serialized_start=4509
+  _globals['_WORKLOADSTATESMAP']._serialized_end=4699
+  _globals['_WORKLOADSTATESMAP_AGENTSTATEMAPENTRY']._serialized_start=4605
+  _globals['_WORKLOADSTATESMAP_AGENTSTATEMAPENTRY']._serialized_end=4699
+  _globals['_EXECUTIONSSTATESOFWORKLOAD']._serialized_start=4702
+  _globals['_EXECUTIONSSTATESOFWORKLOAD']._serialized_end=4908
+  _globals['_EXECUTIONSSTATESOFWORKLOAD_WLNAMESTATEMAPENTRY']._serialized_start=4818
+  _globals['_EXECUTIONSSTATESOFWORKLOAD_WLNAMESTATEMAPENTRY']._serialized_end=4908
+  _globals['_EXECUTIONSSTATESFORID']._serialized_start=4911
+  _globals['_EXECUTIONSSTATESFORID']._serialized_end=5088
+  _globals['_EXECUTIONSSTATESFORID_IDSTATEMAPENTRY']._serialized_start=5009
+  _globals['_EXECUTIONSSTATESFORID_IDSTATEMAPENTRY']._serialized_end=5088
+  _globals['_EXECUTIONSTATE']._serialized_start=5091
+  _globals['_EXECUTIONSTATE']._serialized_end=5547
+  _globals['_WORKLOADSTATE']._serialized_start=5549
+  _globals['_WORKLOADSTATE']._serialized_end=5676
+  _globals['_WORKLOADINSTANCENAME']._serialized_start=5678
+  _globals['_WORKLOADINSTANCENAME']._serialized_end=5753
+  _globals['_AGENTMAP']._serialized_start=5756
+  _globals['_AGENTMAP']._serialized_end=5896
+  _globals['_AGENTMAP_AGENTSENTRY']._serialized_start=5820
+  _globals['_AGENTMAP_AGENTSENTRY']._serialized_end=5896
+  _globals['_AGENTATTRIBUTES']._serialized_start=5899
+  _globals['_AGENTATTRIBUTES']._serialized_end=6042
+  _globals['_AGENTSTATUS']._serialized_start=6044
+  _globals['_AGENTSTATUS']._serialized_end=6147
+  _globals['_CPUUSAGE']._serialized_start=6149
+  _globals['_CPUUSAGE']._serialized_end=6178
+  _globals['_FREEMEMORY']._serialized_start=6180
+  _globals['_FREEMEMORY']._serialized_end=6213
+  _globals['_ERROR']._serialized_start=6215
+  _globals['_ERROR']._serialized_end=6239
+  _globals['_RESOURCEREQUESTS']._serialized_start=6241
+  _globals['_RESOURCEREQUESTS']._serialized_end=6309
+  _globals['_RESOURCEREQUEST']._serialized_start=6311
+  _globals['_RESOURCEREQUEST']._serialized_end=6398
+  _globals['_PLACEMENT']._serialized_start=6400
+  _globals['_PLACEMENT']._serialized_end=6445
+  _globals['_NODERESOURCES']._serialized_start=6447
+  _globals['_NODERESOURCES']._serialized_end=6509
+  _globals['_NODERESOURCE']._serialized_start=6511
+  _globals['_NODERESOURCE']._serialized_end=6597
+  _globals['_DEVICECONFIGURATIONMAP']._serialized_start=6600
+  _globals['_DEVICECONFIGURATIONMAP']._serialized_end=6814
+  _globals['_DEVICECONFIGURATIONMAP_DEVICECONFIGURATIONSENTRY']._serialized_start=6720
+  _globals['_DEVICECONFIGURATIONMAP_DEVICECONFIGURATIONSENTRY']._serialized_end=6814
+  _globals['_DEVICECONFIGURATION']._serialized_start=6817
+  _globals['_DEVICECONFIGURATION']._serialized_end=7261
+  _globals['_DISCOVERYHANDLER']._serialized_start=7264
+  _globals['_DISCOVERYHANDLER']._serialized_end=7416
+  _globals['_STRINGMAP']._serialized_start=7418
+  _globals['_STRINGMAP']._serialized_end=7529
+  _globals['_STRINGMAP_VALUESENTRY']._serialized_start=7484
+  _globals['_STRINGMAP_VALUESENTRY']._serialized_end=7529
+  _globals['_DEVICEPLACEMENT']._serialized_start=7531
+  _globals['_DEVICEPLACEMENT']._serialized_end=7598
+  _globals['_BROKER']._serialized_start=7601
+  _globals['_BROKER']._serialized_end=7789
+  _globals['_DEVICEINSTANCEMAP']._serialized_start=7792
+  _globals['_DEVICEINSTANCEMAP']._serialized_end=7976
+  _globals['_DEVICEINSTANCEMAP_DEVICEINSTANCESENTRY']._serialized_start=7892
+  _globals['_DEVICEINSTANCEMAP_DEVICEINSTANCESENTRY']._serialized_end=7976
+  _globals['_DEVICEINSTANCE']._serialized_start=7979
+  _globals['_DEVICEINSTANCE']._serialized_end=8360
+  _globals['_DEVICEATTRIBUTES']._serialized_start=8363
+  _globals['_DEVICEATTRIBUTES']._serialized_end=8527
+  _globals['_DEVICEMOUNT']._serialized_start=8529
+  _globals['_DEVICEMOUNT']._serialized_end=8601
+  _globals['_DEVICENODE']._serialized_start=8603
+  _globals['_DEVICENODE']._serialized_end=8677
+# @@protoc_insertion_point(module_scope)

@@ -1,44 +1,93 @@
-"""Made by scripts/generate-proto from ankaios/common/pb/grpc_api.proto."""
-
-from ankaios.common.pb import ank_base_pb2  # noqa: F401
-from ankaios.common.message_loader import load
-
-load(
-    "ankaios.common.pb.grpc_api_pb2",
-    b'\n ankaios/common/pb/grpc_api.proto\x12\x0cankaios.grpc\x1a ankaios/common/pb/ank_base.proto"\xef\x04\n\x08ToServer\x12'
-    b'.\n\nagentHello\x18\x01 \x01(\x0b2\x18.ankaios.grpc.AgentHelloH\x00\x12@\n\x13updateWorkloadState\x18\x02 \x01(\x0b2!.ankaios.grpc.Upda'
-    b'teWorkloadStateH\x00\x12(\n\x07request\x18\x03 \x01(\x0b2\x15.ankaios.base.RequestH\x00\x12(\n\x07goodbye\x18\x04 \x01(\x0b2\x15.ankaios.grpc.Good'
-    b'byeH\x00\x128\n\x0fAgentLoadStatus\x18\x05 \x01(\x0b2\x1d.ankaios.grpc.AgentLoadStatusH\x00\x126\n\x0ecommanderHello\x18\x06 \x01(\x0b2\x1c.ankaio'
-    b's.grpc.CommanderHelloH\x00\x12>\n\x12logEntriesResponse\x18\x07 \x01(\x0b2 .ankaios.grpc.LogEntriesResponseH\x00\x12:\n\x10logsS'
-    b'topResponse\x18\x08 \x01(\x0b2\x1e.ankaios.grpc.LogsStopResponseH\x00\x123\n\x0cdeviceReport\x18\xe8\x07 \x01(\x0b2\x1a.ankaios.grpc.Device'
-    b'ReportH\x00\x121\n\x0bslotRequest\x18\xe9\x07 \x01(\x0b2\x19.ankaios.grpc.SlotRequestH\x00\x127\n\x0eknownWorkloads\x18\xea\x07 \x01(\x0b2\x1c.ankaios.g'
-    b'rpc.KnownWorkloadsH\x00B\x0e\n\x0cToServerEnum"\x87\x04\n\nFromServer\x126\n\x0eupdateWorkload\x18\x01 \x01(\x0b2\x1c.ankaios.grpc.Updat'
-    b'eWorkloadH\x00\x12@\n\x13updateWorkloadState\x18\x02 \x01(\x0b2!.ankaios.grpc.UpdateWorkloadStateH\x00\x12*\n\x08response\x18\x03 \x01(\x0b2'
-    b'\x16.ankaios.base.ResponseH\x00\x120\n\x0bserverHello\x18\x04 \x01(\x0b2\x19.ankaios.grpc.ServerHelloH\x00\x120\n\x0blogsRequest\x18\x05 \x01(\x0b'
-    b'2\x19.ankaios.grpc.LogsRequestH\x00\x12<\n\x11logsCancelRequest\x18\x06 \x01(\x0b2\x1f.ankaios.grpc.LogsCancelRequestH\x00\x123\n\x0cd'
-    b'eviceUpdate\x18\xe8\x07 \x01(\x0b2\x1a.ankaios.grpc.DeviceUpdateH\x00\x123\n\x0cslotResponse\x18\xe9\x07 \x01(\x0b2\x1a.ankaios.grpc.SlotRespo'
-    b'nseH\x00\x125\n\rtellWorkloads\x18\xea\x07 \x01(\x0b2\x1b.ankaios.grpc.TellWorkloadsH\x00B\x10\n\x0eFromServerEnum"l\n\nAgentHello\x12\x11\n\t'
-    b'agentName\x18\x01 \x01(\t\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t\x12 \n\x04tags\x18\x03 \x01(\x0b2\x12.ankaios.base.Tags\x12\x10\n\x07devices\x18\xe8\x07 \x01(\x08")\n\x0e'
-    b'CommanderHello\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t"\t\n\x07Goodbye"\x7f\n\x0fAgentLoadStatus\x12\x12\n\nagent_name\x18\x01 \x01(\t\x12)\n\tcpu'
-    b'_usage\x18\x02 \x01(\x0b2\x16.ankaios.base.CpuUsage\x12-\n\x0bfree_memory\x18\x03 \x01(\x0b2\x18.ankaios.base.FreeMemory"B\n\x0bServerHel'
-    b'lo\x123\n\x0eaddedWorkloads\x18\x01 \x03(\x0b2\x1b.ankaios.grpc.AddedWorkload"~\n\x0eUpdateWorkload\x123\n\x0eaddedWorkloads\x18\x01 \x03('
-    b'\x0b2\x1b.ankaios.grpc.AddedWorkload\x127\n\x10deletedWorkloads\x18\x02 \x03(\x0b2\x1d.ankaios.grpc.DeletedWorkload"s\n\rAdded'
-    b'Workload\x128\n\x0cinstanceName\x18\x01 \x01(\x0b2".ankaios.base.WorkloadInstanceName\x12(\n\x08workload\x18\x02 \x01(\x0b2\x16.ankaios.b'
-    b'ase.Workload"\xe6\x01\n\x0fDeletedWorkload\x128\n\x0cinstanceName\x18\x01 \x01(\x0b2".ankaios.base.WorkloadInstanceName\x12E\n\x0cde'
-    b'pendencies\x18\x02 \x03(\x0b2/.ankaios.grpc.DeletedWorkload.DependenciesEntry\x1aR\n\x11DependenciesEntry\x12\x0b\n\x03key\x18\x01 '
-    b'\x01(\t\x12,\n\x05value\x18\x02 \x01(\x0e2\x1d.ankaios.grpc.DeleteCondition:\x028\x01"J\n\x13UpdateWorkloadState\x123\n\x0eworkloadStates\x18\x01'
-    b' \x03(\x0b2\x1b.ankaios.base.WorkloadState"P\n\x0bLogsRequest\x12\x11\n\trequestId\x18\x01 \x01(\t\x12.\n\x0blogsRequest\x18\x02 \x01(\x0b2\x19.ankai'
-    b'os.base.LogsRequest"&\n\x11LogsCancelRequest\x12\x11\n\trequestId\x18\x01 \x01(\t"e\n\x12LogEntriesResponse\x12\x11\n\trequestId\x18\x01'
-    b' \x01(\t\x12<\n\x12logEntriesResponse\x18\x02 \x01(\x0b2 .ankaios.base.LogEntriesResponse"_\n\x10LogsStopResponse\x12\x11\n\treques'
-    b'tId\x18\x01 \x01(\t\x128\n\x10logsStopResponse\x18\x02 \x01(\x0b2\x1e.ankaios.base.LogsStopResponse"\x0f\n\rTellWorkloads"K\n\x0eKnownWor'
-    b'kloads\x129\n\rinstanceNames\x18\x01 \x03(\x0b2".ankaios.base.WorkloadInstanceName"\x9b\x02\n\x0cDeviceReport\x12\x10\n\x08complete\x18\x01'
-    b' \x01(\x08\x122\n\x04seen\x18\x02 \x03(\x0b2$.ankaios.grpc.DeviceReport.SeenEntry\x12\x0c\n\x04gone\x18\x03 \x03(\t\x12-\n\tresources\x18\x04 \x03(\x0b2\x1a.anka'
-    b'ios.base.NodeResource\x12\x15\n\rgoneResources\x18\x05 \x03(\t\x12&\n\x04held\x18\x06 \x03(\x0b2\x18.ankaios.grpc.SlotChange\x1aI\n\tSeenEntr'
-    b'y\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b2\x1c.ankaios.base.DeviceInstance:\x028\x01"K\n\x0bSlotRequest\x12\x11\n\trequestId\x18\x01 \x01('
-    b'\t\x12)\n\x07changes\x18\x02 \x03(\x0b2\x18.ankaios.grpc.SlotChange"Z\n\nSlotChange\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x0e\n\x06be'
-    b'fore\x18\x03 \x01(\t\x12\r\n\x05after\x18\x04 \x01(\t\x12\r\n\x05owner\x18\x05 \x01(\t"B\n\x0cSlotResponse\x12\x11\n\trequestId\x18\x01 \x01(\t\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0e\n\x06'
-    b'reason\x18\x03 \x01(\t"\xec\x01\n\x0cDeviceUpdate\x12\x10\n\x08complete\x18\x01 \x01(\x08\x12<\n\x0econfigurations\x18\x02 \x01(\x0b2$.ankaios.base.DeviceCon'
-    b'figurationMap\x12<\n\tinstances\x18\x03 \x03(\x0b2).ankaios.grpc.DeviceUpdate.InstancesEntry\x1aN\n\x0eInstancesEntry\x12\x0b\n'
-    b'\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b2\x1c.ankaios.base.DeviceInstance:\x028\x01*M\n\x0fDeleteCondition\x12\x14\n\x10DEL_COND_RUNNI'
-    b'NG\x10\x00\x12$\n DEL_COND_NOT_PENDING_NOR_RUNNING\x10\x01b\x06proto3'
+# -*- coding: utf-8 -*-
+# Generated by the protocol buffer compiler.  DO NOT EDIT!
+# NO CHECKED-IN PROTOBUF GENCODE
+# source: ankaios/common/pb/grpc_api.proto
+# Protobuf Python Version: 6.31.1
+"""Generated protocol buffer code."""
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import descriptor_pool as _descriptor_pool
+from google.protobuf import runtime_version as _runtime_version
+from google.protobuf import symbol_database as _symbol_database
+from google.protobuf.internal import builder as _builder
+_runtime_version.ValidateProtobufRuntimeVersion(
+    _runtime_version.Domain.PUBLIC,
+    6,
+    31,
+    1,
+    '',
+    'ankaios/common/pb/grpc_api.proto'
 )
+# @@protoc_insertion_point(imports)
+
+_sym_db = _symbol_database.Default()
+
+
+from ankaios.common.pb import ank_base_pb2 as ankaios_dot_common_dot_pb_dot_ank__base__pb2
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ankaios/common/pb/grpc_api.proto\x12\x0c\x61nkaios.grpc\x1a ankaios/common/pb/ank_base.proto\"\xef\x04\n\x08ToServer\x12.\n\nagentHello\x18\x01 \x01(\x0b\x32\x18.ankaios.grpc.AgentHelloH\x00\x12@\n\x13updateWorkloadState\x18\x02 \x01(\x0b\x32!.ankaios.grpc.UpdateWorkloadStateH\x00\x12(\n\x07request\x18\x03 \x01(\x0b\x32\x15.ankaios.base.RequestH\x00\x12(\n\x07goodbye\x18\x04 \x01(\x0b\x32\x15.ankaios.grpc.GoodbyeH\x00\x12\x38\n\x0f\x41gentLoadStatus\x18\x05 \x01(\x0b\x32\x1d.ankaios.grpc.AgentLoadStatusH\x00\x12\x36\n\x0e\x63ommanderHello\x18\x06 \x01(\x0b\x32\x1c.ankaios.grpc.CommanderHelloH\x00\x12>\n\x12logEntriesResponse\x18\x07 \x01(\x0b\x32 .ankaios.grpc.LogEntriesResponseH\x00\x12:\n\x10logsStopResponse\x18\x08 \x01(\x0b\x32\x1e.ankaios.grpc.LogsStopResponseH\x00\x12\x33\n\x0c\x64\x65viceReport\x18\xe8\x07 \x01(\x0b\x32\x1a.ankaios.grpc.DeviceReportH\x00\x12\x31\n\x0bslotRequest\x18\xe9\x07 \x01(\x0b\x32\x19.ankaios.grpc.SlotRequestH\x00\x12\x37\n\x0eknownWorkloads\x18\xea\x07 \x01(\x0b\x32\x1c.ankaios.grpc.KnownWorkloadsH\x00\x42\x0e\n\x0cToServerEnum\"\x87\x04\n\nFromServer\x12\x36\n\x0eupdateWorkload\x18\x01 \x01(\x0b\x32\x1c.ankaios.grpc.UpdateWorkloadH\x00\x12@\n\x13updateWorkloadState\x18\x02 \x01(\x0b\x32!.ankaios.grpc.UpdateWorkloadStateH\x00\x12*\n\x08response\x18\x03 \x01(\x0b\x32\x16.ankaios.base.ResponseH\x00\x12\x30\n\x0bserverHello\x18\x04 \x01(\x0b\x32\x19.ankaios.grpc.ServerHelloH\x00\x12\x30\n\x0blogsRequest\x18\x05 \x01(\x0b\x32\x19.ankaios.grpc.LogsRequestH\x00\x12<\n\x11logsCancelRequest\x18\x06 \x01(\x0b\x32\x1f.ankaios.grpc.LogsCancelRequestH\x00\x12\x33\n\x0c\x64\x65viceUpdate\x18\xe8\x07 \x01(\x0b\x32\x1a.ankaios.grpc.DeviceUpdateH\x00\x12\x33\n\x0cslotResponse\x18\xe9\x07 \x01(\x0b\x32\x1a.ankaios.grpc.SlotResponseH\x00\x12\x35\n\rtellWorkloads\x18\xea\x07 \x01(\x0b\x32\x1b.ankaios.grpc.TellWorkloadsH\x00\x42\x10\n\x0e\x46romServerEnum\"l\n\nAgentHello\x12\x11\n\tagentName\x18\x01 \x01(\t\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t\x12 \n\x04tags\x18\x03 \x01(\x0b\x32\x12.ankaios.base.Tags\x12\x10\n\x07\x64\x65vices\x18\xe8\x07 \x01(\x08\")\n\x0e\x43ommanderHello\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t\"\t\n\x07Goodbye\"\x7f\n\x0f\x41gentLoadStatus\x12\x12\n\nagent_name\x18\x01 \x01(\t\x12)\n\tcpu_usage\x18\x02 \x01(\x0b\x32\x16.ankaios.base.CpuUsage\x12-\n\x0b\x66ree_memory\x18\x03 \x01(\x0b\x32\x18.ankaios.base.FreeMemory\"B\n\x0bServerHello\x12\x33\n\x0e\x61\x64\x64\x65\x64Workloads\x18\x01 \x03(\x0b\x32\x1b.ankaios.grpc.AddedWorkload\"~\n\x0eUpdateWorkload\x12\x33\n\x0e\x61\x64\x64\x65\x64Workloads\x18\x01 \x03(\x0b\x32\x1b.ankaios.grpc.AddedWorkload\x12\x37\n\x10\x64\x65letedWorkloads\x18\x02 \x03(\x0b\x32\x1d.ankaios.grpc.DeletedWorkload\"s\n\rAddedWorkload\x12\x38\n\x0cinstanceName\x18\x01 \x01(\x0b\x32\".ankaios.base.WorkloadInstanceName\x12(\n\x08workload\x18\x02 \x01(\x0b\x32\x16.ankaios.base.Workload\"\xe6\x01\n\x0f\x44\x65letedWorkload\x12\x38\n\x0cinstanceName\x18\x01 \x01(\x0b\x32\".ankaios.base.WorkloadInstanceName\x12\x45\n\x0c\x64\x65pendencies\x18\x02 \x03(\x0b\x32/.ankaios.grpc.DeletedWorkload.DependenciesEntry\x1aR\n\x11\x44\x65pendenciesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0e\x32\x1d.ankaios.grpc.DeleteCondition:\x02\x38\x01\"J\n\x13UpdateWorkloadState\x12\x33\n\x0eworkloadStates\x18\x01 \x03(\x0b\x32\x1b.ankaios.base.WorkloadState\"P\n\x0bLogsRequest\x12\x11\n\trequestId\x18\x01 \x01(\t\x12.\n\x0blogsRequest\x18\x02 \x01(\x0b\x32\x19.ankaios.base.LogsRequest\"&\n\x11LogsCancelRequest\x12\x11\n\trequestId\x18\x01 \x01(\t\"e\n\x12LogEntriesResponse\x12\x11\n\trequestId\x18\x01 \x01(\t\x12<\n\x12logEntriesResponse\x18\x02 \x01(\x0b\x32 .ankaios.base.LogEntriesResponse\"_\n\x10LogsStopResponse\x12\x11\n\trequestId\x18\x01 \x01(\t\x12\x38\n\x10logsStopResponse\x18\x02 \x01(\x0b\x32\x1e.ankaios.base.LogsStopResponse\"\x0f\n\rTellWorkloads\"K\n\x0eKnownWorkloads\x12\x39\n\rinstanceNames\x18\x01 \x03(\x0b\x32\".ankaios.base.WorkloadInstanceName\"\x9b\x02\n\x0c\x44\x65viceReport\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\x32\n\x04seen\x18\x02 \x03(\x0b\x32$.ankaios.grpc.DeviceReport.SeenEntry\x12\x0c\n\x04gone\x18\x03 \x03(\t\x12-\n\tresources\x18\x04 \x03(\x0b\x32\x1a.ankaios.base.NodeResource\x12\x15\n\rgoneResources\x18\x05 \x03(\t\x12&\n\x04held\x18\x06 \x03(\x0b\x32\x18.ankaios.grpc.SlotChange\x1aI\n\tSeenEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.ankaios.base.DeviceInstance:\x02\x38\x01\"K\n\x0bSlotRequest\x12\x11\n\trequestId\x18\x01 \x01(\t\x12)\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x18.ankaios.grpc.SlotChange\"Z\n\nSlotChange\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x03 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x04 \x01(\t\x12\r\n\x05owner\x18\x05 \x01(\t\"B\n\x0cSlotResponse\x12\x11\n\trequestId\x18\x01 \x01(\t\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xec\x01\n\x0c\x44\x65viceUpdate\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12<\n\x0e\x63onfigurations\x18\x02 \x01(\x0b\x32$.ankaios.base.DeviceConfigurationMap\x12<\n\tinstances\x18\x03 \x03(\x0b\x32).ankaios.grpc.DeviceUpdate.InstancesEntry\x1aN\n\x0eInstancesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.ankaios.base.DeviceInstance:\x02\x38\x01*M\n\x0f\x44\x65leteCondition\x12\x14\n\x10\x44\x45L_COND_RUNNING\x10\x00\x12$\n DEL_COND_NOT_PENDING_NOR_RUNNING\x10\x01\x62\x06proto3')
+
+_globals = globals()
+_builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ankaios.common.pb.grpc_api_pb2', _globals)
+if not _descriptor._USE_C_DESCRIPTORS:
+  DESCRIPTOR._loaded_options = None
+  _globals['_DELETEDWORKLOAD_DEPENDENCIESENTRY']._loaded_options = None
+  _globals['_DELETEDWORKLOAD_DEPENDENCIESENTRY']._serialized_options = b'8\001'
+  _globals['_DEVICEREPORT_SEENENTRY']._loaded_options = None
+  _globals['_DEVICEREPORT_SEENENTRY']._serialized_options = b'8\001'
+  _globals['_DEVICEUPDATE_INSTANCESENTRY']._loaded_options = None
+  _globals['_DEVICEUPDATE_INSTANCESENTRY']._serialized_options = b'8\001'
+  _globals['_DELETECONDITION']._serialized_start=3325
+  _globals['_DELETECONDITION']._serialized_end=3402
+  _globals['_TOSERVER']._serialized_start=85
+  _globals['_TOSERVER']._serialized_end=708
+  _globals['_FROMSERVER']._serialized_start=711
+  _globals['_FROMSERVER']._serialized_end=1230
+  _globals['_AGENTHELLO']._serialized_start=1232
+  _globals['_AGENTHELLO']._serialized_end=1340
+  _globals['_COMMANDERHELLO']._serialized_start=1342
+  _globals['_COMMANDERHELLO']._serialized_end=1383
+  _globals['_GOODBYE']._serialized_start=1385
+  _globals['_GOODBYE']._serialized_end=1394
+  _globals['_AGENTLOADSTATUS']._serialized_start=1396
+  _globals['_AGENTLOADSTATUS']._serialized_end=1523
+  _globals['_SERVERHELLO']._serialized_start=1525
+  _globals['_SERVERHELLO']._serialized_end=1591
+  _globals['_UPDATEWORKLOAD']._serialized_start=1593
+  _globals['_UPDATEWORKLOAD']._serialized_end=1719
+  _globals['_ADDEDWORKLOAD']._serialized_start=1721
+  _globals['_ADDEDWORKLOAD']._serialized_end=1836
+  _globals['_DELETEDWORKLOAD']._serialized_start=1839
+  _globals['_DELETEDWORKLOAD']._serialized_end=2069
+  _globals['_DELETEDWORKLOAD_DEPENDENCIESENTRY']._serialized_start=1987
+  _globals['_DELETEDWORKLOAD_DEPENDENCIESENTRY']._serialized_end=2069
+  _globals['_UPDATEWORKLOADSTATE']._serialized_start=2071
+  _globals['_UPDATEWORKLOADSTATE']._serialized_end=2145
+  _globals['_LOGSREQUEST']._serialized_start=2147
+  _globals['_LOGSREQUEST']._serialized_end=2227
+  _globals['_LOGSCANCELREQUEST']._serialized_start=2229
+  _globals['_LOGSCANCELREQUEST']._serialized_end=2267
+  _globals['_LOGENTRIESRESPONSE']._serialized_start=2269
+  _globals['_LOGENTRIESRESPONSE']._serialized_end=2370
+  _globals['_LOGSSTOPRESPONSE']._serialized_start=2372
+  _globals['_LOGSSTOPRESPONSE']._serialized_end=2467
+  _globals['_TELLWORKLOADS']._serialized_start=2469
+  _globals['_TELLWORKLOADS']._serialized_end=2484
+  _globals['_KNOWNWORKLOADS']._serialized_start=2486
+  _globals['_KNOWNWORKLOADS']._serialized_end=2561
+  _globals['_DEVICEREPORT']._serialized_start=2564
+  _globals['_DEVICEREPORT']._serialized_end=2847
+  _globals['_DEVICEREPORT_SEENENTRY']._serialized_start=2774
+  _globals['_DEVICEREPORT_SEENENTRY']._serialized_end=2847
+  _globals['_SLOTREQUEST']._serialized_start=2849
+  _globals['_SLOTREQUEST']._serialized_end=2924
+  _globals['_SLOTCHANGE']._serialized_start=2926
+  _globals['_SLOTCHANGE']._serialized_end=3016
+  _globals['_SLOTRESPONSE']._serialized_start=3018
+  _globals['_SLOTRESPONSE']._serialized_end=3084
+  _globals['_DEVICEUPDATE']._serialized_start=3087
+  _globals['_DEVICEUPDATE']._serialized_end=3323
+  _globals['_DEVICEUPDATE_INSTANCESENTRY']._serialized_start=3245
+  _globals['_DEVICEUPDATE_INSTANCESENTRY']._serialized_end=3323
+# @@protoc_insertion_point(module_scope)
