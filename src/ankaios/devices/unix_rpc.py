@@ -1,7 +1,7 @@
 """A gRPC server at a unix socket, as the device plugin API uses it.
 
-Input: a path, a handler for each method. Output: a server that listens there. Owns the socket file, which only the owner
-of the process can use.
+Input: a path, a handler for each method. Output: a server that listens there, or a channel to one. Owns the socket
+file, which only the user of the process can connect to.
 """
 
 import socket
@@ -25,17 +25,22 @@ class UnixServer:
 
     def __init__(self, path: Path, methods: Mapping[str, Handler]) -> None:
         self.path = path
-        self._server = GrpcServer(methods)
+        self._methods = methods
+        self._server: GrpcServer | None = None
 
     async def start(self, listener: socket.socket | None = None) -> None:
         """`listener`: the socket is bound already."""
         sock = listener or bind(self.path)
+        server = GrpcServer(self._methods)
         try:
-            await self._server.listen_on(sock)
+            await server.listen_on(sock)
         except BaseException:
             sock.close()
             raise
+        self._server = server
 
     async def close(self) -> None:
-        self.path.unlink(missing_ok=True)
-        await self._server.close()
+        if self._server is not None:
+            self.path.unlink(missing_ok=True)
+            await self._server.close()
+            self._server = None

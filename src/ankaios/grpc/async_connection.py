@@ -154,9 +154,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.reason = reason
         self._stop_timers()
         self.ready.set()
-        for call in tuple(self.http2.calls.values()):
-            call.end(reason)
-        self.http2.calls.clear()
+        self.http2.end(reason)
         if self._on_end is not None:
             self._on_end(self)
 

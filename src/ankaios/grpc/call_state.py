@@ -103,7 +103,7 @@ class CallState:
 
     def half_close(self) -> None:
         """Nothing more will be written; the peer may still send."""
-        if self.broken is None:
+        if self.broken is None and not self.is_half_closed:
             self.is_half_closing = True
             self._http2.send_queued(self)
 

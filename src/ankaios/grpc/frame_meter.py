@@ -1,7 +1,7 @@
 """Limits on the frames of an HTTP/2 peer, checked on the frame headers before `h2` stores or parses a frame.
 
-Input: received bytes, cut at any place, and the time. Output: how many of the bytes to process, or `PeerViolation`.
-Owns the position in the byte stream and the frame counters of one connection.
+Input: received bytes, cut at any place, and the time. Output: how many of the bytes to process, and the violation that
+follows them, if any. Owns the position in the byte stream and the frame counters of one connection.
 
 `h2` checks the length of a frame only after all of the frame has arrived, reports no event for several kinds of frames,
 and drops the events of a whole chunk if one frame in it is invalid. The meter closes these gaps.
@@ -39,6 +39,7 @@ class FrameMeter:
 
     def __init__(self, *, client_side: bool) -> None:
         self.frames = 0  # in the bytes of the last `measure`
+        self.violation: PeerViolation | None = None
         self._to_skip = 0 if client_side else PREFACE_SIZE
         self._header = b""
         self._started = False
@@ -52,7 +53,7 @@ class FrameMeter:
         self._expected[kind] += count
 
     def measure(self, data: bytes, now: float) -> int:
-        """Return the number of bytes to process: all of them, or those up to the end of a GOAWAY frame."""
+        """Return the number of bytes to process: up to the end of a GOAWAY frame, or up to a violation, or all."""
         self.frames = 0
         at, end = 0, len(data)
         while True:
@@ -67,9 +68,13 @@ class FrameMeter:
             if len(header) < _FRAME_HEADER_SIZE:
                 self._header = header
                 return end
+            try:
+                self._to_skip = self._check_frame(header, now)
+            except PeerViolation as violation:
+                self.violation = violation
+                return at
             at += _FRAME_HEADER_SIZE - len(self._header)
             self._header = b""
-            self._to_skip = self._check_frame(header, now)
 
     def _check_frame(self, header: bytes, now: float) -> int:
         """Return the size of the frame's content."""

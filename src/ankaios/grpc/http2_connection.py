@@ -43,7 +43,6 @@ from ankaios.grpc.frame_meter import (
     RST_STREAM,
     WINDOW_UPDATE,
     FrameMeter,
-    PeerViolation,
 )
 from ankaios.grpc.wire_format import ConnectionBroken
 
@@ -101,21 +100,30 @@ class Http2Connection:
         """Process bytes of the peer, cut at any place; return the calls that the peer has started."""
         if self.failure is not None:
             return []
+        size = self._meter.measure(data, now)
         try:
-            size = self._meter.measure(data, now)
             events = self._h2.receive_data(data[:size])
-            if len(self._h2.remote_settings) > MAX_SETTINGS:
-                raise PeerViolation(ErrorCodes.ENHANCE_YOUR_CALM, f"the peer has more than {MAX_SETTINGS} settings")
-        except PeerViolation as violation:
-            self._fail(violation.code, str(violation))
-            return []
         except ProtocolError as error:
             self._fail(error.error_code, f"{type(error).__name__}: {error}")
             return []
-        return [call for event in events if (call := self._handle(event)) is not None]
+        calls = [call for event in events if (call := self._handle(event)) is not None]
+        if violation := self._meter.violation:
+            self._fail(violation.code, str(violation))
+        elif len(self._h2.remote_settings) > MAX_SETTINGS:
+            self._fail(ErrorCodes.ENHANCE_YOUR_CALM, f"the peer has more than {MAX_SETTINGS} settings")
+        return calls if self.failure is None else []
+
+    def end(self, reason: str) -> None:
+        """The connection cannot continue, so all calls end."""
+        if self.failure is None:
+            self.failure = reason
+            for call in self.calls.values():
+                call.end(reason)
+            self.calls.clear()
+            self._with_queued_data.clear()
 
     def _fail(self, code: ErrorCodes, text: str) -> None:
-        self.failure = f"HTTP/2 protocol error: {text}"
+        self.end(f"HTTP/2 protocol error: {text}")
         self.is_flooded = code is ErrorCodes.ENHANCE_YOUR_CALM
         self._h2.clear_outbound_data_buffer()
         self._h2.close_connection(code, text.encode("ascii", "replace")[:_MAX_GOAWAY_TEXT])
@@ -131,7 +139,7 @@ class Http2Connection:
             case ConnectionTerminated():
                 text = (event.additional_data or b"")[:_MAX_GOAWAY_TEXT].decode("ascii", "replace")
                 words = f", {text}" if text else ""
-                self.failure = f"the peer ended the connection ({int(event.error_code or 0)}{words})"
+                self.end(f"the peer ended the connection ({int(event.error_code or 0)}{words})")
             case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
                 if call := self.calls.get(event.stream_id):
                     self._handle_call_event(call, event)
@@ -212,7 +220,7 @@ class Http2Connection:
 
     def take_outgoing(self, *, with_data: bool = True) -> bytes:
         """Return bytes for the peer; call again until there are none. Without data: responses to frames only."""
-        if with_data and self._with_queued_data and self.failure is None:
+        if with_data and self._with_queued_data:
             left = _SEND_SIZE
             for call in tuple(self._with_queued_data.values()):
                 left -= self._send_data(call, left)

@@ -15,33 +15,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
 
 from ankaios.grpc.async_call import MAX_MESSAGE_SIZE, AsyncCall
 from ankaios.grpc.async_connection import AsyncConnection, FlushQueue
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import (
     RESPONSE_HEADERS,
     CallFailed,
     ConnectionBroken,
+    Headers,
     Status,
     final_headers,
     refusal_of,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `ssl` is not needed without TLS
     import ssl
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-    from typing import TypeVar
 
-    from google.protobuf.message import Message
-
-    from ankaios.grpc.keepalive import Keepalive
     from ankaios.grpc.tls import PeerCertificates, TlsSession
-    from ankaios.grpc.wire_format import Headers
 
-    M = TypeVar("M", bound=Message)
-    Handler = Callable[["ServerCall"], Awaitable[None]]
+M = TypeVar("M", bound=Message)
+Handler = Callable[["ServerCall"], Awaitable[None]]
 
 SETUP_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 10.0
@@ -213,7 +212,7 @@ class GrpcServer:
     def _new_session(self) -> TlsSession | None:
         if self._tls is None:
             return None
-        from ankaios.grpc.tls import TlsSession  # loads `ssl`, which is not needed without TLS
+        from ankaios.grpc.tls import TlsSession
 
         return TlsSession(self._tls)
 

@@ -81,14 +81,16 @@ def address_of(url: str) -> TcpAddress:
     """An http URL never means TLS, even if there are certificates."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError:
         raise BadUrl(url) from None
-    is_complete = url.startswith(("http://", "https://")) and not parts.netloc.endswith(":") and "@" not in parts.netloc
-    if not is_complete or not url.isprintable() or not _is_host_name(parts.hostname or ""):
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or not _is_host_name(host):
         raise BadUrl(url)
-    port = _DEFAULT_PORTS[parts.scheme] if port is None else port
-    return TcpAddress(parts.hostname or "", port, secure=parts.scheme == "https")
+    address = TcpAddress(host, _DEFAULT_PORTS[parts.scheme] if port is None else port, secure=parts.scheme == "https")
+    # `urlsplit` ignores some text around host and port.
+    if parts.netloc.lower() not in (address.authority.lower(), address.authority.lower().rpartition(":")[0]):
+        raise BadUrl(url)
+    return address
 
 
 def _is_host_name(host: str) -> bool:

@@ -18,6 +18,7 @@ from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.grpc.addresses import TcpAddress, UnixAddress
+from ankaios.grpc.async_call import MAX_MESSAGE_SIZE
 from ankaios.grpc.channel import ClientCall, GrpcChannel
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 
@@ -125,7 +126,7 @@ class RemoteHandler:
         await call.response_headers()
         told: Devices | None = None
         while True:
-            receiving = asyncio.create_task(call.receive(pb.DiscoverResponse), name=f"discovery {self.name}")
+            receiving = asyncio.create_task(call.receive(pb.DiscoverResponse, MAX_MESSAGE_SIZE), name=f"discovery {self.name}")
             try:
                 # Akri's handlers say nothing when they find nothing. One that accepted the request and is silent for
                 # longer than a search takes is understood so.

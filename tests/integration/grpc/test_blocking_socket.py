@@ -1,6 +1,5 @@
-"""Names with several addresses, addresses where nobody answers, and a lookup that takes its time."""
+"""Names with several addresses, addresses without response, and a slow name resolution."""
 
-import _socket
 import contextlib
 import socket
 import time
@@ -8,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ankaios.middleware import blocking_socket
-from ankaios.middleware.blocking_socket import Unreachable, connected_socket
+from ankaios.grpc import blocking_socket
+from ankaios.grpc.blocking_socket import connected_socket
+from ankaios.grpc.wire_format import ConnectionBroken
 
 PATIENCE = 10.0
 
@@ -19,7 +19,7 @@ def at(port: int) -> tuple[int, int, int, str, tuple[str, int]]:
 
 
 def found_at(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
-    monkeypatch.setattr(blocking_socket, "_looked_up", lambda _host, _port, _limit: [at(port) for port in ports])
+    monkeypatch.setattr(blocking_socket, "_resolve", lambda _host, _port, _limit: [at(port) for port in ports])
 
 
 @pytest.fixture
@@ -84,19 +84,19 @@ def test_an_address_without_answer_leaves_time_for_the_others(
 
 def test_every_reason_is_told_once(monkeypatch: pytest.MonkeyPatch, free_port: int, mute_port: int) -> None:
     found_at(monkeypatch, free_port, free_port, mute_port)
-    with pytest.raises(Unreachable) as failure:
+    with pytest.raises(ConnectionBroken) as failure:
         connected_socket("threefold", 1, 0.3)
-    assert str(failure.value) == "Connection refused, no answer within 0.3 s"
+    assert str(failure.value) == "Connection refused, no response within 0.3 s"
 
 
 def test_an_unknown_name_is_told() -> None:
-    with pytest.raises(Unreachable, match=r"^cannot find host 'no\.such\.host\.invalid': "):
+    with pytest.raises(ConnectionBroken, match=r"^cannot find host 'no\.such\.host\.invalid': "):
         connected_socket("no.such.host.invalid", 1, PATIENCE)
 
 
 def test_a_known_name_and_one_in_another_script_are_looked_up(listening_port: int) -> None:
     connected_socket("localhost", listening_port, PATIENCE).close()
-    with pytest.raises(Unreachable, match=r"^cannot find host 'grün\.invalid': "):
+    with pytest.raises(ConnectionBroken, match=r"^cannot find host 'grün\.invalid': "):
         connected_socket("grün.invalid", listening_port, PATIENCE)
 
 
@@ -106,7 +106,7 @@ def test_a_lookup_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatc
             raise socket.gaierror(socket.EAI_NONAME, "not a number")
         time.sleep(0.5)
 
-    monkeypatch.setattr(_socket, "getaddrinfo", slow)
-    with pytest.raises(Unreachable) as failure:
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with pytest.raises(ConnectionBroken) as failure:
         connected_socket("slow.example", 1, 0.1)
-    assert str(failure.value) == "cannot find host 'slow.example': no answer within 0.1 s"
+    assert str(failure.value) == "cannot find host 'slow.example': no response within 0.1 s"

@@ -1,4 +1,7 @@
-"""A server below gRPC, in a thread: it lets one caller in and then does what a script says, good or bad."""
+"""A server below gRPC, in a thread: it accepts one call and then does what a script says, valid or not.
+
+It uses `h2` directly, without the code under test.
+"""
 
 import contextlib
 import socket
@@ -7,71 +10,71 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ankaios.common.pb.grpc_api_pb2 import FromServer
-from ankaios.middleware.connecting import ConnectionSettings
-from ankaios.middleware.grpc_call import RESPONSE_HEADERS, frame
-from ankaios.middleware.http2_engine.engine import Http2Engine
-from ankaios.middleware.http2_engine.events import DataReceived, Event, RequestReceived
+from google.protobuf.message import Message
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, Event, RequestReceived
 
 PATIENCE = 10.0
 
 
-class EnginePeer:
-    """One connection of one caller, as the server sees it."""
+class H2Server:
+    """The server's end of one connection."""
 
     def __init__(self, connected: socket.socket, over: threading.Event) -> None:
         self.socket = connected
         self._over = over
-        self.engine = Http2Engine(client_side=False)
-        self.engine.begin()
+        self.h2 = H2Connection(H2Configuration(client_side=False))
+        self.h2.initiate_connection()
         self.call = 0
         self.received = b""
-        """What the caller has sent on its stream."""
+        """The data of the call."""
 
-    def let_in(self) -> None:
-        """Wait for the call with its hello and answer with headers."""
+    def accept(self) -> None:
+        """Wait for the call with its hello and send headers."""
         self.read_until(lambda: bool(self.call and self.received))
-        self.engine.send_headers(self.call, RESPONSE_HEADERS, end=False)
+        self.h2.send_headers(self.call, [(":status", "200"), ("content-type", "application/grpc")])
         self.flush()
 
-    def say(self, message: FromServer) -> None:
-        self.send(frame(message.SerializeToString()))
+    def send_message(self, message: Message) -> None:
+        payload = message.SerializeToString()
+        self.send(b"\0" + len(payload).to_bytes(4, "big") + payload)
 
     def send(self, data: bytes) -> None:
         """However large; reads while the window is closed."""
         rest = memoryview(data)
         while rest:
-            size = self.engine.sendable(self.call)
+            size = min(self.h2.local_flow_control_window(self.call), self.h2.max_outbound_frame_size)
             if size > 0:
-                self.engine.send_data(self.call, rest[:size])
+                self.h2.send_data(self.call, rest[:size])
                 rest = rest[size:]
                 self.flush()
             else:
-                self._read()
+                self.read()
 
     def flush(self) -> None:
-        self.socket.sendall(self.engine.take_outgoing())
+        self.socket.sendall(self.h2.data_to_send())
 
     def read_until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while not condition() and time.monotonic() < end:
-            self._read()
+            self.read()
 
     def stay_silent(self) -> None:
         """Until the test is over; the kernel still takes every byte."""
         self._over.wait(PATIENCE)
 
     def leave(self) -> None:
-        """Close our side; what the caller still sends is read, for else it would be told of a reset."""
+        """Close our side, but read what the client still sends, because unread data would reset the socket."""
         self.socket.shutdown(socket.SHUT_WR)
         while self.socket.recv(65536):
             pass
 
-    def _read(self) -> None:
+    def read(self) -> None:
         data = self.socket.recv(65536)
         if not data:
-            raise ConnectionError("the caller is gone")
-        for event in self.engine.receive(data):
+            raise ConnectionError("the client has closed the connection")
+        for event in self.h2.receive_data(data):
             self._take(event)
         self.flush()
 
@@ -80,12 +83,12 @@ class EnginePeer:
             self.call = event.stream_id
         elif isinstance(event, DataReceived):
             self.received += event.data
-            self.engine.acknowledge(event.stream_id, len(event.data))
+            self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
 
 
 @contextmanager
-def engine_server(script: Callable[[EnginePeer], None]) -> Iterator[ConnectionSettings]:
-    """Serves one caller by the script, then closes the connection. A failed script fails the test."""
+def h2_server(script: Callable[[H2Server], None]) -> Iterator[int]:
+    """Serve one client by the script, then close the connection. A failed script fails the test. Yields the port."""
     faults: list[BaseException] = []
     over = threading.Event()
 
@@ -94,22 +97,20 @@ def engine_server(script: Callable[[EnginePeer], None]) -> Iterator[ConnectionSe
             connected, _ = listener.accept()
             connected.settimeout(PATIENCE)
             with connected:
-                peer = EnginePeer(connected, over)
+                server = H2Server(connected, over)
                 try:
-                    script(peer)
+                    script(server)
                 except Exception as fault:
                     if not isinstance(fault, OSError):
                         faults.append(fault)
                     raise
-                peer.leave()
+                server.leave()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
+        thread = threading.Thread(target=serve, daemon=True, name="h2 server")
         thread.start()
         try:
-            yield ConnectionSettings(
-                f"http://127.0.0.1:{listener.getsockname()[1]}", keepalive_interval=5.0, keepalive_timeout=5.0
-            )
+            yield listener.getsockname()[1]
         finally:
             over.set()
             listener.shutdown(socket.SHUT_RDWR)

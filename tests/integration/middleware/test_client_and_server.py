@@ -18,16 +18,16 @@ from ankaios.common.messages import (
 )
 from ankaios.common.pb.ank_base_pb2 import ExecutionState, Request, WorkloadInstanceName, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, LogsCancelRequest, ToServer
-from ankaios.middleware.client import (
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import (
     BadUrl,
     CannotConnect,
     ConnectionLost,
     ConnectionSettings,
-    Method,
     VersionRefused,
-    connect,
     effective_url,
 )
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import MiddlewareServer
 from tests.integration.middleware.support import (
     Running,
@@ -172,7 +172,7 @@ async def test_every_ending_of_an_agent_is_told_once(ending: str) -> None:
             if ending == "goodbye":
                 await agent.send(ToServer(goodbye=Goodbye()))
             elif ending == "half-close":
-                agent._stream.half_close()
+                agent._call.half_close()
             if ending != "close":
                 assert await running.next() == AgentGone("agent_A")
         if ending == "close":
@@ -264,7 +264,7 @@ async def test_a_wrong_hello_is_refused_with_a_status(method: Method, hello: ToS
         with pytest.raises(CannotConnect) as failure:
             async with running.client(method, hello):
                 pass
-        assert failure.value.reason == f"the server refused the call: {text}"
+        assert failure.value.reason == f"the server rejected the call: {text}"
         assert len(running.channel) == 0
 
 
@@ -332,7 +332,7 @@ async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         with pytest.raises(CannotConnect) as failure:
             async with connect(settings, Method.CLI, a_commander_hello()):
                 pass
-    assert failure.value.reason in ("no answer within 0.3 s", "the connection set-up took too long")
+    assert failure.value.reason in ("no response within 0.3 s", "the connection was not set up in time")
 
 
 async def test_a_server_that_speaks_something_else_is_no_server() -> None:
@@ -361,7 +361,7 @@ async def test_sending_to_a_server_that_closed_says_so() -> None:
 async def test_a_response_for_a_client_that_left_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with running_server() as running:
         running.server.dispatch(Respond(an_answer("cli-conn-gone@id")))
-    assert "has no receiver any more" in caplog.text
+    assert "has no receiver" in caplog.text
 
 
 async def test_ipv6_addresses_work_in_urls() -> None:
