@@ -71,8 +71,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._on_start, self._on_end = on_start, on_end
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._writable = True
         self._flush_planned = False
+        self._writable = True
         self._flush_queue = flush_queue or FlushQueue()
         self._read_size = len(_READ_BUFFER)
         self._setup_timeout = setup_timeout
@@ -84,6 +84,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
     @property
     def is_established(self) -> bool:
         return self.tls is None or self.tls.established
+
+    @property
+    def is_idle(self) -> bool:
+        """The socket takes data, and nothing waits for the end of the loop iteration."""
+        return self._writable and not self._flush_planned
 
     @property
     def peer_address(self) -> str:

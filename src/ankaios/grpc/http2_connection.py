@@ -32,7 +32,7 @@ from h2.events import (
     StreamReset,
     TrailersReceived,
 )
-from h2.exceptions import ProtocolError
+from h2.exceptions import FlowControlError, FrameTooLargeError, ProtocolError
 from h2.settings import SettingCodes, Settings
 
 from ankaios.grpc.frame_meter import (
@@ -183,12 +183,21 @@ class Http2Connection:
         except ProtocolError as error:
             raise ConnectionBroken(f"the peer does not accept more calls: {error}") from error
         for kind, count in ((HEADERS, 2), (RST_STREAM, 1), (WINDOW_UPDATE, 2)):
-            self._meter.expect(kind, count)
+            self._meter.expected[kind] += count
         call = self.calls[stream_id] = self._new_call(self, stream_id)
         return call
 
     def send_headers(self, call: CallState, headers: Headers) -> None:
         self._h2.send_headers(call.id, headers)
+
+    def send_data_now(self, call: CallState, data: bytes) -> bool:
+        """Send data of a call that has nothing queued, if the peer's windows allow it; shorter than to queue it."""
+        try:
+            self._h2.send_data(call.id, data)
+        except (FlowControlError, FrameTooLargeError):
+            return False
+        self._meter.expected[WINDOW_UPDATE] += 2 + len(data) // _SMALLEST_WINDOW_UPDATE
+        return True
 
     def send_queued(self, call: CallState) -> None:
         """Let `take_outgoing` send what the call has queued."""
@@ -242,7 +251,7 @@ class Http2Connection:
         else:
             del self._with_queued_data[call.id]
             self._send_end(call)
-        self._meter.expect(WINDOW_UPDATE, 2 + sent // _SMALLEST_WINDOW_UPDATE)
+        self._meter.expected[WINDOW_UPDATE] += 2 + sent // _SMALLEST_WINDOW_UPDATE
         return sent
 
     def _send_end(self, call: CallState) -> None:

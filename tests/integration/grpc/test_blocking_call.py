@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
 from h2.settings import SettingCodes
 from hyperframe.frame import Frame, PingFrame, SettingsFrame, WindowUpdateFrame
 

@@ -143,7 +143,10 @@ async def test_a_hello_has_a_smaller_limit() -> None:
 
 
 async def test_a_caller_that_never_says_hello_is_sent_away() -> None:
-    async with running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running, raw_connection(running) as connection:
+    async with (
+        running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running,
+        raw_connection(running) as connection,
+    ):
         stream = opened(connection, Method.AGENT)
         headers = await final_headers_of(stream)
         assert int(headers["grpc-status"]) == Status.DEADLINE_EXCEEDED

@@ -37,7 +37,7 @@ class Pair:
 
     def exchange(self) -> list[CallState]:
         """Until nobody has more to send; returns the calls that the peer has started."""
-        calls = []
+        calls: list[CallState] = []
         while True:
             sent = self.http2.take_outgoing()
             self.events += self.peer.receive_data(sent)

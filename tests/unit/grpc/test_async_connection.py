@@ -192,7 +192,7 @@ async def test_many_small_frames_are_read_in_small_portions(connected: Connected
     connected.receive(SETTINGS_FRAME)
     sizes = [len(connected.connection.get_buffer(-1))]
     connected.connection.open_call(request_headers("/x", secure=False, authority="a"))
-    connected.connection.http2._meter.expect(WINDOW_UPDATE, 10_000)
+    connected.connection.http2._meter.expected[WINDOW_UPDATE] += 10_000
     connected.receive(raw_frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 1_000)
     for _ in range(6):
         sizes.append(len(connected.connection.get_buffer(-1)))

@@ -304,7 +304,8 @@ def request_with(*fields: tuple[str, str]) -> bytes:
     "frames",
     [
         raw_frame(HEADERS, END_HEADERS, 1, request_with(("content-length", "3"))) + raw_frame(DATA, 0, 1, b"four"),
-        raw_frame(HEADERS, END_HEADERS, 1, request_with(("content-length", "3"))) + raw_frame(DATA, END_STREAM, 1, b"2."),
+        raw_frame(HEADERS, END_HEADERS, 1, request_with(("content-length", "3")))
+        + raw_frame(DATA, END_STREAM, 1, b"2."),
         raw_frame(HEADERS, END_HEADERS, 1, request_with(("content-length", "x"))),
         raw_frame(HEADERS, END_HEADERS, 1, request_with(("Upper", "x"))),
         raw_frame(HEADERS, END_HEADERS, 1, request_with(("connection", "close"))),
