@@ -40,6 +40,7 @@ class FrameMeter:
     def __init__(self, *, client_side: bool) -> None:
         self.frames = 0  # in the bytes of the last `measure`
         self.violation: PeerViolation | None = None
+        self.is_flooded = False
         self._to_skip = 0 if client_side else PREFACE_SIZE
         self._header = b""
         self._started = False
@@ -107,5 +108,6 @@ class FrameMeter:
             self._second, self._idle_frames = now, 0
         self._idle_frames += 1
         if self._idle_frames > MAX_IDLE_FRAMES_PER_SECOND:
+            self.is_flooded = True
             text = f"more than {MAX_IDLE_FRAMES_PER_SECOND} frames without data in a second"
             raise PeerViolation(ErrorCodes.ENHANCE_YOUR_CALM, text)

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from tests.integration.middleware.support import (
 
 def settings_of(running: Running, **changes: Any) -> ConnectionSettings:
     calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
-    return replace(calm, **changes)
+    return calm._replace(**changes)
 
 
 def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
@@ -240,7 +239,7 @@ def test_a_server_that_does_not_let_us_in_is_none(script: Callable[[H2Server], N
 
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     with scripted(H2Server.stay_silent) as settings:
-        impatient = replace(settings, connect_timeout=0.3)
+        impatient = settings._replace(connect_timeout=0.3)
         with cli(impatient) as connection, pytest.raises(CannotConnect) as failure:
             connection.receive(PATIENCE)
     assert failure.value.reason == "no response within 0.3 s"
@@ -260,9 +259,9 @@ def test_a_time_limit_and_a_wake_up_also_end_the_waiting_for_a_server_that_never
 
 def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authority) -> None:
     with scripted(H2Server.stay_silent) as settings:
-        secure = replace(settings, url=settings.url.replace("http:", "https:"), pem=authority.cli())
+        secure = settings._replace(url=settings.url.replace("http:", "https:"), pem=authority.cli())
         with pytest.raises(CannotConnect) as failure:
-            cli(replace(secure, connect_timeout=0.3))
+            cli(secure._replace(connect_timeout=0.3))
     assert failure.value.reason == "no response within 0.3 s"
 
 
@@ -271,7 +270,7 @@ def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authori
 
 def lost(script: Callable[[H2Server], None], **changes: Any) -> str:
     """Why there are no more messages after the first."""
-    with scripted(script) as settings, cli(replace(settings, **changes)) as connection:
+    with scripted(script) as settings, cli(settings._replace(**changes)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)
@@ -362,7 +361,7 @@ def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         peer.send(b"\0" + (10_001).to_bytes(4, "big"))
         peer.read_until(lambda: False)
 
-    with scripted(script) as settings, cli(replace(settings, max_message_size=10_000)) as connection:
+    with scripted(script) as settings, cli(settings._replace(max_message_size=10_000)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(PATIENCE)
@@ -411,7 +410,7 @@ def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
 
 def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
     with scripted(H2Server.stay_silent) as settings:
-        quick = replace(settings, keepalive_interval=0.2, keepalive_timeout=0.3)
+        quick = settings._replace(keepalive_interval=0.2, keepalive_timeout=0.3)
         with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
             connection.send(a_request("x" * 20_000_000))
     assert "the peer does not respond" in failure.value.reason
@@ -425,7 +424,7 @@ def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() ->
         peer.read_until(lambda: False)
 
     with scripted(script) as calm:
-        settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=1.5)
+        settings = calm._replace(keepalive_interval=0.3, keepalive_timeout=1.5)
         with cli(settings) as connection:
             assert connection.receive(0.6) is None  # by now the server was asked for a sign
             time.sleep(1.8)  # longer than a dead server would get, but its sign has arrived
