@@ -58,7 +58,7 @@ class Texts:
 
     async def _wait(self) -> None:
         try:
-            await asyncio.sleep(PATIENCE)
+            await asyncio.Event().wait()
         finally:
             self.cancelled.set()
 

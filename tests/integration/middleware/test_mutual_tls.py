@@ -55,6 +55,16 @@ async def test_agent_and_cli_exchange_messages_with_the_server(tmp_path: Path, a
         assert isinstance(await running.next(), FromClient)
 
 
+async def test_both_sides_agree_on_http2(authority: Authority, server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running:
+        context = client_context(authority.cli())
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", running.server.port, ssl=context, server_hostname="ank-server"
+        )
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+        writer.close()
+
+
 async def test_a_large_message_passes_through_tls(authority: Authority, server_pem: PemMaterial) -> None:
     async with running_server(server_pem) as running, running.client(pem=authority.cli()) as cli:
         request = a_request("x" * 5_000_000)
