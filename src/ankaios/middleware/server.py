@@ -168,6 +168,7 @@ class MiddlewareServer:
             text = f"replaced by a newer connection of agent '{agent}'"
             log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
             older.finish_with(Status.ABORTED, text)
+            older.connection.flush()
             older.reset(text)  # in case that queued data has held back the status
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
