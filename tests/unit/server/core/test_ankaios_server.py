@@ -106,9 +106,32 @@ def test_a_removed_workload_is_forgotten_by_the_delete_conditions() -> None:
     story = Story()
     story.hello("n1")
     story.update(a_state({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))
-    name = InstanceName.of("db", "n1", "image: alpine:3")
-    story.report("n1", {name: REMOVED})
+    story.update({}, "desiredState.workloads.web")
+    story.report("n1", {InstanceName.of("web", "n1", "image: alpine:3"): REMOVED})
     assert effects_as_lines(story.update({}, "desiredState.workloads.db"))[0] == "n1: update +[] -[db]"
+
+
+def test_a_delete_waits_for_dependents_that_were_updated_together_with_the_workload() -> None:
+    """The end of the old instances must not drop the conditions that the new instances need."""
+    story = Story()
+    story.hello("n1")
+    needs = {"web": "ADD_COND_RUNNING"}
+    story.update(a_state({"late": a_form(dependencies=needs), "web": a_form()}))
+    story.update(a_state({"late": a_form(config="new", dependencies=needs), "web": a_form(config="new")}))
+    story.report("n1", {InstanceName.of(name, "n1", "image: alpine:3"): REMOVED for name in ("late", "web")})
+    assert effects_as_lines(story.update({}, "desiredState.workloads.web"))[0] == "n1: update +[] -[web['late']]"
+
+
+def test_a_delete_waits_for_dependents_after_an_update_that_never_started() -> None:
+    """Agents report a replacement that was replaced before it started as removed."""
+    story = Story()
+    story.hello("n1")
+    story.update(a_state({"late": a_form(dependencies={"web": "ADD_COND_RUNNING"}), "web": a_form()}))
+    story.update(a_state({"late": a_form(dependencies={"web": "ADD_COND_RUNNING"}), "web": a_form(tags={"a": "b"})}))
+    never_started = a_form(config="new", tags={"a": "b"})
+    story.update({"desiredState": {"workloads": {"web": never_started}}}, "desiredState.workloads.web")
+    story.report("n1", {InstanceName.of("web", "n1", "new"): REMOVED})
+    assert effects_as_lines(story.update({}, "desiredState.workloads.web"))[0] == "n1: update +[] -[web['late']]"
 
 
 @pytest.mark.parametrize(
