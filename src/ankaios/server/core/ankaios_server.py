@@ -45,6 +45,7 @@ from ankaios.server.core.replies import (
     updates_for_agents,
 )
 from ankaios.server.core.requester import Requester, workload_requester
+from ankaios.server.core.rights import check_rights
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
@@ -76,7 +77,7 @@ class AnkaiosServer:
         self._devices = DeviceController(self.state)
         self._ungreeted: set[str] = set()
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
-        self._waiting: deque[base.Request] = deque()
+        self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
 
     def handle(self, message: ToServerMessage | HooksFinished | SecondPassed) -> list[Effect]:
         match message:
@@ -117,7 +118,7 @@ class AnkaiosServer:
             case "updateWorkloadState":
                 return self._workload_states(agent, message.updateWorkloadState.workloadStates)
             case "request":
-                return self._request(message.request, workload_requester(agent, message.request.requestId))
+                return self._agent_request(agent, message.request)
             case "AgentLoadStatus":
                 return self._load_status(agent, message.AgentLoadStatus)
             case "logEntriesResponse":
@@ -131,6 +132,14 @@ class AnkaiosServer:
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
+
+    def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
+        """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
+        requester = workload_requester(agent, request.requestId)
+        if requester is None and request.HasField("updateStateRequest"):
+            text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
+            return [refuse(request.requestId, text)]
+        return self._request(request, requester)
 
     def _agent_hello(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
         """[impl->swdd~server-informs-a-newly-connected-agent-workload-states~1]
@@ -217,7 +226,7 @@ class AnkaiosServer:
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
         if content == "updateStateRequest":
-            return self._update_state(request)
+            return self._update_state(request, requester)
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
@@ -268,7 +277,7 @@ class AnkaiosServer:
 
     # --- updates of the desired state ---------------------------------------------------------------------------------
 
-    def _update_state(self, request: base.Request) -> list[Effect]:
+    def _update_state(self, request: base.Request, requester: Requester | None) -> list[Effect]:
         """While hooks look at one update the others wait for their turn; everything else goes on.
 
         [impl->swdd~server-continues-on-invalid-updated-state~1]
@@ -276,10 +285,11 @@ class AnkaiosServer:
         if self._at_hooks is not None:
             if len(self._waiting) >= MAX_WAITING_UPDATES:
                 return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
-            self._waiting.append(request)
+            self._waiting.append((request, requester))
             return []
         try:
             change = change_by_request(self.state.desired, request.updateStateRequest)
+            self._check_rights(requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
@@ -287,6 +297,14 @@ class AnkaiosServer:
             self._at_hooks = request.requestId, prepared
             return [RunHooks(update_message(prepared.changes))]
         return self._commit(request.requestId, prepared, prepared.changes)
+
+    def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
+        """Command connections may write everything, a workload nothing that exceeds its own rights."""
+        if requester is not None and requester.workload:
+            writer = self.state.effective.get(requester.workload)
+            is_known = writer is not None and writer.instance_name.agent == requester.peer
+            own = writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
+            check_rights(requester.workload, own, change)
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
@@ -300,7 +318,7 @@ class AnkaiosServer:
         except UpdateRejected as fault:
             effects = [_refuse_update(request_id, fault), *self._commit_own()]
         while self._waiting and self._at_hooks is None:
-            effects += self._update_state(self._waiting.popleft())
+            effects += self._update_state(*self._waiting.popleft())
         return effects
 
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
