@@ -87,8 +87,9 @@ def test_a_denied_config_cannot_be_referenced_although_all_configs_are_allowed()
 
 def test_the_broker_of_a_device_configuration_is_checked_like_a_workload() -> None:
     writer = access(rule("ReadWrite", "desiredState.deviceConfigurations"))
-    broker = {"strategy": "perNode", "workload": a_form(controlInterfaceAccess=access(rule("Read", "*")))}
-    broker["workload"].pop("agent")
+    workload = a_form(controlInterfaceAccess=access(rule("Read", "*")))
+    workload.pop("agent")
+    broker = {"strategy": "perNode", "workload": workload}
     configuration = {"discoveryHandler": {"name": "debugEcho"}, "capacity": 1, "broker": broker}
     desired = {"deviceConfigurations": {"camera": configuration}}
     text = error_of(write(a_story(writer), desired, "desiredState.deviceConfigurations.camera"))
