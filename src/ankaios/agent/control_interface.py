@@ -8,6 +8,7 @@ floods, stalls or lies disturbs only itself.
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ from ankaios.agent.core.control_session import (
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
-from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
+from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
 from ankaios.agent.outside import Outside
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
@@ -58,9 +59,9 @@ class ControlInterface:
         self.spec = spec
         self.folder = folder
         self._outside = outside
-        folder.mkdir(parents=True, exist_ok=True)
-        make_fifo(folder / "input")
-        make_fifo(folder / "output")
+        with suppress(FileExistsError):
+            folder.mkdir()
+        self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
         self._session = ControlSession(spec.name, Authorizer(spec.access))
         self._reader = FifoReader(folder / "output")
         self._writer = FifoWriter(folder / "input")
@@ -79,6 +80,10 @@ class ControlInterface:
     def serves(self, spec: WorkloadSpec) -> bool:
         """The conversation may go on for this one, too."""
         return (spec.instance_name, spec.access) == (self.spec.instance_name, self.spec.access)
+
+    def is_intact(self) -> bool:
+        """False: the workload, which may write to the folder, replaced or removed one of the FIFOs."""
+        return all(is_fifo_at(path, made) for path, made in self._made.items())
 
     async def close(self, *, keep_fifos: bool = False) -> None:
         """FIFOs are kept when only the agent ends: the workload outlives it and the next agent uses them again."""

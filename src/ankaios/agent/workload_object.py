@@ -114,15 +114,25 @@ class WorkloadObject:
 
     async def _open_interface(self, spec: WorkloadSpec) -> Path | None:
         """The folder to mount, if the workload has rights to use one."""
-        if self._interface is not None and self._interface.serves(spec):
-            return self._interface.folder
+        kept = self._interface if self._interface is not None and self._interface.serves(spec) else None
+        if kept is not None and kept.is_intact():
+            return kept.folder
+        if kept is not None:
+            log.warning("'%s' replaced FIFOs of its control interface, they are made anew", spec.name)
         await self._close_interface()
         if not spec.needs_control_interface:
             return None
+        return self._make_interface(spec, clear=kept is not None)
+
+    def _make_interface(self, spec: WorkloadSpec, *, clear: bool) -> Path | None:
+        """None: it cannot be made. `clear`: what the workload left in the folder goes first."""
         from ankaios.agent.control_interface import ControlInterface  # many agents never need it
 
         folder = self._around.folder.control_interface(spec.instance_name)
         try:
+            self._around.folder.make(spec.instance_name)
+            if clear:
+                self._around.folder.remove_control_interface(spec.instance_name)
             self._interface = ControlInterface(spec, folder, self._outside(), self._tasks)
         except OSError as error:
             log.warning("'%s' starts without its control interface: %s", spec.name, error)

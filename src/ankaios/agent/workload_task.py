@@ -50,7 +50,7 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
-from ankaios.agent.workload_files import DiskFull, write_files
+from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
@@ -210,7 +210,14 @@ class WorkloadTask:
         """In a thread: a slow disk must not hold up other workloads."""
         if not spec.files:
             return {}
-        return await asyncio.to_thread(write_files, self._around.folder.files(spec.instance_name), spec.files)
+        return await asyncio.to_thread(self._write_files_now, spec)
+
+    def _write_files_now(self, spec: WorkloadSpec) -> Mapping[Path, str]:
+        try:
+            self._around.folder.make(spec.instance_name)
+        except OSError as error:
+            raise folder_failure(error) from error
+        return write_files(self._around.folder.files(spec.instance_name), spec.files)
 
     async def _delete(self, spec: WorkloadSpec, runtime_id: str) -> Event:
         connector = self._around.connectors.get(spec.runtime)
