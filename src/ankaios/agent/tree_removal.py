@@ -107,7 +107,7 @@ class Trash:
     def take(self, folder: Path) -> None:
         """Out of the way at once; raises OSError if it cannot be moved."""
         with self._lock:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             folder.rename(self._folder / os.urandom(8).hex())
         self.empty()
 

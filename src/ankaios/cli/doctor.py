@@ -17,9 +17,12 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from ankaios.common.trusted_path import untrusted_part
+
 OLDEST_PODMAN = (4, 3)
 FREE_BYTES_WANTED = 500 * 1024 * 1024
 EARLIEST_SANE_CLOCK = 1_760_000_000  # a machine that believes it is before October 2025 has lost its clock
+RUN_FOLDER_FIX = "ank-agent --run-folder <a folder of yours>"
 _CALL_LIMIT_SECONDS = 20
 # Where podman looks for the first process of a pod, besides the search path.
 _HELPERS = ("usr/libexec/podman", "usr/lib/podman", "usr/libexec/catatonit", "usr/local/libexec/podman")
@@ -173,6 +176,9 @@ def check_run_folder(around: Surroundings) -> Iterator[Finding]:
     folder = Path(around.environ.get("TMPDIR", str(around.root / "tmp"))) / "ankaios"
     place = folder if folder.exists() else folder.parent
     try:
+        if fault := untrusted_part(folder):
+            yield Finding("run folder", Verdict.WRONG, f"'{fault.path}' {fault.why}", RUN_FOLDER_FIX)
+            return
         with tempfile.NamedTemporaryFile(dir=place):
             pass
     except OSError as fault:
@@ -180,7 +186,7 @@ def check_run_folder(around: Surroundings) -> Iterator[Finding]:
             "run folder",
             Verdict.WRONG,
             f"cannot write to '{place}': {fault.strerror}",
-            "ank-agent --run-folder <a folder of yours>",
+            RUN_FOLDER_FIX,
         )
         return
     yield Finding("run folder", Verdict.FINE, f"'{folder}' can be used")

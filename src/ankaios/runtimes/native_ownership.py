@@ -46,7 +46,7 @@ def give_control_interface(path: str, owner: tuple[int, int]) -> None:
 
 
 def give_fifo(folder: int, name: str, owner: tuple[int, int]) -> None:
-    """Not opened, which would look like a reader; a descriptor without rights is enough to look at it and to give it."""
+    """Not opened, which would look like a reader: a descriptor that only names the file is enough."""
     try:
         fifo = os.open(name, os.O_PATH | SAFE, dir_fd=folder)
     except FileNotFoundError:

@@ -1,8 +1,10 @@
 """Native workloads of root that run as another user: they get what is theirs, and nothing of the host."""
 
 import asyncio
+import marshal
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from ankaios.agent.fifo import make_fifo
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import write_files
 from ankaios.common.workload import File, InstanceName
+from ankaios.runtimes.native_order import NativeConfig, make_order
 from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import NativeRuntime
+from ankaios.runtimes.native_runtime import PACKAGES, SHIM, NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT
@@ -60,7 +63,7 @@ class Node:
         workload = await self.runtime.create_workload(self.spec, extras)
         folder = NativeFolder(self.base / f"{AGENT}_native" / workload)
         async with asyncio.timeout(LIMIT):
-            while (code := folder.exit_code()) is None:
+            while (code := folder.exit_code()) is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         return code
 
@@ -101,3 +104,31 @@ async def test_a_link_in_place_of_a_fifo_gives_nothing_away(node: Node) -> None:
     with pytest.raises(RuntimeFailed, match="'input' of the control interface is not the FIFO that the agent made"):
         await node.start(Extras(interface))
     assert (victim.stat().st_uid, stat.S_IMODE(victim.stat().st_mode)) == (0, 0o600)
+
+
+async def test_where_nothing_can_be_mounted_only_that_user_gets_through_to_its_folders(node: Node) -> None:
+    config = NativeConfig.parse(f"command: [sh]\nworkingDir: {node.out}\nuser: nobody")
+    name = a_workload("web", AGENT).instance_name
+    extras = node.prepare(name, {"/etc/app.conf": "secret"})
+    folder = node.folder / "keeper"
+    folder.mkdir(mode=0o700)
+    order = make_order(config, extras, str(folder), find_user("nobody"), os.environ)
+    order["command"] = [
+        *("sh", "-c"),
+        "cat $ANKAIOS_FILES/etc/app.conf >seen && test -w $ANKAIOS_CONTROL_INTERFACE/output && echo ok >>seen",
+    ]
+    shim = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(PACKAGES)]
+    process = await asyncio.create_subprocess_exec(*shim, stdin=asyncio.subprocess.PIPE)
+    await process.communicate(marshal.dumps(order))
+    async with asyncio.timeout(LIMIT):
+        while NativeFolder(folder).exit_code() is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (node.out / "seen").read_text() == "secretok\n"
+    (secret,) = extras.files
+    for path in (secret, node.run_folder.control_interface(name), node.run_folder.of(name)):
+        spy = await asyncio.create_subprocess_exec(
+            *("setpriv", "--reuid=4711", "--regid=4711", "--clear-groups", "ls", str(path)),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        assert await spy.wait() != 0, path

@@ -123,6 +123,17 @@ def test_a_run_folder_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
     assert "--run-folder" in finding.fix
 
 
+def test_a_run_folder_that_others_can_exchange_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "ankaios").mkdir()
+    (tmp_path / "ankaios").chmod(0o777)
+    [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
+    assert finding.verdict is Verdict.WRONG
+    assert "every user could exchange everything in it" in finding.text
+    (tmp_path / "ankaios").chmod(0o1777)
+    [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
+    assert finding.verdict is Verdict.FINE
+
+
 def test_a_lost_clock_is_wrong() -> None:
     assert verdicts(list(check_clock(machine(now=0.0)))) == {"clock": Verdict.WRONG}
 

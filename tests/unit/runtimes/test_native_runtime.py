@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.builders import a_workload, an_instance
-
 
 NATIVE = a_workload(runtime="native", config="command: [sleep, '100']")
 
@@ -105,14 +105,21 @@ async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> 
     assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
 
 
-async def test_processes_that_another_user_named_are_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def a_process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_processes_that_another_user_named_are_not_ended(
+    tmp_path: Path, a_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a run folder that is open to everybody, the folder may have been made by anybody."""
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as victim:
-        a_folder(tmp_path / "native" / str(NATIVE.instance_name), victim.pid)
-        monkeypatch.setattr(os, "geteuid", lambda: 4711)
-        await nothing_works_in(tmp_path / "native", "it belongs to another user")
-        assert victim.poll() is None
-        victim.kill()
+    a_folder(tmp_path / "native" / str(NATIVE.instance_name), a_process.pid)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    assert a_process.poll() is None
 
 
 async def nothing_works_in(folder: Path, why: str) -> None:
