@@ -4,7 +4,6 @@ Comes in: what is to become of the workload, responses for it. Goes out: command
 Owned here: the control interface, which the task opens and closes in the order of its commands.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from ankaios.agent.outside import Outside
 from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
@@ -32,7 +32,7 @@ class WorkloadObject:
         first: Command,
         around: Surroundings,
         outside: Callable[[], Outside],
-        tasks: asyncio.TaskGroup,
+        tasks: Supervisor,
     ) -> None:
         self._around = around
         self._outside = outside

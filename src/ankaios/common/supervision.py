@@ -1,9 +1,9 @@
 """Keeps the tasks of a program going when one of them fails unexpectedly.
 
-In come named pieces of work and how their failure is reported; out go tasks. An exception that leaves a piece of work is
-a bug: it is logged with its traceback, reported in the state that the work serves, and ends nothing else. Work without
-an end is started again after a delay that doubles with each failure up to a limit. Only `Fatal` errors and cancellation
-pass. Owned: the tasks of a `Supervisor`.
+In come named pieces of work and how their failure is reported; out go tasks. An exception that leaves a piece of work
+is a bug: it is logged with its traceback, reported in the state that the work serves, and ends nothing else. Work
+without an end is started again after a delay that doubles with each failure up to a limit. Only `Fatal` errors and
+cancellation pass. Owned: the tasks of a `Supervisor`.
 """
 
 import asyncio
@@ -52,7 +52,8 @@ async def keep_running(name: str, work: Work, report: FailureReport = _ignore) -
     while True:
         began = clock()
         try:
-            return await work()
+            await work()
+            return
         except Exception as error:
             _raise_fatal(error)
             failures = failures_in_a_row(failures, clock() - began)
@@ -94,8 +95,8 @@ class Supervisor:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> bool | None:
-        return await self._group.__aexit__(kind, error, at)
+    ) -> None:
+        await self._group.__aexit__(kind, error, at)
 
     def keep_running(self, name: str, work: Work, report: FailureReport = _ignore) -> asyncio.Task[None]:
         return self._group.create_task(keep_running(name, work, report), name=name)

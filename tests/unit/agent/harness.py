@@ -20,6 +20,7 @@ from ankaios.common.proto_conversion import (
     workload_state_from_pb,
     workload_state_to_pb,
 )
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
 
@@ -129,8 +130,7 @@ async def an_agent(
         folder = RunFolder(where, name)
         folder.prepare(where)
         outbox = Outbox()
-        tasks = asyncio.TaskGroup()
-        async with tasks:
+        async with Supervisor() as tasks:
             manager = AgentManager(
                 name,
                 {connector.name: connector for connector in connectors},
