@@ -5,7 +5,6 @@ import logging
 
 import pytest
 
-from ankaios.common import supervision
 from ankaios.common.errors import Fatal, StartupFailed
 from ankaios.common.supervision import (
     MAX_REASON,
@@ -24,7 +23,7 @@ class Pauses:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept: list[float] = []
         self._sleep = asyncio.sleep
-        monkeypatch.setattr(supervision.asyncio, "sleep", self)
+        monkeypatch.setattr("asyncio.sleep", self)
 
     async def __call__(self, seconds: float) -> None:
         self.slept.append(seconds)

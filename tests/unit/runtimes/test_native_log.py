@@ -74,7 +74,7 @@ async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, f
 )
 async def test_a_time_that_cannot_be_read_is_told(tmp_path: Path, time: str) -> None:
     for options in (LogOptions(since=time), LogOptions(until=time)):
-        with pytest.raises(Unsupported, match="cannot read the time '.{0,100}': expected RFC 3339, as in"):
+        with pytest.raises(Unsupported, match=r"cannot read the time '.{0,100}': expected RFC 3339, as in"):
             await read(tmp_path, options)
 
 
