@@ -108,7 +108,7 @@ class ContainerWatch:
             self.hint()
         elif self._exits_are_final:
             self._changed(None)
-            name = f"read exit code of {self.container[:12]}"
+            name = f"the reading of the exit code of {self.container[:12]}"
             self._reading = asyncio.create_task(run_once(name, self._read_exit, self._unread), name=name)
         else:
             asyncio.get_running_loop().call_later(self._hub.restart_pause, self.look_for_restart)

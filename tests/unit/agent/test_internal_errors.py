@@ -24,14 +24,13 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras
+from tests.bugs import BUG, SHOWN, FailsOnce
 from tests.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
 from tests.unit.agent.test_log_streams import asks, line
 
-BUG = ValueError("a bug")
-SHOWN = "Internal error: ValueError: a bug"
 OTHER = a_workload("other", "A")
 WEB = a_workload("web", "A", restart_policy=RestartPolicy.ON_FAILURE)
 NAME = WEB.instance_name
@@ -44,20 +43,6 @@ CAMERA = a_workload("web", "A", resources=(ResourceRequest("camera", 1),))
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.001)
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
-
-
-class FailsOnce:
-    """Instead of a function: fails the first time, then does what the function does."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._has_failed = False
-
-    def __call__(self, *arguments: Any, **more: Any) -> Any:
-        if not self._has_failed:
-            self._has_failed = True
-            raise BUG
-        return self._function(*arguments, **more)
 
 
 class LateRuntime(FakeRuntime):

@@ -130,3 +130,8 @@ def test_the_reason_is_short_whatever_the_exception_says(caplog: pytest.LogCaptu
     caplog.set_level(logging.ERROR)
     assert len(internal_error("x", ValueError("y" * 100_000))) < MAX_REASON + 50
     assert internal_error("x", RecursionError()) == "Internal error: RecursionError"
+
+
+def test_of_a_group_the_first_reason_is_shown() -> None:
+    inner = ExceptionGroup("inner", [KeyError("a"), ValueError("b")])
+    assert internal_error("x", ExceptionGroup("outer", [inner])) == "Internal error: KeyError: 'a'"
