@@ -51,7 +51,7 @@ def load_documents(manifest: str) -> list[Any]:
     import ryaml
 
     try:
-        return [document for document in ryaml.loads_all(manifest) if document is not None]
+        return [document for document in ryaml.loads_all(manifest) or [] if document is not None]
     except ValueError as fault:
         raise Unsupported(f"cannot read the manifest: {fault}") from fault
 
