@@ -2,7 +2,8 @@
 
 In comes a path; out comes the first part that cannot be trusted and why. A folder can be trusted if it belongs to root
 or to the own user and nobody else may rename or delete its entries: other users have no write permission, or the sticky
-bit limits them to entries of their own. Parts that do not exist yet are not judged: the caller creates them.
+bit limits them to entries of their own. A group that only the owner is in, as many systems give to each user, is nobody
+else. Parts that do not exist yet are not judged: the caller creates them.
 """
 
 import errno
@@ -61,11 +62,29 @@ def part_fault(path: str, found: os.stat_result, uid: int) -> UntrustedPart | No
     if found.st_uid not in (0, uid):
         why = f"belongs to another user (id {found.st_uid}), who could exchange everything in it"
         return UntrustedPart(path, why, "remove it or choose a folder of root or of your own")
-    if stat.S_ISLNK(found.st_mode) or not found.st_mode & 0o022 or found.st_mode & stat.S_ISVTX:
+    if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX or not _others_may_write(found):
         return None
     who = "every user" if found.st_mode & 0o002 else f"the group with id {found.st_gid}"
     why = f"has mode {stat.S_IMODE(found.st_mode):04o}, so {who} could exchange everything in it"
     return UntrustedPart(path, why, f"run 'chmod go-w {path}' or choose another folder")
+
+
+def _others_may_write(found: os.stat_result) -> bool:
+    if found.st_mode & 0o002:
+        return True
+    return bool(found.st_mode & 0o020) and not is_private_group(found.st_uid, found.st_gid)
+
+
+def is_private_group(uid: int, gid: int) -> bool:
+    """Whether the group has the name of the user and no other members."""
+    import grp  # only folders in which a group may write need it
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(uid).pw_name, grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return group.gr_name == user and set(group.gr_mem) <= {user}
 
 
 def owner_fault(found: os.stat_result, uid: int) -> str | None:

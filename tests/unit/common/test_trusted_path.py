@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +38,26 @@ def test_only_root_and_the_own_user_may_change_what_a_folder_holds(mode: int, ow
     if fault and why:
         assert str(fault).startswith(f"'/a/b' {why}")
         assert "folder" in fault.advice
+
+
+@pytest.mark.parametrize(
+    ("group", "members", "is_private"),
+    [("me", [], True), ("me", ["me"], True), ("me", ["me", "eve"], False), ("staff", [], False), (None, [], False)],
+)
+def test_a_group_that_only_the_owner_is_in_may_write(
+    group: str | None, members: list[str], is_private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(gid: int) -> SimpleNamespace:
+        assert gid == 50
+        if group is None:
+            raise KeyError(gid)
+        return SimpleNamespace(gr_name=group, gr_mem=members)
+
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
+    monkeypatch.setattr("grp.getgrgid", find)
+    fault = part_fault("/a/b", a_part(stat.S_IFDIR | 0o775, 1000, 50), uid=1000)
+    assert (fault is None) == is_private
+    assert part_fault("/a/b", a_part(stat.S_IFDIR | 0o777, 1000, 50), uid=1000) is not None
 
 
 def test_a_path_of_the_own_user_is_trusted_and_what_is_missing_is_not_judged(tmp_path: Path) -> None:
