@@ -4,7 +4,7 @@
     <run folder>/<agent>_io/<workload>.<id>/files/<mount point>
 
 It is never removed as a whole: workloads outlive the agent and keep using it. Owned here: the lock on it, and the modes
-of the folders above (docs/adr/0015): nobody but root and the user of the agent can exchange one of them, or read what
+of the folders above (docs/adr/0021): nobody but root and the user of the agent can exchange one of them, or read what
 is in the folder of an instance.
 """
 

@@ -2,7 +2,7 @@
 
 Comes in: files as the manifest has them. Goes out: file on the host -> mount point, or `FilesFailed` saying which file
 and why. Everything or nothing: after a failure the folder is gone. The folder itself is for the agent alone; what is in
-it may be read by any user, because a container may run as any user (docs/adr/0015). No link is followed: where nothing
+it may be read by any user, because a container may run as any user (docs/adr/0021). No link is followed: where nothing
 can be mounted, a native workload of another user owns the folder.
 """
 

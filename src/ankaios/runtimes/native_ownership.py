@@ -4,7 +4,7 @@ In come the user and where control interface and files are; out go their owners 
 anything into folders that it was given before, so everything is reached by descriptors: no link is followed, and
 nothing is given away but what belongs to the agent and is what the agent makes. Where mounts show the workload its
 folders, nothing else is needed; where nothing can be mounted it must be able to pass through the folder of its instance
-(docs/adr/0015).
+(docs/adr/0021).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes import podman_watch
-from ankaios.runtimes.podman_places import Monitor, read_monitor
+from ankaios.runtimes.podman_places import Monitor, exit_code, read_monitor
 from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
 from tests.bugs import FailsOnce
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
@@ -138,7 +138,7 @@ async def test_a_bug_in_reading_the_exit_code_is_a_reason_to_ask_podman(
     monitor = monitors()
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
-    monkeypatch.setattr(podman_watch, "exit_code", FailsOnce(podman_watch.exit_code))
+    monkeypatch.setattr(podman_watch, "exit_code", FailsOnce(exit_code))
     monitor.end(3)
     await watched.hinted()
     assert watched.watch.fact is None
