@@ -26,7 +26,7 @@ ADVICE = {
     "Agent name is invalid": "Give one with `--name`, of the characters of [names](manifest.md#names).",
     "Wrong server address format": "The URL of the server begins with `http://` or `https://`.",
     "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`. "
-    "A folder that other users can exchange is not used; the reason says which part of the path and what to do.",
+    "A folder that other users can exchange is refused; the reason names the part of the path and what to do.",
     "Ankaios version mismatch": "Agent and server are of different major versions.",
     "No runtime to run workloads with": "None of the `runtimes` in the config file is known.",
 }

@@ -56,7 +56,7 @@ class AgentDevices:
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
-        """If this ends, workloads that ask for devices are told why there are none. It may be run again."""
+        """If this ends, workloads that ask for devices get the reason. It may be run again."""
         self._host = host
         if self._session:
             self.connected()
@@ -72,7 +72,7 @@ class AgentDevices:
             self._wake_all(host)
 
     def broken(self, why: str) -> None:
-        """An internal error ended it; it is run again, and until then workloads are told why they wait."""
+        """An internal error ended it; until it is run again, workloads that wait report this reason."""
         self._outage = f"{NOT_AVAILABLE}: {why}"
         if self._host is not None:
             self._wake_all(self._host)

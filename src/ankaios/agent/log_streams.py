@@ -82,7 +82,7 @@ class LogStreams:
     async def _collect(
         self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
     ) -> None:
-        """Who asked is told why there is nothing (more) to come, as with the error output of a container engine."""
+        """A failure is reported as the last line, like the error output of a container engine."""
         why = ""
         try:
             await self._read(request_id, name, source, options)

@@ -53,7 +53,7 @@ async def _forward(source: LogSource, marked: bool, queue: asyncio.Queue[bytes |
                     await queue.put(b"".join(mark + line for line in lines))
     except RuntimeFailed as fault:
         rest += f"{fault}\n".encode()
-    except Exception as error:  # who reads waits for the end of each source
+    except Exception as error:  # the reader waits for the end of each source
         rest += f"{internal_error(f'the logs of {source.name}', error)}\n".encode()
     if rest:
         await queue.put(mark + rest)

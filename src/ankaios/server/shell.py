@@ -160,7 +160,7 @@ class ServerShell:
             self._perform(effects, tasks)
 
     def _decide(self, message: ServerMessage) -> list[Effect]:
-        """An internal error costs this one message; who sent it is told."""
+        """An internal error loses this one message; a request is answered with the reason."""
         kind = _kind(message)
         try:
             return self._server.handle(message)

@@ -90,7 +90,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_a_run_folder_that_another_user_can_exchange_is_refused(
     tmp_path: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As that user could later put folders of its own there, and speak as any workload."""
+    """That user could later replace folders in it and send requests in the name of any workload."""
     base = tmp_path / "tmp/ankaios"
     base.mkdir(parents=True)
     base.chmod(0o1777)

@@ -100,9 +100,9 @@ class AnkaiosServer:
                 return self._device_news(self._devices.tick)
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
-        """After an internal error in `handle`: who waits for an answer gets one, and nothing stays blocked.
+        """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
 
-        What an agent said with its hello is not known then, so it has to say it again.
+        An agent whose hello failed has to connect again.
         """
         self.state.recorder.stop()
         unanswered, self._unanswered = self._unanswered, None
