@@ -68,7 +68,8 @@ class AgentDevices:
             self._fault = f"{NOT_AVAILABLE}: {fault}"
             self._ended = True
         finally:
-            self._service = None
+            if not self._ended:  # the next run makes its own
+                self._service = None
             self._wake_all(host)
 
     def broken(self, why: str) -> None:
