@@ -62,7 +62,7 @@ class ControlInterface:
         self.folder = folder
         self._outside = outside
         with suppress(FileExistsError):
-            folder.mkdir()
+            folder.mkdir(mode=0o755)
         self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
         self._session = ControlSession(spec.name, Authorizer(spec.access))
         self._decoder = FrameDecoder()

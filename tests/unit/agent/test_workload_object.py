@@ -1,5 +1,6 @@
 """The control interface over the life of a workload that may do with its folder what it likes."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -25,9 +26,15 @@ def interface_of(story: AgentStory) -> Path:
 
 
 async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
-    async with an_agent() as a:
-        await a.server_says(server_hello(NAV))
-        assert stat.S_IMODE(a.folder.of(NAV.instance_name).stat().st_mode) == 0o700
+    before = os.umask(0)
+    try:
+        async with an_agent() as a:
+            await a.server_says(server_hello(NAV))
+            folder, interface = a.folder.of(NAV.instance_name), interface_of(a)
+            modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, interface, interface / "input")]
+            assert modes == [0o700, 0o755, 0o700]
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize("trap", ["link", "file", "full folder", "nothing"])
