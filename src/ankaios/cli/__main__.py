@@ -1,21 +1,23 @@
-"""`ank`: parses the words, wires settings and output, runs the chosen command.
+"""`ank`: parses the command line, loads the settings, and runs the chosen command.
 
-Exit codes: 0 done; 1 failed, the reason is on standard error; 2 wrong usage; 141 the reader of the output went away.
+Exit codes: 0 success; 1 failure, the reason is on standard error; 2 invalid usage; 141 the reader of the output closed
+the pipe.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-from ankaios.cli.arguments import Call, HelpWanted, UsageError, VersionWanted
-from ankaios.cli.commands import load_module
-from ankaios.cli.output import CliError, Output, OutputFailed
-from ankaios.cli.parser import parse
-from ankaios.cli.root import RootCommand
+from ankaios.cli.arguments import CommandCall, HelpRequested, ParsedCommandLine, UsageError, VersionRequested
+from ankaios.cli.output import CliError, CliOutput, OutputFailed
+from ankaios.cli.parser import parse_command_line
+from ankaios.cli.tree.ank import ANK
 from ankaios.common.errors import AnkaiosError
 
 FAILED = 1
@@ -24,18 +26,15 @@ READER_GONE = 141
 
 
 def main() -> NoReturn:
-    """Runs, and leaves without tidying up: what the kernel frees need not be freed by us first."""
-    import gc
-
-    # Nothing this short-lived is worth a collection while it loads.
-    gc.disable()
+    """Run the command and exit without cleaning up the interpreter, which only takes time."""
+    gc.disable()  # a session switches it on again; shorter commands do not need it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _prepare_streams()
     os._exit(run(sys.argv[1:]))
 
 
 def _prepare_streams() -> None:
-    """Always UTF-8, whatever the locale says; a closed stream swallows what is written."""
+    """Use UTF-8 in every locale. Output to a closed stream is discarded."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     if sys.stderr is None:
@@ -45,88 +44,81 @@ def _prepare_streams() -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Everything but the process: returns the exit code."""
-    output = Output()
+    """Run the command line and return the exit code."""
+    output = CliOutput()
     try:
-        return _answer(words, output)
+        return _run_reporting_errors(words, output)
     except BrokenPipeError:
         return READER_GONE
-    except OutputFailed as fault:
-        return _tell_failed_output(output, fault)
-    except OSError as fault:
+    except OutputFailed as error:
+        return _report_failed_output(output, error)
+    except OSError as error:
         from ankaios.cli.input_file import advice
 
-        what = f"cannot use '{fault.filename}': " if fault.filename else ""
-        output.error(f"{what}{fault.strerror or fault}")
-        output.hint(advice(fault))
+        what = f"cannot use '{error.filename}': " if error.filename else ""
+        output.error(f"{what}{error.strerror or error}")
+        output.hint(advice(error))
         return FAILED
 
 
-def _tell_failed_output(output: Output, fault: OutputFailed) -> int:
+def _report_failed_output(output: CliOutput, error: OutputFailed) -> int:
     try:
-        output.error(f"Could not write the output: {fault.strerror}")
+        output.error(f"Could not write the output: {error.strerror}")
     except OSError:
-        return FAILED  # both streams are gone, as with a window that was closed
+        return FAILED  # both streams are closed, for example with the window of the terminal
     return FAILED
 
 
-def _answer(words: Sequence[str], output: Output) -> int:
+def _run_reporting_errors(words: Sequence[str], output: CliOutput) -> int:
     try:
         if shell := os.environ.get("COMPLETE"):
             from ankaios.cli.completion import complete
 
             return complete(shell, words, output)
-        return _run_command(parse(RootCommand(), words), output)
-    except HelpWanted as wanted:
-        return _show_help(wanted, output)
-    except VersionWanted:
+        return _run_command(parse_command_line(ANK, words), output)
+    except HelpRequested as request:
+        return _print_help(request, output)
+    except VersionRequested:
         from ankaios import __version__
 
         output.line(f"ank {__version__}")
         return 0
-    except UsageError as fault:
+    except UsageError as error:
         from ankaios.cli.help import usage_error_text
 
-        output.stderr_line(usage_error_text(fault, output.paint_stderr))
+        output.stderr_line(usage_error_text(error, output.paint_stderr))
         return WRONG_USAGE
-    except CliError as fault:
-        output.error(str(fault))
-        output.hint(fault.hint)
-        return FAILED
-    except AnkaiosError as fault:
-        output.error(str(fault))
+    except AnkaiosError as error:
+        output.error(str(error))
+        output.hint(error.hint if isinstance(error, CliError) else "")
         return FAILED
 
 
-def _run_command(call: Call, output: Output) -> int:
-    from ankaios.cli.settings import Settings, load_settings
+def _run_command(parsed: ParsedCommandLine, output: CliOutput) -> int:
+    from ankaios.cli.settings import CliSettings, load_settings
     from ankaios.common.config import BadEnvironment
 
+    command = parsed.path[-1]
     try:
-        call.settings = load_settings(call.global_values, output)
-    except BadEnvironment as fault:
-        raise UsageError(str(fault), call.path[:1]) from fault
+        settings = load_settings(parsed.global_values, output)
+    except BadEnvironment as error:
+        raise UsageError(str(error), parsed.path[:1]) from error
     except CliError:
-        if not call.command.offline:
+        if not command.offline:
             raise
-        call.settings = Settings()
-    call.output = output
-    return _function(call.command.run)(call)
+        settings = CliSettings()
+    module, _, function = command.run.partition(":")
+    run_function = getattr(importlib.import_module(f"ankaios.cli.commands.{module}"), function)
+    return run_function(CommandCall(parsed.path, parsed.values, settings, output)) or 0
 
 
-def _function(reference: str) -> Callable[[Call], int]:
-    module, _, name = reference.partition(":")
-    function: Callable[[Call], int] = getattr(load_module(module), name)
-    return function
-
-
-def _show_help(wanted: HelpWanted, output: Output) -> int:
+def _print_help(request: HelpRequested, output: CliOutput) -> int:
     from ankaios.cli.help import help_text
 
-    if wanted.missing:
-        output.stderr_line(help_text(wanted.path, output.paint_stderr, output.width))
+    if request.missing:
+        output.stderr_line(help_text(request.path, output.paint_stderr, output.width))
         return WRONG_USAGE
-    output.line(help_text(wanted.path, output.paint, output.width))
+    output.line(help_text(request.path, output.paint, output.width))
     return 0
 
 

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from msgspec import Struct
 
 from ankaios.common.errors import Rejected, StartupFailed
 
@@ -56,7 +54,8 @@ class BadPemFile(StartupFailed):
         super().__init__(CERTIFICATE_CONTEXT, reason)
 
 
-class Pem(Struct, frozen=True):
+@dataclass(frozen=True)
+class Pem:
     """The text of one PEM item and where it came from; the text is kept out of every printed form."""
 
     text: str
@@ -66,7 +65,8 @@ class Pem(Struct, frozen=True):
         return f"Pem({self.origin!r})"
 
 
-class GivenPem(Struct, frozen=True):
+@dataclass(frozen=True)
+class GivenPem:
     """What was given of the three PEM items; `require_security` decides whether that is enough."""
 
     ca: Pem | None = None
@@ -74,7 +74,8 @@ class GivenPem(Struct, frozen=True):
     key: Pem | None = None
 
 
-class PemMaterial(Struct, frozen=True):
+@dataclass(frozen=True)
+class PemMaterial:
     """All that mutual TLS needs: certificate authority, own certificate and own private key."""
 
     ca: Pem
@@ -103,6 +104,8 @@ def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, defa
 
 
 def _read_toml(path: AnyPath) -> ConfigTable:
+    import tomllib  # most users of `ank` have no configuration file
+
     try:
         with open(path, encoding="utf-8") as opened:  # noqa: PTH123
             text = opened.read()

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from ankaios.cli.workload_rows import MADE_BY_SERVER, ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from tests.integration.cli.ank import ERROR, ID, ank, environment, example_state, start
@@ -112,8 +111,8 @@ def test_queries_ask_for_no_more_than_they_show() -> None:
     assert masks == {
         "workloads": [
             "workloadStates",
-            *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS),
-            MADE_BY_SERVER,
+            *(f"desiredState.workloads.*.{field}" for field in ("agent", "runtime", "placement")),
+            "effectiveState.workloads.*.runtime",
         ],
         "agents": ["agents", "workloadStates"],
         "configs": ["desiredState.configs"],

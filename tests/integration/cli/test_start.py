@@ -53,7 +53,7 @@ def test_a_bad_url_and_a_missing_choice_of_tls_are_told_unwrapped() -> None:
     missing = ank("get", "agents")
     text, hint = missing.stderr.splitlines()
     assert (missing.returncode, text) == (1, f"{ERROR}{NO_TLS_CHOICE}")
-    assert hint.startswith("hint: 'ank -k …' talks to a server without TLS")
+    assert hint.startswith("hint: 'ank -k …' connects to a server without TLS")
 
 
 def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: Path) -> None:
@@ -121,6 +121,11 @@ def test_version_and_help_go_to_standard_output() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "ank get workloads --watch" in done.stdout
     assert ank("help", "apply").stdout == ank("apply", "-h").stdout
+    for words in (("get", "help"), ("delete", "help")):
+        done = ank(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == ank(words[0], "--help").stdout
+    assert ank("get", "help", "state").stdout == ank("get", "state", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,7 @@ def test_words_that_are_not_enough_are_answered_with_help_on_standard_error(word
         (("get", "state", "--output", "json"), "unexpected argument '--output' found"),
         (("get", "workloads", "-k"), "unexpected argument '-k' found"),
         (("get", "agents", "x"), "unexpected argument 'x' found"),
+        (("set", "state", "", "f"), "invalid value '' for '<MASK>...': an empty mask selects nothing; name a part"),
         (("set", "state", "only-one"), "the following required arguments were not provided:"),
         (("run", "workload", "x"), "the following required arguments were not provided:"),
         (("run", "workload", "x", "--tags", "k"), "invalid value 'k' for '--tags <KEY=VALUE>'"),

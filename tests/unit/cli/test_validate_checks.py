@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ankaios.cli.validation.checks import validate
-from ankaios.cli.validation.cluster import Cluster
-from ankaios.cli.validation.device_checks import request_faults
-from ankaios.cli.validation.findings import ERROR, WARNING, Finding, path_of, path_text
+from ankaios.cli.validation.device_checks import check_resources
+from ankaios.cli.validation.findings import ERROR, WARNING, ManifestFinding, path_of, path_text
+from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.pb import ank_base_pb2 as base
@@ -25,7 +25,7 @@ from ankaios.server.core.update_rejected import UpdateRejected
 NAME_RULE = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. Maximum length is 63 characters."
 
 
-def findings(*texts: str, complete: bool = True) -> list[Finding]:
+def findings(*texts: str, complete: bool = True) -> list[ManifestFinding]:
     """Of files called 1.yaml, 2.yaml and so on."""
     named = [(f"{number}.yaml", dedent(text).encode()) for number, text in enumerate(texts, 1)]
     return validate(named, complete=complete)
@@ -81,7 +81,7 @@ def test_what_is_no_manifest_at_all_is_told_with_its_line(text: str, line: int, 
 
 
 def test_bytes_that_are_no_text_are_told_without_a_line() -> None:
-    assert validate([("a", b"\xff")]) == [Finding("a", None, ERROR, "", "not UTF-8 at byte 0")]
+    assert validate([("a", b"\xff")]) == [ManifestFinding("a", None, ERROR, "", "not UTF-8 at byte 0")]
 
 
 def test_a_missing_version_does_not_hide_the_rest() -> None:
@@ -309,7 +309,7 @@ def test_a_runtime_config_is_read_like_the_runtime_does(runtime: str, config: st
 def test_unknown_keys_of_a_runtime_config_are_told_by_runtime() -> None:
     assert of_runtime("podman", "image: x\ncommandOption: [a]\nplayOptions: []") == [
         "8: warning: workloads.web.runtimeConfig: unknown key 'commandOption', did you mean 'commandOptions'?",
-        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions', did you mean 'generalOptions'?",
+        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions', it has no effect",
     ]
     assert of_runtime("native", "command: [a]\nworkingDir: /\nenv: {}\nuser: root\nlimits: {}") == []
 
@@ -529,7 +529,7 @@ def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
 
 
 def test_the_placeholder_of_a_broker_stands_for_the_device_it_gets() -> None:
-    assert list(request_faults({"resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}]}, Cluster())) == []
+    assert list(check_resources({"resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}]}, ManifestSet())) == []
 
 
 # --- and the server ---------------------------------------------------------------------------------------------------
@@ -600,7 +600,7 @@ def test_the_server_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UpdateRejected("not today")
 
     monkeypatch.setattr("ankaios.cli.validation.checks.prepare_update", refuse)
-    assert findings(GOOD) == [Finding("1.yaml", 1, ERROR, "", "Update rejected: 'not today'")]
+    assert findings(GOOD) == [ManifestFinding("1.yaml", 1, ERROR, "", "Update rejected: 'not today'")]
 
 
 def test_paths_can_be_written_and_read() -> None:

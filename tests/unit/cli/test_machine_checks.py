@@ -8,38 +8,38 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.commands.doctor import _show
-from ankaios.cli.doctor import (
+from ankaios.cli.commands.doctor import print_results
+from ankaios.cli.machine_checks import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
-    Finding,
-    Result,
-    Surroundings,
+    CheckResult,
+    Host,
+    ProgramResult,
     Verdict,
     check_clock,
     check_native_rights,
     check_podman,
     check_run_folder,
 )
-from ankaios.cli.output import Output
+from ankaios.cli.output import CliOutput
 
 
-def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., Result]:
+def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., ProgramResult]:
     store = {"graphRoot": "/", "graphDriverName": host.pop("driver", "overlay")}
     facts = {
         "version": {"Version": version},
         "host": {"ociRuntime": {"name": "runc"}, "cgroupVersion": "v2", "security": {"rootless": False}} | host,
         "store": store,
     }
-    return lambda *_: Result(0, json.dumps(facts))
+    return lambda *_: ProgramResult(0, json.dumps(facts))
 
 
-def machine(**more: Any) -> Surroundings:
+def machine(**more: Any) -> Host:
     given: dict[str, Any] = {"find": lambda name: f"/usr/bin/{name}", "run": podman_info(), "environ": {}} | more
-    return Surroundings(**given)
+    return Host(**given)
 
 
-def verdicts(findings: list[Finding]) -> dict[str, Verdict]:
+def verdicts(findings: list[CheckResult]) -> dict[str, Verdict]:
     return {finding.topic: finding.verdict for finding in findings}
 
 
@@ -74,13 +74,13 @@ def test_an_old_podman_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("answer", "part"),
     [
-        (Result(125, "a\nno storage"), "no storage"),
-        (Result(None, "timed out"), "timed out"),
-        (Result(0, "no json"), "nonsense"),
-        (Result(0, "{}"), "nonsense"),
+        (ProgramResult(125, "a\nno storage"), "no storage"),
+        (ProgramResult(None, "timed out"), "timed out"),
+        (ProgramResult(0, "no json"), "unexpected"),
+        (ProgramResult(0, "{}"), "unexpected"),
     ],
 )
-def test_a_broken_podman_is_wrong_with_its_own_words(answer: Result, part: str) -> None:
+def test_a_broken_podman_is_wrong_with_its_own_words(answer: ProgramResult, part: str) -> None:
     [finding] = check_podman(machine(run=lambda *_: answer))
     assert finding.verdict is Verdict.WRONG
     assert part in finding.text
@@ -140,7 +140,9 @@ def test_rights_for_native_workloads(uid: int, verdict: Verdict) -> None:
     ],
 )
 def test_findings_stay_in_their_column(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Output, "width", width)
+    monkeypatch.setattr(CliOutput, "width", width)
     stdout = io.StringIO()
-    _show(Output(stdout), [Finding("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")])
+    print_results(
+        CliOutput(stdout), [CheckResult("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")]
+    )
     assert stdout.getvalue() == "wrong  server  " + f"\n{' ' * 15}".join(shown) + "\n"
