@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ankaios
-from ankaios.cli.__main__ import FAILED, READER_GONE, WRONG_USAGE
+from ankaios.cli.program import FAILED, READER_GONE, WRONG_USAGE
 from ankaios.cli.tree.ank import ANK
 from tools.reference.markdown import code, heading, page_of, table
 

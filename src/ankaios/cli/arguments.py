@@ -4,11 +4,8 @@
 docs/reference/cli.md are derived from the declarations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ankaios.cli.output import CliOutput
@@ -18,17 +15,16 @@ Convert = Callable[[str], Any]
 """Converts the text of an argument. Raises ValueError with the reason if the text is invalid."""
 
 
-@dataclass
-class Option:
+class Option(NamedTuple):
     """An option, spelled as in the help text: `-a, --agent <AGENT_NAME>`. Without `<...>` it is a switch.
 
-    `name` is the key of its value, by default the long flag. `complete` is the kind of values that the shell completion
+    `key` is the name of its value, by default the long flag. `complete` is the kind of values that the shell completion
     offers: `agents`, `workloads`, `files` and so on. `negative` options accept a negative number as their value.
     """
 
     spelling: str
     summary: str
-    name: str = ""
+    key: str = ""
     choices: tuple[str, ...] = ()
     convert: Convert | None = None
     default: Any = None
@@ -37,14 +33,19 @@ class Option:
     negative: bool = False
     env: str = ""
     complete: str = ""
-    flags: tuple[str, ...] = field(init=False)
-    value: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        flags, _, value = self.spelling.partition(" <")
-        self.flags = tuple(flags.split(", "))
-        self.value = value.removesuffix(">")
-        self.name = self.name or self.flags[-1].lstrip("-").replace("-", "_")
+    @property
+    def flags(self) -> list[str]:
+        return self.spelling.partition(" <")[0].split(", ")
+
+    @property
+    def value(self) -> str:
+        """The placeholder of the value; empty for a switch."""
+        return self.spelling.partition(" <")[2].removesuffix(">")
+
+    @property
+    def name(self) -> str:
+        return self.key or self.flags[-1].lstrip("-").replace("-", "_")
 
     @property
     def display(self) -> str:
@@ -52,8 +53,7 @@ class Option:
         return f"{self.flags[-1]} <{self.value}>" if self.value else self.flags[-1]
 
 
-@dataclass
-class Positional:
+class Positional(NamedTuple):
     """A positional argument, displayed as in the usage line: `<X>` is required, `[X]` is not, `...` takes several."""
 
     name: str
@@ -71,8 +71,7 @@ class Positional:
         return self.display.endswith("...")
 
 
-@dataclass
-class Command:
+class Command(NamedTuple):
     """One word of the command line. It has either `children`, or `run`: "module:function" in `ankaios.cli.commands`.
 
     The function takes a `CommandCall` and returns the exit code; None means 0. An `offline` command does not connect to
@@ -86,7 +85,7 @@ class Command:
     aliases: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
     positionals: tuple[Positional, ...] = ()
-    children: tuple[Command, ...] = ()
+    children: "tuple[Command, ...]" = ()
     details: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     bare_help: bool = False
@@ -96,7 +95,7 @@ class Command:
     def is_group(self) -> bool:
         return bool(self.children)
 
-    def child(self, word: str) -> Command | None:
+    def child(self, word: str) -> "Command | None":
         return next((child for child in self.children if word == child.name or word in child.aliases), None)
 
     def child_names(self) -> list[str]:
@@ -107,21 +106,19 @@ CommandPath = tuple[Command, ...]
 """The chosen command, after the commands that contain it."""
 
 
-@dataclass
-class ParsedCommandLine:
+class ParsedCommandLine(NamedTuple):
     path: CommandPath
     values: dict[str, Any]
     global_values: dict[str, Any]
 
 
-@dataclass
-class CommandCall:
+class CommandCall(NamedTuple):
     """What a command gets: the values of its arguments, the connection settings, and the output."""
 
     path: CommandPath
     values: dict[str, Any]
-    settings: CliSettings
-    output: CliOutput
+    settings: "CliSettings"
+    output: "CliOutput"
 
 
 class UsageError(Exception):

@@ -48,7 +48,7 @@ def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
         output = CliOutput(nowhere, nowhere)
         try:
             settings = load_settings(global_values, output)
-            settings.timeout_ms = min(settings.timeout_ms, LIMIT_MS)
+            settings = settings._replace(timeout_ms=min(settings.timeout_ms, LIMIT_MS))
             with open_session(CommandCall((), {}, settings, output)) as session:
                 return values_of(kind, session.complete_state(*MASKS[kind]))
         except AnkaiosError:

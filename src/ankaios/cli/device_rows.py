@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ankaios.common.pb import ank_base_pb2 as base
@@ -13,8 +12,7 @@ RESOURCES_HEADER = ("AGENT", "RESOURCE", "CAPACITY", "ALLOCATABLE", "ALLOCATED")
 SLOTS_HEADER = ("SLOT", "AGENT", "USED BY")
 
 
-@dataclass(slots=True)
-class SlotRow:
+class SlotRow(NamedTuple):
     """A slot of a device. `agent` and `owner` are empty while the slot is free."""
 
     name: str

@@ -3,12 +3,9 @@
 Input: the global values of the command line. Output: `CliSettings`, or `CliError` or `BadEnvironment`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.common.config import (
@@ -34,15 +31,14 @@ _SECURITY_HINT = (
 )
 
 
-@dataclass
-class CliSettings:
+class CliSettings(NamedTuple):
     server_url: str = DEFAULT_SERVER_URL
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     no_wait: bool = False
     insecure: bool = False
-    given_pem: GivenPem = field(default_factory=GivenPem)
+    given_pem: GivenPem = GivenPem()
 
-    def security(self, output: CliOutput) -> PemMaterial | None:
+    def security(self, output: CliOutput) -> "PemMaterial | None":
         """The PEM items for mutual TLS, or None for an insecure connection. Called only before connecting."""
         try:
             material = require_security(self.given_pem, self.insecure)

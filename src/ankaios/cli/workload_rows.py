@@ -3,11 +3,8 @@
 The messages are read directly, because the conversions of `common` import twice as much code as `ank get workloads`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ankaios.cli.output import CliOutput
 from ankaios.cli.table import CUT_LAST, WRAP, styled_table
@@ -27,8 +24,7 @@ Instance = tuple[str, str, str]
 """Workload name, id, agent name: the order of `<workload>.<id>.<agent>`, by which rows are sorted."""
 
 
-@dataclass(slots=True)
-class WorkloadRow:
+class WorkloadRow(NamedTuple):
     """One instance of a workload in the table."""
 
     instance: Instance
@@ -47,12 +43,11 @@ class WorkloadRow:
     def cells(self) -> tuple[str, ...]:
         return (self.name, self.agent, self.runtime, self.state, self.info)
 
-    def with_state(self, message: base.ExecutionState) -> WorkloadRow:
+    def with_state(self, message: base.ExecutionState) -> "WorkloadRow":
         return WorkloadRow(self.instance, self.runtime, state_text(message), info_text(message))
 
 
-@dataclass(frozen=True)
-class WorkloadFilter:
+class WorkloadFilter(NamedTuple):
     """The filters of `get workloads`: a row must match all of them, and one of the names."""
 
     names: Collection[str] = ()

@@ -16,8 +16,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ankaios.common.errors import Rejected, StartupFailed
 
@@ -54,8 +53,7 @@ class BadPemFile(StartupFailed):
         super().__init__(CERTIFICATE_CONTEXT, reason)
 
 
-@dataclass(frozen=True)
-class Pem:
+class Pem(NamedTuple):
     """The text of one PEM item and where it came from; the text is kept out of every printed form."""
 
     text: str
@@ -65,8 +63,7 @@ class Pem:
         return f"Pem({self.origin!r})"
 
 
-@dataclass(frozen=True)
-class GivenPem:
+class GivenPem(NamedTuple):
     """What was given of the three PEM items; `require_security` decides whether that is enough."""
 
     ca: Pem | None = None
@@ -74,8 +71,7 @@ class GivenPem:
     key: Pem | None = None
 
 
-@dataclass(frozen=True)
-class PemMaterial:
+class PemMaterial(NamedTuple):
     """All that mutual TLS needs: certificate authority, own certificate and own private key."""
 
     ca: Pem

@@ -121,10 +121,10 @@ def test_version_and_help_go_to_standard_output() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "ank get workloads --watch" in done.stdout
     assert ank("help", "apply").stdout == ank("apply", "-h").stdout
-    for words in (("get", "help"), ("delete", "help")):
-        done = ank(*words)
+    for group in ("get", "delete"):
+        done = ank(group, "help")
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == ank(words[0], "--help").stdout
+        assert done.stdout == ank(group, "--help").stdout
     assert ank("get", "help", "state").stdout == ank("get", "state", "--help").stdout
 
 

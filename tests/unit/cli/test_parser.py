@@ -23,7 +23,7 @@ def a_tree() -> Command:
             Option("-n, --names", ""),
             Option("-t, --tail <N>", "", convert=int, default=-1, negative=True),
             Option("--tags <TAG>", "", repeat=True),
-            Option("-o <FORM>", "", name="form", choices=("a", "b")),
+            Option("-o <FORM>", "", key="form", choices=("a", "b")),
         ),
         positionals=(Positional("sources", "<SOURCES>...", ""), Positional("target", "<TARGET>", "", convert=no_blank)),
     )

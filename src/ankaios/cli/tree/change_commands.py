@@ -15,7 +15,7 @@ APPLY = Command(
     bare_help=True,
     options=(
         Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents"),
-        Option("-d", "Delete what the manifests describe", name="delete"),
+        Option("-d", "Delete what the manifests describe", key="delete"),
     ),
     positionals=(Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files"),),
     examples=(

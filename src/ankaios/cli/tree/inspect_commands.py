@@ -7,7 +7,7 @@ from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Look at the cluster"
 
-_FORMAT = Option("-o <FORMAT>", "Output format, default yaml", name="format", choices=("yaml", "json"), default="yaml")
+_FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")
 _STATE_MASKS = Positional(
     "masks",
     "[MASK]...",
