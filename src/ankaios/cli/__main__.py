@@ -1,7 +1,5 @@
 """Entry point of `ank`: prepares the process, runs the command line, and exits with its exit code."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

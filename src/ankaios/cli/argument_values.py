@@ -1,7 +1,5 @@
 """Converts the texts of arguments into values. Each function raises ValueError with the reason for an invalid text."""
 
-from __future__ import annotations
-
 _MOST_DAYS = 36_500
 _TIME_FORMS = (
     "expected a time such as 2026-03-01T08:00:00Z (RFC 3339), the seconds since 1970, or a duration before now such "

@@ -4,8 +4,6 @@ Input: the words and the position of the cursor. Output: candidates, one per lin
 with the settings of the typed line, the environment and the configuration file; without a response nothing is offered.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 The time limit is short and errors are ignored: without a response nothing is offered.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -4,8 +4,6 @@ with open_session(call, "Failed to get agents") as session:
     state = session.complete_state("agents")
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

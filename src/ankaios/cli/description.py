@@ -1,15 +1,9 @@
 """The output format of `ank describe`: labelled facts, then titled tables. Empty parts are left out."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from ankaios.cli.output import CliOutput
 from ankaios.cli.table import printable, table_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ankaios.cli.output import CliOutput
 
 
 class Description:

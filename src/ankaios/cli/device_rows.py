@@ -1,11 +1,8 @@
 """Rows of the tables of devices, slots and resources. Pure: protobuf messages in, tuples of cells out."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import ank_base_pb2 as base
 
 DEVICES_HEADER = ("DEVICE", "CONFIGURATION", "AGENTS", "USED", "FREE", "USED BY")
 RESOURCES_HEADER = ("AGENT", "RESOURCE", "CAPACITY", "ALLOCATABLE", "ALLOCATED")

@@ -1,7 +1,5 @@
 """Help texts and usage errors, made from the declared commands. Input: a path of commands. Output: text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ankaios.cli.arguments import HELP, Command, CommandPath, Option, UsageError

@@ -1,19 +1,12 @@
 """Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING
-
-from ankaios.cli.session import RequestFailed
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.common.pb import ank_base_pb2 as base
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
-    from ankaios.cli.arguments import CommandCall
-    from ankaios.cli.session import Session
 
 _LIMIT_MS = 500
 

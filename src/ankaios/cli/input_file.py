@@ -1,7 +1,5 @@
 """Reads files and standard input, at most as much as the YAML parser accepts. `advice` explains a file error."""
 
-from __future__ import annotations
-
 from ankaios.common.errors import Rejected
 from ankaios.common.yaml_text import MAX_YAML_BYTES
 

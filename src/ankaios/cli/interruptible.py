@@ -1,18 +1,12 @@
 """Runs work until it ends or a signal arrives. The first signal ends the work cleanly, a second one immediately."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from types import FrameType
 
+from ankaios.cli.session import Session
 from ankaios.middleware.blocking_client import Woken
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from ankaios.cli.session import Session
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 

@@ -6,17 +6,14 @@
 Owns the part of the terminal that is redrawn. `rich` is imported with the first lines for a terminal.
 """
 
-from __future__ import annotations
-
 import io
-from typing import IO, TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Self, cast
+
+from ankaios.cli.output import CliOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.live import Live
-
-    from ankaios.cli.output import CliOutput
 
 MANY_ROWS = 100
 """A table with more rows is not redrawn for every single change, because that takes longer than the changes."""
@@ -28,7 +25,7 @@ class LiveDisplay:
         self._live: Live | None = None
         self._shown: list[str] = []
 
-    def __enter__(self) -> LiveDisplay:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,7 +63,7 @@ def visible_lines(lines: Sequence[str], footer: Sequence[str], height: int) -> l
     return [*lines[:kept], f"... and {len(lines) - kept} more"]
 
 
-def _start_live(output: CliOutput) -> Live:
+def _start_live(output: CliOutput) -> "Live":
     from rich.console import Console
     from rich.live import Live
 

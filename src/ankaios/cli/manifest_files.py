@@ -1,18 +1,12 @@
 """Reads manifest files. Input: file names, or `-` for standard input. Output: one change of the desired state."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from ankaios.cli.input_file import STANDARD_INPUT, UnusableFile, advice, read_file, read_standard_input
+from ankaios.cli.output import CliOutput
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from ankaios.cli.output import CliOutput
 
 
 def read_change(output: CliOutput, files: Sequence[str], agent: str | None, *, need_agent: bool) -> ManifestChange:

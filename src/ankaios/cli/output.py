@@ -5,8 +5,6 @@ because readers of a pipe wait for it. The words `error:`, `warn:` and `debug:` 
 Eclipse Ankaios; everything else is coloured only on a terminal. `NO_COLOR` switches all colours off.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 Raises `UsageError`, `HelpRequested` or `VersionRequested`. ADR 16 explains why this is not argparse.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Exit codes: 0 success; 1 failure, the reason is on standard error; 2 invalid usa
 the pipe.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Sequence

@@ -4,22 +4,16 @@ Input: an open connection. Output: responses, events and workload states, or `Re
 responses that arrived early, and the workload states that arrived while another response was awaited.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
+from collections.abc import Iterable
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.middleware.blocking_client import BlockingConnection
 from ankaios.middleware.connecting import ConnectionLost
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ankaios.middleware.blocking_client import BlockingConnection
 
 STATE_LOST = "Channel preliminary closed."
 UPDATE_LOST = "Connection to server interrupted"

@@ -5,22 +5,20 @@ Input: the global values of the command line. Output: `CliSettings`, or `CliErro
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.common.config import (
     PEM_WINS_WARNING,
     BadPemFile,
     GivenPem,
+    PemMaterial,
     choose,
     load_config_file,
     load_pem_material,
     require_security,
 )
 from ankaios.common.errors import StartupFailed
-
-if TYPE_CHECKING:
-    from ankaios.common.config import PemMaterial
 
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 DEFAULT_TIMEOUT_MS = 3000

@@ -1,7 +1,5 @@
 """Finds the existing name that is similar to an unknown one. Imported only after an unknown name was found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

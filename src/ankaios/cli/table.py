@@ -4,8 +4,6 @@
 and protection against control characters in the cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ankaios.cli.output import CliOutput

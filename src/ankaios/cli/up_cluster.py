@@ -5,8 +5,6 @@ and agents. At the end the desired state is emptied first, so that every workloa
 dependencies; then agents and server end. The session with the server blocks, so it runs in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import signal

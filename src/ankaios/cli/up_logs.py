@@ -3,8 +3,6 @@
 A log campaign is started for every instance as soon as it runs, and again when it runs again. Owns one connection.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager

@@ -3,8 +3,6 @@
 Input: a blocking session with the server. Output: lines. Owns the rows of the last refresh.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import sys
@@ -12,6 +10,7 @@ from collections.abc import Collection
 from math import inf
 from pathlib import Path
 from time import monotonic
+from typing import Self
 
 from ankaios.cli.device_rows import DEVICES_HEADER, device_rows
 from ankaios.cli.live_display import LiveDisplay
@@ -42,7 +41,7 @@ class ClusterView:
         self._devices_time = 0.0
         self._changed = monotonic()
 
-    def __enter__(self) -> ClusterView:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,21 +5,15 @@ together; the server processes them in order. The code of the wait table is impo
 work. Only the fields in the wait table are requested, and only for the changed workloads.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
 
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.wait_list import WaitList
 from ankaios.cli.workload_rows import ROW_FIELDS, Instance, WorkloadRow, workload_rows
 from ankaios.common.pb import ank_base_pb2 as base
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from ankaios.cli.arguments import CommandCall
-    from ankaios.cli.output import CliOutput
-    from ankaios.cli.session import Session
-    from ankaios.cli.wait_list import WaitList
 
 NOTHING_CHANGED = "Apply successful. No workloads updated."
 CHANGED = (

@@ -4,8 +4,6 @@ Only states that were reported after the connection was opened count, not those 
 is replaced under the same name has the state of its predecessor there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from ankaios.cli.workload_rows import Instance, WorkloadRow, instance_of

@@ -1,7 +1,5 @@
 """`ank apply`: creates or replaces the workloads and configs of manifests, or deletes them (`-d`)."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.input_file import hint_of

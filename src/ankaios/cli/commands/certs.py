@@ -1,7 +1,5 @@
 """`ank certs create`: creates all certificates for mutual TLS."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ankaios.cli.arguments import CommandCall

@@ -1,7 +1,5 @@
 """`ank delete workload` and `ank delete config`."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.session import RequestFailed, execution_error

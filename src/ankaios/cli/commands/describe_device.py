@@ -1,17 +1,11 @@
 """`ank describe device`: slots, users, properties and device nodes of one discovered device."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
 from ankaios.cli.output import CliError
-
-if TYPE_CHECKING:
-    from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import ank_base_pb2 as base
 
 
 def run(call: CommandCall) -> None:

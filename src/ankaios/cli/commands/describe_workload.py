@@ -1,7 +1,5 @@
 """`ank describe workload`: desired state, current state and its reason, dependencies, and devices of a workload."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description

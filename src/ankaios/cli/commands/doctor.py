@@ -1,7 +1,5 @@
 """`ank doctor`: checks this machine, the certificates and the server, and prints how to fix what is wrong."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

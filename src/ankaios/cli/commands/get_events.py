@@ -1,7 +1,5 @@
 """`ank get events`: one document for every change of the parts of the state that masks select."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`ank get state`: the complete state, or the parts that masks select, as YAML or JSON."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliError

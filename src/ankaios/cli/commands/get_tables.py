@@ -1,7 +1,5 @@
 """`ank get agents`, `get configs`, `get devices` and `get resources`: one request, one table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ankaios.cli.arguments import CommandCall

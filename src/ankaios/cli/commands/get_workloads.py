@@ -1,9 +1,6 @@
 """`ank get workloads`: a table of all instances, once or after every change (`--watch`)."""
 
-from __future__ import annotations
-
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
@@ -17,9 +14,7 @@ from ankaios.cli.workload_rows import (
     workload_rows,
     workload_table,
 )
-
-if TYPE_CHECKING:
-    from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import ank_base_pb2 as base
 
 _COLLECT_SECONDS = 0.1
 

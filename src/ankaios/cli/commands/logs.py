@@ -1,7 +1,5 @@
 """`ank logs`: prints the output of workloads. Resolves names to instances and runs a log campaign for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ankaios.cli.arguments import CommandCall

@@ -1,7 +1,5 @@
 """`ank run workload`: runs one workload without a manifest."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.update import update_and_wait

@@ -1,7 +1,5 @@
 """`ank schema`: the JSON schema of manifests, for editors and other tools."""
 
-from __future__ import annotations
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.common.manifest import schema_text
 

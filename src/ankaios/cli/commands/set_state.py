@@ -1,7 +1,5 @@
 """`ank set state`: sets the parts of the state that masks select to the content of a file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ankaios.cli.arguments import CommandCall

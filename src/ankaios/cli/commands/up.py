@@ -3,8 +3,6 @@
 Input: manifests and options. Output: a live table, or the output of the workloads. Owns a temporary run folder.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """`ank validate`: checks manifests as the server and the agents would, without a server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ankaios.cli.arguments import CommandCall

@@ -4,8 +4,6 @@ To add a command, declare it in one of the modules of this package and write its
 declarations import no command, so that help, completion and usage errors are fast.
 """
 
-from __future__ import annotations
-
 from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET

@@ -1,7 +1,5 @@
 """Declarations of the commands that change the cluster: `apply`, `run`, `set` and `delete`."""
 
-from __future__ import annotations
-
 from ankaios.cli.argument_values import tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
 

@@ -1,7 +1,5 @@
 """Declarations of the commands that inspect the cluster: `get`, `describe` and `logs`."""
 
-from __future__ import annotations
-
 from ankaios.cli.argument_values import line_count, point_in_time
 from ankaios.cli.arguments import Command, Option, Positional
 

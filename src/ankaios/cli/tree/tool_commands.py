@@ -1,7 +1,5 @@
 """Declarations of the tools: `up`, `validate`, `doctor`, `certs` and `schema`."""
 
-from __future__ import annotations
-
 from ankaios.cli.argument_values import days
 from ankaios.cli.arguments import Command, Option, Positional
 
