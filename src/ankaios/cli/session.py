@@ -6,7 +6,7 @@ responses that arrived early, and the workload states that arrived while another
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 from ankaios.common.errors import Unavailable
@@ -46,6 +46,8 @@ class Session:
         self._timeout_ms = timeout_ms
         self._awaited: dict[str, base.Response | None] = {}
         self._states: deque[base.WorkloadState] = deque(maxlen=_MAX_KEPT_STATES)
+        self.on_response: Callable[[base.Response], None] | None = None
+        """Gets the responses that no call waits for, such as those of log campaigns."""
 
     def complete_state(self, *masks: str, limit_ms: int | None = None) -> base.CompleteState:
         """The selected parts of the state, or everything without masks. The state is empty if the server sends none."""
@@ -118,8 +120,9 @@ class Session:
             message = self._receive(_remaining(end), UPDATE_LOST)
             if message is None:
                 return []
-            if message.HasField("updateWorkloadState"):
-                return list(message.updateWorkloadState.workloadStates)
+            self._keep(message)
+            if self._states:
+                return self.kept_states()
 
     def watch(self, descriptor: int | None) -> None:
         """End every wait with `Woken` as soon as this descriptor is readable. None ends the watching."""
@@ -165,6 +168,8 @@ class Session:
             self._states.extend(message.updateWorkloadState.workloadStates)
         elif message.response.requestId in self._awaited:
             self._awaited[message.response.requestId] = message.response
+        elif self.on_response is not None:
+            self.on_response(message.response)
 
     def _send(self, request: base.Request, lost: str) -> None:
         try:

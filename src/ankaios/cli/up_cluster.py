@@ -8,7 +8,7 @@ dependencies; then agents and server end. The session with the server blocks, so
 import asyncio
 import shutil
 import signal
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import commander_hello
 from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.up_logs import follow_logs
 from ankaios.cli.up_view import ClusterView, own_command
 from ankaios.cli.workload_rows import state_text, workload_instances
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.middleware import blocking_client, client
+from ankaios.middleware.blocking_client import BlockingConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
@@ -64,7 +63,8 @@ class LocalCluster:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._server.run(), name="server")]
             try:
-                with await asyncio.to_thread(self._connect_blocking) as connection:
+                with await asyncio.to_thread(self._connect) as connection:
+                    self._output.wait_writable = connection.attend
                     session = Session(connection, _RESPONSE_MS)
                     agents = names or await _agent_names(session)
                     running += [tasks.create_task(self._run_agent(name), name=f"agent {name}") for name in agents]
@@ -97,11 +97,8 @@ class LocalCluster:
     def _live(self) -> bool:
         return self._output.is_terminal and not self._values["follow"]
 
-    def _connect_blocking(self) -> blocking_client.BlockingConnection:
-        return blocking_client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
-
-    def _connect(self) -> AbstractAsyncContextManager[client.ServerConnection]:
-        return client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
+    def _connect(self) -> BlockingConnection:
+        return connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
 
     async def _run_agent(self, name: str) -> None:
         runtimes = self._values["runtime"] or [
@@ -141,21 +138,14 @@ class LocalCluster:
 
     async def _watch(self, session: Session) -> None:
         """Show the cluster until a signal arrives or, with `--settle`, until all workloads have settled."""
-        following = None
-        if self._values["follow"]:
-            following = asyncio.create_task(follow_logs(self._connect, self._output), name="logs of workloads")
-        with ClusterView(self._output, session, self._ank) as view:
+        with ClusterView(self._output, session, self._ank, follow=bool(self._values["follow"])) as view:
             await asyncio.to_thread(view.refresh)
-            while not (self._stop.is_set() or (following and following.done())):
+            while not self._stop.is_set():
                 if self._live:
                     view.show(with_next_steps=not self._values["settle"])
                 await asyncio.to_thread(view.refresh, _POLL_SECONDS)
                 if self._values["settle"] and view.is_settled:
                     break
-        if following is not None:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
         if not self._live:
             view.print()
 

@@ -17,7 +17,17 @@ from ankaios.cli.live_display import LiveDisplay
 from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
 from ankaios.cli.table import styled_table
-from ankaios.cli.workload_rows import ROW_MASKS, Instance, WorkloadRow, update_row, workload_rows, workload_table
+from ankaios.cli.up_logs import FollowedLogs
+from ankaios.cli.workload_rows import (
+    ROW_MASKS,
+    Instance,
+    WorkloadRow,
+    instance_of,
+    update_row,
+    workload_instances,
+    workload_rows,
+    workload_table,
+)
 
 DEVICES_SECONDS = 1.0
 """The age at which devices are requested again: the server reports only changes of workloads by itself."""
@@ -29,13 +39,15 @@ _WAITING = "Pending(WaitingToStart)"
 
 
 class ClusterView:
-    """`ank` is the command that connects to this cluster."""
+    """`ank` is the command that connects to this cluster. With `follow`, the output of the workloads is printed."""
 
-    def __init__(self, output: CliOutput, session: Session, ank: str) -> None:
+    def __init__(self, output: CliOutput, session: Session, ank: str, *, follow: bool = False) -> None:
         self._output = output
         self._session = session
         self._ank = ank
         self._display = LiveDisplay(output)
+        self._logs = FollowedLogs(output, session) if follow else None
+        session.on_response = self._logs.print if self._logs else None
         self._rows: dict[Instance, WorkloadRow] = {}
         self._devices: list[tuple[str, ...]] = []
         self._devices_time = 0.0
@@ -45,15 +57,21 @@ class ClusterView:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._session.on_response = None
         self._display.__exit__()
 
     def refresh(self, seconds: float | None = None) -> None:
         """Request everything, or wait so many seconds for changes."""
         states = [] if seconds is None else self._session.next_states(seconds)
+        changed = [(instance_of(state.instanceName), state.executionState) for state in states]
         if states:
             self._changed = monotonic()
         if seconds is None or not all(update_row(self._rows, state) for state in states):
-            self._rows = workload_rows(self._session.complete_state(*ROW_MASKS))
+            complete_state = self._session.complete_state(*ROW_MASKS)
+            self._rows = workload_rows(complete_state)
+            changed += workload_instances(complete_state.workloadStates) if seconds is None else ()
+        if self._logs:
+            self._logs.follow(changed)
         if states or monotonic() - self._devices_time > DEVICES_SECONDS:
             self._devices = device_rows(self._session.complete_state("deviceInstances").deviceInstances)
             self._devices_time = monotonic()
