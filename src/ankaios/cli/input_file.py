@@ -7,7 +7,7 @@ STANDARD_INPUT = "-"
 
 
 class UnusableFile(Rejected):
-    """A given file cannot be read or parsed; the hint says what to do."""
+    """A given file cannot be read or parsed; the hint contains an advice."""
 
     def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)

@@ -1,6 +1,6 @@
-"""Checks of this machine for `ank doctor`. Each check is a function from the host to results; none changes anything.
+"""Checks of this machine for `ank doctor`. Each check is a function from the machine to results; none changes anything.
 
-`Host` contains everything that the checks read, so that each result can be tested for machines that we do not have.
+`Machine` contains everything that the checks read, so that each result can be tested for machines that we do not have.
 """
 
 import json
@@ -71,7 +71,7 @@ def run_program(*command: str) -> ProgramResult:
     return ProgramResult(done.returncode, done.stdout if done.returncode == 0 else done.stderr)
 
 
-class Host(Struct, frozen=True):
+class Machine(Struct, frozen=True):
     run: Callable[..., ProgramResult] = run_program
     find: Callable[[str], str | None] = shutil.which
     root: Path = Path("/")
@@ -85,48 +85,48 @@ class Host(Struct, frozen=True):
         return file.read_text(errors="replace").splitlines() if file.exists() else []
 
 
-def check_python(_: Host) -> Results:
+def check_python(_: Machine) -> Results:
     version = ".".join(map(str, sys.version_info[:3]))
     yield fine("python", f"Python {version} at {sys.executable}")
 
 
-def check_podman(host: Host) -> Results:
+def check_podman(machine: Machine) -> Results:
     """Presence, version, and what `podman info` reports about storage, runtime and rights."""
-    if host.find("podman") is None:
+    if machine.find("podman") is None:
         text = "not installed: only the runtime 'native' can run workloads here"
         yield note("podman", text, "apt-get install podman")
         return
-    info = host.run("podman", "info", "--format", "json")
+    info = machine.run("podman", "info", "--format", "json")
     if info.code != 0:
         yield wrong("podman", f"'podman info' fails: {_last_line(info.output)}", "podman --log-level=debug info")
         return
     try:
-        yield from _podman_results(json.loads(info.output), host)
+        yield from _podman_results(json.loads(info.output), machine)
     except (ValueError, KeyError, TypeError) as error:
         yield wrong("podman", f"the output of 'podman info' is unexpected: {error!r}", "podman info")
 
 
-def _podman_results(facts: dict[str, dict[str, object]], host: Host) -> Results:
+def _podman_results(facts: dict[str, dict[str, object]], machine: Machine) -> Results:
     version = str(facts["version"]["Version"])
     if _numbers(version) < OLDEST_PODMAN:
         yield wrong("podman", f"version {version} is older than 4.3", "install podman 4.3 or newer")
     else:
         yield fine("podman", f"version {version}")
-    podman_host, store = facts["host"], facts["store"]
-    runtime = podman_host["ociRuntime"]
+    host, store = facts["host"], facts["store"]
+    runtime = host["ociRuntime"]
     name = runtime["name"] if isinstance(runtime, dict) else "?"
-    cgroups = podman_host["cgroupVersion"]
+    cgroups = host["cgroupVersion"]
     if name == "crun" and cgroups == "v1":
         fix = 'apt-get install runc, and runtime = "runc" in the [engine] part of /etc/containers/containers.conf'
         yield note("cgroups", "crun with cgroups v1: containers may fail to start", fix)
     else:
         yield fine("cgroups", f"cgroups {cgroups}, container runtime {name}")
-    if not host.find("catatonit") and not any((host.root / folder / "catatonit").exists() for folder in _HELPERS):
+    if not machine.find("catatonit") and not any((machine.root / folder / "catatonit").exists() for folder in _HELPERS):
         yield note("pods", "podman-kube needs the program 'catatonit'", "apt-get install catatonit")
     yield from _storage_results(str(store["graphRoot"]), str(store["graphDriverName"]))
-    security = podman_host.get("security")
+    security = host.get("security")
     if isinstance(security, dict) and security.get("rootless"):
-        yield from _rootless_results(host)
+        yield from _rootless_results(machine)
 
 
 def _storage_results(folder: str, driver: str) -> Results:
@@ -143,28 +143,28 @@ def _storage_results(folder: str, driver: str) -> Results:
         yield note("storage", "driver vfs copies every layer of every container", "apt-get install fuse-overlayfs")
 
 
-def _user_name(host: Host) -> str:
+def _user_name(machine: Machine) -> str:
     """From /etc/passwd: after `su`, in a service or a container, the variable is often wrong or not set."""
-    for line in host.lines("etc/passwd"):
+    for line in machine.lines("etc/passwd"):
         fields = line.split(":")
-        if len(fields) > 2 and fields[2] == str(host.uid):
+        if len(fields) > 2 and fields[2] == str(machine.uid):
             return fields[0]
-    return host.environ.get("USER", str(host.uid))
+    return machine.environ.get("USER", str(machine.uid))
 
 
-def _rootless_results(host: Host) -> Results:
-    user = _user_name(host)
+def _rootless_results(machine: Machine) -> Results:
+    user = _user_name(machine)
     for name in ("subuid", "subgid"):
-        if not any(line.split(":")[0] in (user, str(host.uid)) for line in host.lines(f"etc/{name}")):
+        if not any(line.split(":")[0] in (user, str(machine.uid)) for line in machine.lines(f"etc/{name}")):
             fix = f"sudo usermod --add-{name}s 100000-165535 {user}"
             yield wrong("rootless", f"/etc/{name} has no range for '{user}'", fix)
             return
     yield fine("rootless", f"'{user}' has subordinate user and group ids")
 
 
-def check_run_folder(host: Host) -> Results:
+def check_run_folder(machine: Machine) -> Results:
     """The default folder for FIFOs and files of workloads."""
-    folder = Path(host.environ.get("TMPDIR", str(host.root / "tmp"))) / "ankaios"
+    folder = Path(machine.environ.get("TMPDIR", str(machine.root / "tmp"))) / "ankaios"
     place = folder if folder.exists() else folder.parent
     try:
         with tempfile.NamedTemporaryFile(dir=place):
@@ -176,24 +176,24 @@ def check_run_folder(host: Host) -> Results:
     yield fine("run folder", f"'{folder}' can be used")
 
 
-def check_native_rights(host: Host) -> Results:
+def check_native_rights(machine: Machine) -> Results:
     """As root, private mounts put files and control interface at the same paths as in containers."""
-    if host.uid == 0:
+    if machine.uid == 0:
         yield fine("native", "native workloads see files and control interface at their usual paths")
     else:
         text = "not root: native workloads get the paths of files and control interface in environment variables"
         yield note("native", text)
 
 
-def check_clock(host: Host) -> Results:
-    if host.now < EARLIEST_SANE_CLOCK:
+def check_clock(machine: Machine) -> Results:
+    if machine.now < EARLIEST_SANE_CLOCK:
         text = "the clock is years behind: certificates will count as not yet valid"
         yield wrong("clock", text, "timedatectl set-ntp true")
         return
     yield fine("clock", "plausible")
 
 
-LOCAL_CHECKS: tuple[Callable[[Host], Results], ...] = (
+LOCAL_CHECKS: tuple[Callable[[Machine], Results], ...] = (
     check_python,
     check_podman,
     check_run_folder,

@@ -1,6 +1,6 @@
 """Parses the words of the command line. Input: the declared commands and the words. Output: a `ParsedCommandLine`.
 
-Raises `UsageError`, `HelpRequested` or `VersionRequested`. ADR 16 explains why this is not argparse.
+Raises `UsageError`, `HelpRequested` or `VersionRequested`. ADR 18 explains why this is not argparse.
 """
 
 from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from ankaios.cli.machine_checks import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
     CheckResult,
-    Host,
+    Machine,
     ProgramResult,
     Verdict,
     check_clock,
@@ -34,9 +34,9 @@ def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., ProgramRes
     return lambda *_: ProgramResult(0, json.dumps(facts))
 
 
-def machine(**more: Any) -> Host:
+def machine(**more: Any) -> Machine:
     given: dict[str, Any] = {"find": lambda name: f"/usr/bin/{name}", "run": podman_info(), "environ": {}} | more
-    return Host(**given)
+    return Machine(**given)
 
 
 def verdicts(findings: list[CheckResult]) -> dict[str, Verdict]:

@@ -68,9 +68,9 @@ def test_a_good_manifest_has_no_findings() -> None:
         ("apiVersion: v1\nworkloads: [\n", 3, "did not find expected node content"),
         ("apiVersion: v1\nworkloads:\n  a: {}\n b: {}\n", 4, "did not find expected key"),
         ("apiVersion: v1\nworkloads:\n \ta: {}\n", 3, "a tab cannot indent a line, use blanks: found character"),
-        ("apiVersion: v1\nconfigs:\n  a: x\n  a: y\n", 4, "the key 'a' stands here a second time, first in line 3"),
+        ("apiVersion: v1\nconfigs:\n  a: x\n  a: y\n", 4, "duplicate key 'a', first used in line 3"),
         ("apiVersion: v1\n---\napiVersion: v1\n", 2, "a manifest must be a single YAML document"),
-        ("", 1, "the file holds no manifest"),
+        ("", 1, "the file contains no manifest"),
         ("- a\n", 1, 'is not of type "object"'),
     ],
 )
@@ -258,7 +258,7 @@ def test_an_agent_that_renders_to_nonsense_is_told() -> None:
 
 def test_braces_without_configs_are_pointed_out() -> None:
     assert told(GOOD.replace("nginx", "nginx:{{ tag }}")) == [
-        "7: warning: workloads.web.runtimeConfig: looks like a template but is taken as it is, "
+        "7: warning: workloads.web.runtimeConfig: looks like a template but is not rendered, "
         "because the workload has no 'configs'"
     ]
     assert findings(GOOD.replace("nginx", "nginx\n      commandOptions: ['--format={{.Names}}']")) == []
@@ -381,7 +381,7 @@ def test_a_file_that_cannot_be_read_may_hold_what_the_others_miss() -> None:
 def test_a_name_in_two_files_is_told_in_the_second_with_the_place_of_the_first() -> None:
     (found,) = findings(GOOD, "# a comment\n" + GOOD)
     assert found[:3] == ("2.yaml", 4, ERROR)
-    assert found.message == "'web' stands in two files, first in 1.yaml:3"
+    assert found.message == "'web' is defined in two files, first in 1.yaml:3"
 
 
 def chain(**dependencies: str) -> str:
@@ -405,8 +405,8 @@ def test_every_cycle_is_told_once_and_whole() -> None:
 def test_a_workload_without_agent_is_a_warning_unless_the_server_chooses_one() -> None:
     without = GOOD.replace("    agent: node\n", "")
     assert told(without) == [
-        "3: warning: workloads.web: names no agent: 'ank apply' needs '--agent' for it, "
-        "and as part of a startup manifest it is refused"
+        "3: warning: workloads.web: has no agent: 'ank apply' needs '--agent' for it, "
+        "and the server rejects it in a startup manifest"
     ]
     assert findings(without.replace("    runtime:", "    placement: {}\n    runtime:")) == []
 
@@ -441,13 +441,13 @@ def test_requests_that_nobody_can_meet_are_told() -> None:
     ]
     assert asking("{name: camera, quantity: 0}") == ["error: resources[0].quantity: 0 is less than the minimum of 1"]
     assert asking("{name: camera-0a1b2c, quantity: 3}") == [
-        "error: resources[0].name: asks for 3 slots of one device, which has 2 as 'camera' says"
+        "error: resources[0].name: asks for 3 slots of one device, but 'camera' configures 2"
     ]
     assert asking("{name: kubernetes.io/x}") == [
         "error: resources[0].name: 'kubernetes.io/x' is no extended resource: the domain is reserved"
     ]
     assert asking("{name: camera}", CAMERA.replace("capacity: 2", "capacity: 0")) == [
-        "error: resources[0].name: nobody can use a device of 'camera': its capacity is 0"
+        "error: resources[0].name: no workload can use a device of 'camera': its capacity is 0"
     ]
 
 

@@ -7,7 +7,7 @@ from ankaios.cli.update import update_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 
-def run_workloads(call: CommandCall) -> None:
+def delete_workloads(call: CommandCall) -> None:
     names: list[str] = call.values["names"]
     masks = [f"desiredState.workloads.{name}" for name in names]
     with open_session(call, "Failed to delete workloads") as session:
@@ -20,7 +20,7 @@ def run_workloads(call: CommandCall) -> None:
         session.goodbye()
 
 
-def run_configs(call: CommandCall) -> None:
+def delete_configs(call: CommandCall) -> None:
     masks = [f"desiredState.configs.{name}" for name in call.values["names"]]
     with open_session(call, "Failed to delete configs") as session:
         try:

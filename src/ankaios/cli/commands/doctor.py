@@ -7,7 +7,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.certificate_checks import check_certificates
 from ankaios.cli.connection import open_session
 from ankaios.cli.help import wrap
-from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, Host, Results, Verdict, fine, note, wrong
+from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, Machine, Results, Verdict, fine, note, wrong
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.session import RequestFailed
 from ankaios.common.config import require_security
@@ -17,8 +17,8 @@ _STYLE = {Verdict.FINE: "good", Verdict.NOTE: "busy", Verdict.WRONG: "bad"}
 
 
 def run(call: CommandCall) -> int:
-    host = Host(now=time.time())
-    results = [result for check in LOCAL_CHECKS for result in check(host)]
+    machine = Machine(now=time.time())
+    results = [result for check in LOCAL_CHECKS for result in check(machine)]
     results += [*check_certificates(call.settings.given_pem), *_check_server(call)]
     print_results(call.output, results)
     count = sum(result.verdict is Verdict.WRONG for result in results)

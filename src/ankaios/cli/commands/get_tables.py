@@ -13,19 +13,19 @@ CONFIGS_HEADER = ("CONFIG",)
 Rows = list[tuple[str, ...]]
 
 
-def run_agents(call: CommandCall) -> None:
+def get_agents(call: CommandCall) -> None:
     _print(call, "agents", ("agents", "workloadStates"), AGENTS_HEADER, agent_rows)
 
 
-def run_configs(call: CommandCall) -> None:
+def get_configs(call: CommandCall) -> None:
     _print(call, "configs", ("desiredState.configs",), CONFIGS_HEADER, config_rows)
 
 
-def run_devices(call: CommandCall) -> None:
+def get_devices(call: CommandCall) -> None:
     _print(call, "devices", ("deviceInstances",), DEVICES_HEADER, lambda state: device_rows(state.deviceInstances))
 
 
-def run_resources(call: CommandCall) -> None:
+def get_resources(call: CommandCall) -> None:
     _print(call, "resources", ("agents",), RESOURCES_HEADER, lambda state: resource_rows(state.agents))
 
 

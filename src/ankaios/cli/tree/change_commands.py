@@ -81,7 +81,7 @@ DELETE = Command(
         Command(
             "workload",
             "Delete workloads and wait until they are removed",
-            "delete:run_workloads",
+            "delete:delete_workloads",
             aliases=("workloads",),
             positionals=(Positional("names", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
             examples=(("ank delete workload web db", "stop and remove two workloads"),),
@@ -89,7 +89,7 @@ DELETE = Command(
         Command(
             "config",
             "Delete configuration items",
-            "delete:run_configs",
+            "delete:delete_configs",
             aliases=("configs",),
             positionals=(Positional("names", "<CONFIG_NAME>...", "Keys of the items", complete="configs"),),
             examples=(("ank delete config ports", "remove one item"),),

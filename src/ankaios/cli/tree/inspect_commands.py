@@ -49,14 +49,14 @@ GET = Command(
         Command(
             "agent",
             "Show the connected agents",
-            "get_tables:run_agents",
+            "get_tables:get_agents",
             aliases=("agents",),
             examples=(("ank get agents", "a table of all agents"),),
         ),
         Command(
             "config",
             "Show the keys of the configuration items",
-            "get_tables:run_configs",
+            "get_tables:get_configs",
             aliases=("configs",),
             examples=(("ank get configs", "all keys"),),
         ),
@@ -74,14 +74,14 @@ GET = Command(
         Command(
             "device",
             "Show discovered devices, their slots, and the workloads that use them",
-            "get_tables:run_devices",
+            "get_tables:get_devices",
             aliases=("devices",),
             examples=(("ank get devices", "a table of all devices"),),
         ),
         Command(
             "resource",
             "Show the resources that agents offer to workloads",
-            "get_tables:run_resources",
+            "get_tables:get_resources",
             aliases=("resources",),
             examples=(("ank get resources", "a table of all resources by agent"),),
         ),

@@ -12,7 +12,7 @@ from ankaios.cli.validation.findings import Form, ManifestFile, ManifestFinding,
 from ankaios.cli.validation.manifest_reading import read_manifest
 from ankaios.cli.validation.manifest_set import Entry, ManifestSet, combine
 from ankaios.cli.validation.runtime_checks import check_runtime, check_runtime_name
-from ankaios.cli.validation.template_checks import check_config_keys, check_rendered, check_templates, render
+from ankaios.cli.validation.template_checks import check_config_keys, check_rendered, check_templates, render_or_none
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import change_by_request
@@ -48,7 +48,7 @@ def _check_workload(name: str, form: Form, manifests: ManifestSet) -> Iterator[P
     yield from check_resources(form, manifests)
     yield from check_config_keys(form, manifests)
     yield from check_templates(name, form, manifests)
-    workload = render(name, form, manifests)
+    workload = render_or_none(name, form, manifests)
     if workload is not None:
         yield from check_rendered(workload)
         # The line numbers of the rendered text are valid in the file only if both have the same number of lines.

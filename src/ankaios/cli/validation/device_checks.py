@@ -109,7 +109,7 @@ def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iter
     elif device and device[1] in configurations:
         capacity = configurations[device[1]].form.get("capacity", 1)
         if quantity > capacity:
-            yield f"asks for {quantity} slots of one device, which has {capacity} as '{device[1]}' says", ERROR
+            yield f"asks for {quantity} slots of one device, but '{device[1]}' configures {capacity}", ERROR
     elif manifests.lacks("deviceConfigurations", name):
         text = f"no device configuration '{name}' is in these files"
         yield text + manifests.suggestion("deviceConfigurations", name), WARNING
@@ -118,7 +118,7 @@ def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iter
 def _check_quantity(name: str, quantity: int, form: Form) -> Iterator[tuple[str, str]]:
     capacity, handler = form.get("capacity", 1), form["discoveryHandler"]
     if capacity == 0:
-        yield f"nobody can use a device of '{name}': its capacity is 0", ERROR
+        yield f"no workload can use a device of '{name}': its capacity is 0", ERROR
         return
     if handler["name"] != "debugEcho":
         return

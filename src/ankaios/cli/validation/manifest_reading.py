@@ -31,7 +31,7 @@ def read_manifest(name: str, text: bytes, report: ValidationReport) -> ManifestF
         _report_yaml_error(file, str(error).removeprefix("cannot read the file: "), report)
         return file
     if file.manifest is None:
-        report.add_error(file, 1, "the file holds no manifest")
+        report.add_error(file, 1, "the file contains no manifest")
         return file
     if is_deprecated(file.manifest):
         _check_deprecated(file, text, report)
@@ -48,7 +48,7 @@ def _report_yaml_error(file: ManifestFile, reason: str, report: ValidationReport
         report.add_error(file, None, reason)
     elif "duplicate entry" in reason and file.positions.duplicates:
         for path, line, first in file.positions.duplicates:
-            report.add_error(file, line, f"the key '{path[-1]}' stands here a second time, first in line {first}")
+            report.add_error(file, line, f"duplicate key '{path[-1]}', first used in line {first}")
     elif "more than one document" in reason:
         separators = [file.text.count("\n", 0, found.start()) + 1 for found in _SECOND_DOCUMENT.finditer(file.text)]
         report.add_error(file, separators[-1] if separators else None, "a manifest must be a single YAML document")

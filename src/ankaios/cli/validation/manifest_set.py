@@ -22,7 +22,7 @@ _PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "configs": parse_config_item,
     "deviceConfigurations": parse_device_configuration,
 }
-_NO_AGENT = "names no agent: 'ank apply' needs '--agent' for it, and as part of a startup manifest it is refused"
+_NO_AGENT = "has no agent: 'ank apply' needs '--agent' for it, and the server rejects it in a startup manifest"
 
 
 class Entry(Struct, frozen=True):
@@ -46,7 +46,7 @@ class ManifestSet(Struct):
     complete: bool = True
     """All files could be read, so a name that is missing here is in none of them."""
     suggestions_left: int = 100
-    """Searching a similar name is slow, and nobody reads more of them."""
+    """The number of searches for a similar name is limited, because they are slow."""
 
     @property
     def workloads(self) -> dict[str, Entry]:
@@ -84,7 +84,7 @@ def combine(files: Sequence[ManifestFile], report: ValidationReport, *, complete
             path: Path = (section, name)
             if first is not file:
                 where = f"{first.name}:{first.line(path)}"
-                report.add(file, Problem(path, f"'{name}' stands in two files, first in {where}"))
+                report.add(file, Problem(path, f"'{name}' is defined in two files, first in {where}"))
             elif not _is_rejected(file, path) and (entry := _entry(file, path, given, report)) is not None:
                 manifests.entries[section][name] = entry
     return manifests

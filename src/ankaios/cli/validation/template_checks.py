@@ -50,7 +50,7 @@ def _check_unrendered(form: Form) -> Iterator[Problem]:
     texts += [(("files", index, "data"), file.get("data", "")) for index, file in enumerate(form.get("files", ()))]
     for path, text in texts:
         if found := _LIKE_A_TEMPLATE.search(text):
-            why = "looks like a template but is taken as it is, because the workload has no 'configs'"
+            why = "looks like a template but is not rendered, because the workload has no 'configs'"
             yield Problem(path, why, WARNING, text.count("\n", 0, found.start()) + 1)
 
 
@@ -71,7 +71,7 @@ def _config(manifests: ManifestSet, key: str) -> object:
     return manifests.configs[key].form if key in manifests.configs else MISSING
 
 
-def render(name: str, form: Form, manifests: ManifestSet) -> RenderedWorkload | None:
+def render_or_none(name: str, form: Form, manifests: ManifestSet) -> RenderedWorkload | None:
     """The rendered workload; None if that fails, which `check_templates` reports."""
     try:
         return render_workload(name, form, lambda key: _config(manifests, key))
