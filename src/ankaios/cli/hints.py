@@ -7,6 +7,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import complete_state_to_form
 
 _LIMIT_MS = 500
 
@@ -78,8 +79,6 @@ def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     state = _request(session, ".".join(parent))
     if state is None:
         return []
-    from ankaios.common.state_form import complete_state_to_form
-
     found = _values_at(complete_state_to_form(state), parent)
     return sorted({key for value in found if isinstance(value, dict) for key in value})
 

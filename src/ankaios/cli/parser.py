@@ -17,6 +17,7 @@ from ankaios.cli.arguments import (
     UsageError,
     VersionRequested,
 )
+from ankaios.cli.suggestions import nearest
 
 
 def parse_command_line(root: Command, words: Sequence[str]) -> ParsedCommandLine:
@@ -161,7 +162,5 @@ class _Level:
 
 
 def _similar_tip(kind: str, word: str, known: Sequence[str]) -> str:
-    from ankaios.cli.suggestions import nearest
-
     found = nearest(word, known)
     return f"a similar {kind} exists: '{found}'" if found else ""

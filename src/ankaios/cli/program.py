@@ -8,10 +8,14 @@ import importlib
 import os
 from collections.abc import Sequence
 
+from ankaios import __version__
 from ankaios.cli.arguments import CommandCall, HelpRequested, ParsedCommandLine, UsageError, VersionRequested
+from ankaios.cli.input_file import advice
 from ankaios.cli.output import CliError, CliOutput, OutputFailed
 from ankaios.cli.parser import parse_command_line
+from ankaios.cli.settings import CliSettings, load_settings
 from ankaios.cli.tree.ank import ANK
+from ankaios.common.config import BadEnvironment
 from ankaios.common.errors import AnkaiosError
 
 FAILED = 1
@@ -29,8 +33,6 @@ def run(words: Sequence[str]) -> int:
     except OutputFailed as error:
         return _report_failed_output(output, error)
     except OSError as error:
-        from ankaios.cli.input_file import advice
-
         what = f"cannot use '{error.filename}': " if error.filename else ""
         output.error(f"{what}{error.strerror or error}")
         output.hint(advice(error))
@@ -55,8 +57,6 @@ def _run_reporting_errors(words: Sequence[str], output: CliOutput) -> int:
     except HelpRequested as request:
         return _print_help(request, output)
     except VersionRequested:
-        from ankaios import __version__
-
         output.line(f"ank {__version__}")
         return 0
     except UsageError as error:
@@ -71,9 +71,6 @@ def _run_reporting_errors(words: Sequence[str], output: CliOutput) -> int:
 
 
 def _run_command(parsed: ParsedCommandLine, output: CliOutput) -> int:
-    from ankaios.cli.settings import CliSettings, load_settings
-    from ankaios.common.config import BadEnvironment
-
     command = parsed.path[-1]
     try:
         settings = load_settings(parsed.global_values, output)

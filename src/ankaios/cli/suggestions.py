@@ -1,13 +1,14 @@
-"""Finds the existing name that is similar to an unknown one. Imported only after an unknown name was found."""
+"""Finds the existing name that is similar to an unknown one."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _SHORT_WORD = 5
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The most similar known word, or None if no word is close. In a short word one wrong letter counts more."""
+    from difflib import get_close_matches  # only after a mistake
+
     by_lower = {name.lower(): name for name in reversed(list(known))}
     cutoff = 0.6 if len(word) <= _SHORT_WORD else 0.75
     found = get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)

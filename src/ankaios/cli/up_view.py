@@ -91,8 +91,9 @@ class ClusterView:
         return [*lines, "", *styled_table(self._output, DEVICES_HEADER, self._devices)] if self._devices else lines
 
     def _next_steps(self) -> list[str]:
-        steps = [f"  {self._ank} {step}" for step in next_steps(self._rows.values(), bool(self._devices))]
-        return ["", "Try next, in another terminal:", *steps, "Ctrl+C here stops and removes everything."]
+        steps = next_steps(self._rows.values(), bool(self._devices))
+        commands = [line for step in steps for line in command_lines(self._ank, step, self._output.width)]
+        return ["", "Try next, in another terminal:", *commands, "Ctrl+C here stops and removes everything."]
 
 
 def settle_seconds(rows: Collection[WorkloadRow]) -> float:
@@ -111,6 +112,12 @@ def next_steps(rows: Collection[WorkloadRow], with_devices: bool) -> list[str]:
         f"logs -f {names[-1]}" if names else "apply MANIFEST.yaml",
         "get devices" if with_devices else "get events",
     ]
+
+
+def command_lines(ank: str, arguments: str, width: int) -> list[str]:
+    """The command on one line or, if that is too long, on two lines that can be copied into a shell."""
+    line = f"  {ank} {arguments}"
+    return [line] if len(line) <= width else [f"  {ank} \\", f"    {arguments}"]
 
 
 def own_command() -> str:

@@ -1,18 +1,20 @@
 """Updates the desired state and waits until the changed workloads have settled.
 
 Used by `apply`, `run`, `set state` and `delete workload`. The request for the old state and the update are sent
-together; the server processes them in order. The code of the wait table is imported while server and agent already
-work. Only the fields in the wait table are requested, and only for the changed workloads.
+together; the server processes them in order. Only the fields in the wait table are requested, and only for the changed
+workloads.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
 
 from ankaios.cli.arguments import CommandCall
+from ankaios.cli.interruptible import run_until_killed
+from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
 from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.wait_list import WaitList
-from ankaios.cli.workload_rows import ROW_FIELDS, Instance, WorkloadRow, workload_rows
+from ankaios.cli.wait_list import WaitList, parse_instance
+from ankaios.cli.workload_rows import ROW_FIELDS, Instance, WorkloadRow, wait_table, workload_rows
 from ankaios.common.pb import ank_base_pb2 as base
 
 NOTHING_CHANGED = "Apply successful. No workloads updated."
@@ -51,9 +53,6 @@ def update_and_wait(
 def _wait_until_settled(
     output: CliOutput, session: Session, success: base.UpdateStateSuccess, before: base.CompleteState
 ) -> None:
-    from ankaios.cli.interruptible import run_until_killed
-    from ankaios.cli.wait_list import WaitList, parse_instance
-
     changed = {parse_instance(text) for text in (*success.addedWorkloads, *success.deletedWorkloads)}
     after = session.complete_state(*row_masks({name for name, _, _ in changed}), *agent_masks(changed))
     connected = after.agents.agents.keys()
@@ -66,9 +65,6 @@ def _wait_until_settled(
 
 def show_until_done(output: CliOutput, session: Session, wait_list: WaitList) -> None:
     """Show the wait table at the start, after every message, and after every step of the spinner."""
-    from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
-    from ankaios.cli.workload_rows import wait_table
-
     with LiveDisplay(output) as display:
 
         def show() -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.up_view import SETTLE_SECONDS, WAITING_SETTLE_SECONDS, next_steps, own_command, settle_seconds
+from ankaios.cli.up_view import (
+    SETTLE_SECONDS,
+    WAITING_SETTLE_SECONDS,
+    command_lines,
+    next_steps,
+    own_command,
+    settle_seconds,
+)
 from ankaios.cli.workload_rows import WorkloadRow
 
 
@@ -35,6 +42,11 @@ def test_without_anything_that_runs_the_logs_of_something_else_may_tell_why() ->
 
 def test_an_empty_cluster_waits_for_a_manifest() -> None:
     assert next_steps([], with_devices=False)[1] == "apply MANIFEST.yaml"
+
+
+def test_a_command_that_is_too_long_for_the_terminal_can_still_be_copied() -> None:
+    assert command_lines("ank -k", "logs -f web", 80) == ["  ank -k logs -f web"]
+    assert command_lines("/opt/ank -k", "logs -f web", 20) == ["  /opt/ank -k \\", "    logs -f web"]
 
 
 def test_the_command_is_short_if_that_finds_this_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
+from ankaios.cli.hints import hint_unknown_workloads
 from ankaios.cli.session import RequestFailed, execution_error
 from ankaios.cli.update import update_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
@@ -13,10 +14,7 @@ def delete_workloads(call: CommandCall) -> None:
     with open_session(call, "Failed to delete workloads") as session:
         success = update_and_wait(call, session, base.CompleteState(), masks, names)
         deleted = {text.partition(".")[0] for text in success.deletedWorkloads}
-        if unknown := [name for name in names if name not in deleted]:
-            from ankaios.cli.hints import hint_unknown_workloads
-
-            hint_unknown_workloads(call, session, unknown)
+        hint_unknown_workloads(call, session, [name for name in names if name not in deleted])
         session.goodbye()
 
 

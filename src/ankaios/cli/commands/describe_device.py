@@ -5,6 +5,7 @@ from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
 from ankaios.cli.output import CliError
+from ankaios.cli.suggestions import did_you_mean
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -13,8 +14,6 @@ def run(call: CommandCall) -> None:
     with open_session(call, "Failed to describe device") as session:
         instances = session.complete_state("deviceInstances").deviceInstances.deviceInstances
         if name not in instances:
-            from ankaios.cli.suggestions import did_you_mean
-
             raise CliError(f"Device '{name}' does not exist.", did_you_mean("device", name, instances))
         call.output.line(describe_device(name, instances[name]).text(call.output))
 

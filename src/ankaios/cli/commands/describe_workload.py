@@ -6,6 +6,7 @@ from ankaios.cli.description import Description
 from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
 from ankaios.cli.session import Session
+from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import info_text, state_style, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -26,8 +27,6 @@ def exists(name: str, state: base.CompleteState) -> bool:
 
 
 def _unknown_workload(session: Session, name: str) -> CliError:
-    from ankaios.cli.suggestions import did_you_mean
-
     state = session.complete_state("desiredState.workloads.*.agent")
     hint = did_you_mean("workload", name, state.desiredState.workloads.workloads)
     return CliError(f"Workload name '{name}' does not exist.", hint)

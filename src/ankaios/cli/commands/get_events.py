@@ -9,6 +9,7 @@ from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.yaml_text import dump_yaml
 
 
 def run(call: CommandCall) -> None:
@@ -46,8 +47,6 @@ def event_text(event: base.CompleteStateResponse, time_text: str, output_format:
         import json
 
         return json.dumps({"timestamp": time_text, **form}, ensure_ascii=False, separators=(",", ":")) + "\n"
-    from ankaios.common.yaml_text import dump_yaml
-
     return f"---\ntimestamp: {time_text}\n{dump_yaml(form)}"
 
 

@@ -2,10 +2,12 @@
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
+from ankaios.cli.hints import hint_unmatched_masks
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed
 from ankaios.common.errors import Rejected
 from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.yaml_text import dump_yaml
 
 _FAILED = "Could not retrieve state."
 
@@ -22,10 +24,7 @@ def run(call: CommandCall) -> None:
         except Rejected as error:
             raise CliError(_FAILED, str(error)) from error
         call.output.line(_text(form, call.values["format"]))
-        if masks:
-            from ankaios.cli.hints import hint_unmatched_masks
-
-            hint_unmatched_masks(call, session, masks, form)
+        hint_unmatched_masks(call, session, masks, form)
 
 
 def _text(form: dict[str, object], output_format: str) -> str:
@@ -33,6 +32,4 @@ def _text(form: dict[str, object], output_format: str) -> str:
         import json
 
         return json.dumps(form, indent=2, ensure_ascii=False)
-    from ankaios.common.yaml_text import dump_yaml
-
     return dump_yaml(form)

@@ -4,7 +4,10 @@ from time import monotonic
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
+from ankaios.cli.interruptible import run_until_killed
+from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
 from ankaios.cli.session import Session
+from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.cli.workload_rows import (
     ROW_MASKS,
     Instance,
@@ -22,8 +25,6 @@ _COLLECT_SECONDS = 0.1
 def run(call: CommandCall) -> None:
     wanted = WorkloadFilter(call.values["names"], call.values["agent"], call.values["state"])
     if call.values["watch"]:
-        from ankaios.cli.interruptible import run_until_killed
-
         with open_session(call, "Failed to watch workloads") as session:
             run_until_killed(session, lambda: _watch(call, session, wanted))
         return
@@ -38,8 +39,6 @@ def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:
     known = {row.name for row in rows.values()}
     for name in call.values["names"]:
         if name not in known:
-            from ankaios.cli.suggestions import did_you_mean
-
             call.output.hint(did_you_mean("workload", name, known))
     _hint_unmatched(call, "on agent", call.values["agent"], {row.agent for row in rows.values()})
     _hint_unmatched(call, "in state", call.values["state"], {row.state for row in rows.values()})
@@ -47,15 +46,11 @@ def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:
 
 def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: set[str]) -> None:
     if wanted is not None and wanted.lower() not in map(str.lower, known):
-        from ankaios.cli.suggestions import nearest
-
         guess = nearest(wanted, known)
         call.output.hint(f"no workload is {where} '{wanted}'" + (f", did you mean '{guess}'?" if guess else ""))
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:
-    from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
-
     with LiveDisplay(call.output) as display:
         rows = workload_rows(session.complete_state(*ROW_MASKS))
         while True:

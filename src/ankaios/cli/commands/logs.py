@@ -6,6 +6,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import RequestFailed, Session, execution_error
+from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -54,8 +55,6 @@ def resolve(names: Sequence[str], states: States) -> list[Instance]:
         by_name.setdefault(instance[0], []).append(instance)
     for name in names:
         if name not in by_name:
-            from ankaios.cli.suggestions import did_you_mean
-
             raise NoLogs(f"Workload name '{name}' does not exist.", did_you_mean("workload", name, by_name))
     return [instance for name in dict.fromkeys(names) for instance in by_name[name]]
 
