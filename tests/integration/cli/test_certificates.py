@@ -74,7 +74,7 @@ def test_a_name_no_agent_can_have_is_refused() -> None:
         certificate_subjects(["a.b"])
 
 
-def test_an_unreadable_authority_is_told_with_the_failing_command(tmp_path: Path) -> None:
+def test_an_unreadable_authority_is_reported_with_the_failing_command(tmp_path: Path) -> None:
     for name in ("ca.pem", "ca-key.pem"):
         (tmp_path / name).write_text("no certificate")
     with pytest.raises(AnkaiosError, match="cannot create certificates: 'openssl x509"):

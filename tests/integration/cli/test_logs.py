@@ -116,7 +116,7 @@ def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     )
 
 
-def test_nobody_waits_for_the_output_of_a_workload_whose_agent_is_not_there() -> None:
+def test_a_workload_whose_agent_is_not_connected_is_reported_instead_of_waiting() -> None:
     """The server accepts it, and nothing would ever come."""
     state = two_workloads()
     states = state.workloadStates.agentStateMap

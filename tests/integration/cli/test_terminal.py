@@ -195,7 +195,7 @@ def test_bash_completes_names_from_the_server(ank_in_path: dict[str, str]) -> No
     assert typed == ["web"]
 
 
-def test_bash_offers_nothing_and_says_nothing_without_a_server(ank_in_path: dict[str, str]) -> None:
+def test_bash_offers_and_prints_nothing_without_a_server(ank_in_path: dict[str, str]) -> None:
     assert in_bash(ank_in_path, "ank logs ", "http://127.0.0.1:1") == []
 
 

@@ -63,19 +63,19 @@ def a_state() -> base.CompleteState:
     )
 
 
-def test_devices_show_how_many_slots_are_used_and_by_whom() -> None:
+def test_devices_show_the_used_slots_and_their_users() -> None:
     assert device_rows(a_state().deviceInstances) == [
         ("cam-1a2b3c", "cam", "n1, n2", "2", "1", "n2, web"),
         ("cam-ffffff", "cam", "n1", "0", "2", ""),
     ]
 
 
-def test_slots_nobody_has_used_yet_are_listed_too_in_order_of_their_number() -> None:
+def test_unused_slots_are_listed_too_in_order_of_their_number() -> None:
     instance = base.DeviceInstance(capacity=11)
     assert [slot.name for slot in slots_of("d", instance)] == [f"d-{index}" for index in range(11)]
 
 
-def test_slots_tell_agent_and_owner() -> None:
+def test_slots_have_agent_and_owner() -> None:
     slots = slots_of("cam-1a2b3c", a_state().deviceInstances.deviceInstances["cam-1a2b3c"])
     assert [slot.cells() for slot in slots] == [
         ("cam-1a2b3c-0", "n1", "web"),
@@ -99,7 +99,7 @@ def in_a_pipe() -> CliOutput:
     return CliOutput(io.StringIO(), io.StringIO(), {})
 
 
-def test_a_described_workload_tells_state_reason_dependencies_and_devices() -> None:
+def test_a_described_workload_has_state_reason_dependencies_and_devices() -> None:
     assert describe_workload("web", a_state()).text(in_a_pipe()) == (
         "Workload:    web\n"
         "Agent:       n1\n"
@@ -137,7 +137,7 @@ def test_a_workload_on_its_way_out_is_described_as_such() -> None:
     )
 
 
-def test_a_described_device_tells_slots_properties_and_nodes() -> None:
+def test_a_described_device_has_slots_properties_and_nodes() -> None:
     instance = a_state().deviceInstances.deviceInstances["cam-1a2b3c"]
     assert describe_device("cam-1a2b3c", instance).text(in_a_pipe()) == (
         "Device:          cam-1a2b3c\n"

@@ -80,7 +80,7 @@ def test_an_old_podman_is_wrong() -> None:
         (ProgramResult(0, "{}"), "unexpected"),
     ],
 )
-def test_a_broken_podman_is_wrong_with_its_own_words(answer: ProgramResult, part: str) -> None:
+def test_a_broken_podman_is_wrong_with_the_reason(answer: ProgramResult, part: str) -> None:
     [finding] = check_podman(machine(run=lambda *_: answer))
     assert finding.verdict is Verdict.WRONG
     assert part in finding.text
@@ -106,7 +106,7 @@ def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdi
 
 
 @pytest.mark.parametrize("environ", [{}, {"USER": "root"}])
-def test_ranges_are_those_of_who_we_are_not_of_who_the_environment_says(
+def test_the_ranges_of_the_user_id_count_not_those_of_the_user_variable(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     (tmp_path / "etc").mkdir()

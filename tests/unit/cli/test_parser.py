@@ -73,7 +73,7 @@ def test_an_option_that_is_not_given_has_its_default() -> None:
     }
 
 
-def test_behind_two_dashes_everything_is_a_word_and_one_dash_always_is() -> None:
+def test_after_two_dashes_everything_is_positional_and_one_dash_always_is() -> None:
     assert values("--", "-f", "--x")["sources"] == ["-f"]
     assert values("-", "b")["sources"] == ["-"]
 

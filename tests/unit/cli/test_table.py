@@ -12,7 +12,7 @@ def test_columns_are_padded_to_the_widest_cell_with_three_blanks_between() -> No
     assert table_lines(HEADER, [("long", "x"), ("", "y")], 100) == ["A      LAST", "long   x   ", "       y   "]
 
 
-def test_without_rows_the_header_stands_alone() -> None:
+def test_without_rows_only_the_header_is_printed() -> None:
     assert table_lines(("CONFIG",), [], 100) == ["CONFIG"]
 
 
@@ -69,7 +69,7 @@ def test_control_characters_are_replaced() -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40))), st.integers(1, 60))
-def test_no_line_is_wider_than_asked_for(rows: list[tuple[str, str]], width: int) -> None:
+def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int) -> None:
     for overflow in (WRAP, CUT_LAST, CUT_LINES):
         for line in table_lines(HEADER, rows, width, overflow):
             # one character that is wider than the whole line is still printed

@@ -34,7 +34,7 @@ def test_logs_are_those_of_something_that_runs() -> None:
     assert next_steps(rows, with_devices=False) == ["get workloads --watch", "logs -f upload", "get events"]
 
 
-def test_without_anything_that_runs_the_logs_of_something_else_may_tell_why() -> None:
+def test_without_a_running_workload_the_logs_of_another_one_are_suggested() -> None:
     assert next_steps([row("b", "Failed(ExecFailed)"), row("a", "Pending(Initial)")], True) == [
         *("get workloads --watch", "logs -f b", "get devices")
     ]

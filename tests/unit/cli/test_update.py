@@ -59,6 +59,6 @@ def test_the_newest_row_of_each_changed_instance_counts() -> None:
     }
 
 
-def test_an_instance_without_agent_is_not_scheduled_even_if_no_state_says_so() -> None:
+def test_an_instance_without_agent_and_state_is_not_scheduled() -> None:
     rows = changed_rows([("x", "1", "")], base.CompleteState(), base.CompleteState())
     assert rows["x", "1", ""].state == "NotScheduled"

@@ -55,7 +55,7 @@ def test_an_added_workload_is_not_done_while_it_starts(content: dict[str, int]) 
     ("content", "done"),
     [({"removed": 0}, True), ({"agentDisconnected": 0}, True), ({"running": 0}, False), ({"stopping": 8}, False)],
 )
-def test_a_deleted_workload_is_done_when_it_is_gone(content: dict[str, int], done: bool) -> None:
+def test_a_deleted_workload_is_done_when_it_is_removed(content: dict[str, int], done: bool) -> None:
     wait_list = waiting(deleted=(TEXT,))
     wait_list.update([state(A, **content)])
     assert wait_list.is_done is done

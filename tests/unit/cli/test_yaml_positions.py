@@ -78,7 +78,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     width=st.sampled_from([20, 80, 1000]),
     indent=st.sampled_from([2, 3, 4]),
 )
-def test_whatever_is_written_is_found_where_it_stands(
+def test_every_written_key_is_found_in_its_line(
     value: Any, flow: bool | None, style: str | None, width: int, indent: int
 ) -> None:
     assert_same_lines(
@@ -114,6 +114,6 @@ def test_the_lines_of_a_literal_block_are_lines_of_the_file() -> None:
     assert places.text_line(("a", "d")) is None
 
 
-def test_a_key_that_stands_twice_is_remembered_with_both_lines() -> None:
+def test_a_duplicate_key_is_recorded_with_both_lines() -> None:
     assert find_positions("a:\n  b: 1\n  c: 2\n  b: 3\n").duplicates == [Duplicate(("a", "b"), 4, 2)]
     assert find_positions("{a: 1,\na: 2}").duplicates == [Duplicate(("a",), 2, 1)]
