@@ -11,24 +11,16 @@ Typical use:
     pem = require_security(load_pem_material(vars(flags), "ANKSERVER", file), insecure)
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ankaios.common.errors import Rejected, StartupFailed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
-    ConfigTable = Mapping[str, Any]
-    AnyPath = str | os.PathLike[str]
-else:
-    ConfigTable = dict  # for annotations that are evaluated
+T = TypeVar("T")
+ConfigTable = Mapping[str, Any]
+AnyPath = str | os.PathLike[str]
 
 CONFIG_VERSION = "v1"
 PEM_WINS_WARNING = "The insecure option is set together with mTLS certificates: it is ignored and mTLS is used."
