@@ -1,19 +1,21 @@
 """A session with the server, against a connection in memory."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
-from ankaios.cli.connection import CommandFailed, Session, duration_text
+from ankaios.cli.session import RequestFailed, Session, duration_text, execution_error
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadState
+from ankaios.middleware.blocking_client import BlockingConnection
 from ankaios.middleware.connecting import ConnectionLost
 
 Answer = Callable[[ToServer], list[FromServer]]
 
 
-class FakeWire:
-    """Answers what the test says; without an answer `receive` comes to its time limit, after `lose` it fails."""
+class FakeConnection:
+    """Gives the answers of the test; without an answer `receive` reaches its time limit, after `lose` it fails."""
 
     def __init__(self, answer: Answer = lambda _: []) -> None:
         self.sent: list[ToServer] = []
@@ -45,6 +47,10 @@ class FakeWire:
         self._inbox.append(None)
 
 
+def session_with(connection: FakeConnection, timeout_ms: int = 1000) -> Session:
+    return Session(cast(BlockingConnection, connection), timeout_ms)
+
+
 def respond(message: ToServer, **content: object) -> FromServer:
     return FromServer(response=base.Response(requestId=message.request.requestId, **content))  # type: ignore[arg-type]
 
@@ -61,92 +67,92 @@ def with_state(message: ToServer) -> list[FromServer]:
     return [state_of("early"), other, answer, state_of("late")]
 
 
-def test_the_answer_with_the_own_id_is_found_and_states_on_the_way_are_kept() -> None:
-    wire = FakeWire(with_state)
-    session = Session(wire, 1000)
+def test_the_response_with_the_request_id_is_found_and_states_before_it_are_kept() -> None:
+    connection = FakeConnection(with_state)
+    session = session_with(connection)
     state = session.complete_state("a", "b")
     assert state.desiredState.apiVersion == "v1"
-    assert list(wire.sent[0].request.completeStateRequest.fieldMask) == ["a", "b"]
+    assert list(connection.sent[0].request.completeStateRequest.fieldMask) == ["a", "b"]
     assert [s.instanceName.workloadName for s in session.next_states()] == ["early"]
     assert [s.instanceName.workloadName for s in session.next_states()] == ["late"]
 
 
-def test_every_request_has_an_id_of_its_own() -> None:
-    wire = FakeWire(with_state)
-    session = Session(wire, 1000)
+def test_every_request_has_its_own_id() -> None:
+    connection = FakeConnection(with_state)
+    session = session_with(connection)
     session.complete_state()
     session.complete_state()
-    ids = {message.request.requestId for message in wire.sent}
+    ids = {message.request.requestId for message in connection.sent}
     assert len(ids) == 2 and "" not in ids
 
 
 def test_a_time_limit_ends_the_waiting() -> None:
-    wire = FakeWire()
-    session = Session(wire, 1000)
+    connection = FakeConnection()
+    session = session_with(connection)
     assert session.next_states(0) == []
-    wire.give(state_of("a"))
+    connection.give(state_of("a"))
     assert [s.instanceName.workloadName for s in session.next_states(1)] == ["a"]
 
 
-def test_requests_may_leave_back_to_back_and_their_answers_come_in_any_order() -> None:
-    wire = FakeWire()
-    session = Session(wire, 1000)
-    question = session.post_state_request("a")
-    update = session.post_update(base.CompleteState(), ["m"])
-    assert [message.request.WhichOneof("RequestContent") for message in wire.sent] == [
+def test_requests_may_be_sent_together_and_the_responses_may_come_in_any_order() -> None:
+    connection = FakeConnection()
+    session = session_with(connection)
+    request = session.send_state_request("a")
+    update = session.send_update(base.CompleteState(), ["m"])
+    assert [message.request.WhichOneof("RequestContent") for message in connection.sent] == [
         "completeStateRequest",
         "updateStateRequest",
     ]
-    wire.give(respond(wire.sent[1], UpdateStateSuccess=base.UpdateStateSuccess(addedWorkloads=["x"])))
-    wire.give(state_of("early"))
-    for answer in with_state(wire.sent[0]):
-        wire.give(answer)
-    assert session.take_state(question).desiredState.apiVersion == "v1"
-    assert list(session.take_success(update).addedWorkloads) == ["x"]
+    connection.give(respond(connection.sent[1], UpdateStateSuccess=base.UpdateStateSuccess(addedWorkloads=["x"])))
+    connection.give(state_of("early"))
+    for answer in with_state(connection.sent[0]):
+        connection.give(answer)
+    assert session.receive_state(request).desiredState.apiVersion == "v1"
+    assert list(session.receive_success(update).addedWorkloads) == ["x"]
     assert len(session.kept_states()) == 2
 
 
 def test_a_rejected_update_is_a_failure_with_the_reason_of_the_server() -> None:
-    wire = FakeWire(lambda message: [respond(message, error=base.Error(message="no"))])
-    with pytest.raises(CommandFailed, match=r"^SetState failed with: 'no'$"):
-        Session(wire, 1000).update(base.CompleteState(), ["m"])
+    connection = FakeConnection(lambda message: [respond(message, error=base.Error(message="no"))])
+    with pytest.raises(RequestFailed, match=r"^SetState failed with: 'no'$"):
+        session_with(connection).update(base.CompleteState(), ["m"])
 
 
 def test_no_answer_in_time_is_a_failure_with_the_time() -> None:
-    with pytest.raises(CommandFailed, match=r"^Command timed out after '10ms'$") as caught:
-        Session(FakeWire(), 10).complete_state()
+    with pytest.raises(RequestFailed, match=r"^Command timed out after '10ms'$") as caught:
+        session_with(FakeConnection(), 10).complete_state()
     assert caught.value.text == "Command failed: 'Command timed out after '10ms''"
     assert caught.value.hint == "give it more time with '--response-timeout MS'"
 
 
-def test_who_has_less_patience_waits_no_longer() -> None:
-    with pytest.raises(CommandFailed, match=r"^Command timed out after '5ms'$"):
-        Session(FakeWire(), 60_000).complete_state(patience_ms=5)
+def test_a_shorter_time_limit_of_a_request_counts() -> None:
+    with pytest.raises(RequestFailed, match=r"^Command timed out after '5ms'$"):
+        session_with(FakeConnection(), 60_000).complete_state(limit_ms=5)
 
 
-def test_an_answer_of_another_kind_is_no_answer_but_told() -> None:
-    wire = FakeWire(lambda message: [respond(message, error=base.Error(message="no"))])
-    with pytest.raises(CommandFailed, match="timed out") as caught:
-        Session(wire, 10).complete_state()
+def test_a_response_of_another_kind_is_not_accepted_but_reported_in_the_hint() -> None:
+    connection = FakeConnection(lambda message: [respond(message, error=base.Error(message="no"))])
+    with pytest.raises(RequestFailed, match="timed out") as caught:
+        session_with(connection, 10).complete_state()
     assert caught.value.hint == "the server answered 'no'"
 
 
-def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
-    told = []
-    asks: list[Callable[[Session], object]] = [
+def test_the_text_for_a_lost_stream_depends_on_the_awaited_response() -> None:
+    texts = []
+    calls: list[Callable[[Session], object]] = [
         lambda session: session.complete_state(),
         lambda session: session.update(base.CompleteState(), []),
         lambda session: session.next_states(),
         lambda session: session.next_event("x"),
         lambda session: session.next_log_response("x"),
     ]
-    for ask in asks:
-        wire = FakeWire()
-        wire.lose()
-        with pytest.raises(CommandFailed) as caught:
-            ask(Session(wire, 1000))
-        told.append(str(caught.value))
-    assert told == [
+    for call in calls:
+        connection = FakeConnection()
+        connection.lose()
+        with pytest.raises(RequestFailed) as caught:
+            call(session_with(connection))
+        texts.append(str(caught.value))
+    assert texts == [
         "Channel preliminary closed.",
         "Connection to server interrupted",
         "Connection to server interrupted",
@@ -155,24 +161,26 @@ def test_a_lost_stream_is_told_by_what_was_awaited() -> None:
     ]
 
 
-def test_events_and_logs_of_others_are_passed_over() -> None:
-    wire = FakeWire()
-    session = Session(wire, 1000)
+def test_events_and_logs_of_other_requests_are_ignored() -> None:
+    connection = FakeConnection()
+    session = session_with(connection)
     for request_id in ("other", "mine"):
-        wire.give(
+        connection.give(
             FromServer(response=base.Response(requestId=request_id, completeStateResponse=base.CompleteStateResponse()))
         )
-        wire.give(FromServer(response=base.Response(requestId=request_id, logsStopResponse=base.LogsStopResponse())))
+        connection.give(
+            FromServer(response=base.Response(requestId=request_id, logsStopResponse=base.LogsStopResponse()))
+        )
     assert session.next_event("mine") == base.CompleteStateResponse()
     assert (session.next_log_response("mine")).requestId == "mine"
 
 
 def test_goodbye_waits_for_the_end_of_the_stream() -> None:
-    wire = FakeWire()
-    wire.give(state_of("a"))
-    wire.lose()
-    Session(wire, 1000).goodbye()
-    assert wire.sent[0].HasField("goodbye")
+    connection = FakeConnection()
+    connection.give(state_of("a"))
+    connection.lose()
+    session_with(connection).goodbye()
+    assert connection.sent[0].HasField("goodbye")
 
 
 @pytest.mark.parametrize(
@@ -188,5 +196,9 @@ def test_goodbye_waits_for_the_end_of_the_stream() -> None:
         (1050, "1.05s"),
     ],
 )
-def test_times_are_told_in_the_largest_unit(milliseconds: int, text: str) -> None:
+def test_durations_have_the_largest_unit(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
+
+
+def test_reasons_in_debug_notation_are_escaped() -> None:
+    assert execution_error(RequestFailed('a "b"\n\\')) == r'ExecutionError("a \"b\"\n\\")'

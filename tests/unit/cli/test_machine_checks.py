@@ -8,38 +8,38 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.commands.doctor import _show
-from ankaios.cli.doctor import (
+from ankaios.cli.commands.doctor import print_results
+from ankaios.cli.machine_checks import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
-    Finding,
-    Result,
-    Surroundings,
+    CheckResult,
+    Machine,
+    ProgramResult,
     Verdict,
     check_clock,
     check_native_rights,
     check_podman,
     check_run_folder,
 )
-from ankaios.cli.output import Output
+from ankaios.cli.output import CliOutput
 
 
-def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., Result]:
+def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., ProgramResult]:
     store = {"graphRoot": "/", "graphDriverName": host.pop("driver", "overlay")}
     facts = {
         "version": {"Version": version},
         "host": {"ociRuntime": {"name": "runc"}, "cgroupVersion": "v2", "security": {"rootless": False}} | host,
         "store": store,
     }
-    return lambda *_: Result(0, json.dumps(facts))
+    return lambda *_: ProgramResult(0, json.dumps(facts))
 
 
-def machine(**more: Any) -> Surroundings:
+def machine(**more: Any) -> Machine:
     given: dict[str, Any] = {"find": lambda name: f"/usr/bin/{name}", "run": podman_info(), "environ": {}} | more
-    return Surroundings(**given)
+    return Machine(**given)
 
 
-def verdicts(findings: list[Finding]) -> dict[str, Verdict]:
+def verdicts(findings: list[CheckResult]) -> dict[str, Verdict]:
     return {finding.topic: finding.verdict for finding in findings}
 
 
@@ -74,13 +74,13 @@ def test_an_old_podman_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("answer", "part"),
     [
-        (Result(125, "a\nno storage"), "no storage"),
-        (Result(None, "timed out"), "timed out"),
-        (Result(0, "no json"), "nonsense"),
-        (Result(0, "{}"), "nonsense"),
+        (ProgramResult(125, "a\nno storage"), "no storage"),
+        (ProgramResult(None, "timed out"), "timed out"),
+        (ProgramResult(0, "no json"), "unexpected"),
+        (ProgramResult(0, "{}"), "unexpected"),
     ],
 )
-def test_a_broken_podman_is_wrong_with_its_own_words(answer: Result, part: str) -> None:
+def test_a_broken_podman_is_wrong_with_the_reason(answer: ProgramResult, part: str) -> None:
     [finding] = check_podman(machine(run=lambda *_: answer))
     assert finding.verdict is Verdict.WRONG
     assert part in finding.text
@@ -106,7 +106,7 @@ def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdi
 
 
 @pytest.mark.parametrize("environ", [{}, {"USER": "root"}])
-def test_ranges_are_those_of_who_we_are_not_of_who_the_environment_says(
+def test_the_ranges_of_the_user_id_count_not_those_of_the_user_variable(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     (tmp_path / "etc").mkdir()
@@ -151,7 +151,9 @@ def test_rights_for_native_workloads(uid: int, verdict: Verdict) -> None:
     ],
 )
 def test_findings_stay_in_their_column(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Output, "width", width)
+    monkeypatch.setattr(CliOutput, "width", width)
     stdout = io.StringIO()
-    _show(Output(stdout), [Finding("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")])
+    print_results(
+        CliOutput(stdout), [CheckResult("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")]
+    )
     assert stdout.getvalue() == "wrong  server  " + f"\n{' ' * 15}".join(shown) + "\n"

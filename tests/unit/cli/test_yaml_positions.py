@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.cli.validation.locate import Duplicate, locate
+from ankaios.cli.validation.yaml_positions import Duplicate, find_positions
 
 Lines = dict[tuple[str, ...], int]
 
@@ -29,7 +29,7 @@ def lines_by_pyyaml(node: yaml.Node, path: tuple[str, ...] = ()) -> Lines:
 def assert_same_lines(text: str) -> None:
     node = yaml.compose(text)
     assert node is not None
-    places = locate(text)
+    places = find_positions(text)
     for path, line in lines_by_pyyaml(node).items():
         assert places.line(path) == line, (path, text)
 
@@ -78,7 +78,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     width=st.sampled_from([20, 80, 1000]),
     indent=st.sampled_from([2, 3, 4]),
 )
-def test_whatever_is_written_is_found_where_it_stands(
+def test_every_written_key_is_found_in_its_line(
     value: Any, flow: bool | None, style: str | None, width: int, indent: int
 ) -> None:
     assert_same_lines(
@@ -91,29 +91,29 @@ def test_whatever_is_written_is_found_where_it_stands(
 @settings(max_examples=500, deadline=None)
 @given(st.text(alphabet="ab:-?{}[],#&*!|>'\"% \n\t\\1\u00a0\x0b", max_size=60))
 def test_no_text_makes_it_fail(text: str) -> None:
-    assert locate(text).line(("a",)) >= 1
+    assert find_positions(text).line(("a",)) >= 1
 
 
 @pytest.mark.parametrize(
     "piece", ["{", "[", "{{", "[{", "- ", "? ", "a: ", "&a ", "{a: ", "[a: ", "- - ", "'", "a:\n "]
 )
 def test_endless_nesting_is_given_up(piece: str) -> None:
-    assert locate(piece * 5000).line(("a",)) >= 1
+    assert find_positions(piece * 5000).line(("a",)) >= 1
 
 
 def test_what_is_not_found_has_the_line_of_what_is_around_it() -> None:
-    places = locate("a:\n  b:\n    c: 1\n")
+    places = find_positions("a:\n  b:\n    c: 1\n")
     assert places.line(("a", "b", "missing", "deeper")) == 2
     assert places.line(("nothing",)) == 1
 
 
 def test_the_lines_of_a_literal_block_are_lines_of_the_file() -> None:
-    places = locate("a:\n  b: |\n    first\n    second\n  c: >\n    folded\n  d: plain\n")
+    places = find_positions("a:\n  b: |\n    first\n    second\n  c: >\n    folded\n  d: plain\n")
     assert places.text_line(("a", "b")) == 3
     assert places.text_line(("a", "c")) is None
     assert places.text_line(("a", "d")) is None
 
 
-def test_a_key_that_stands_twice_is_remembered_with_both_lines() -> None:
-    assert locate("a:\n  b: 1\n  c: 2\n  b: 3\n").duplicates == [Duplicate(("a", "b"), 4, 2)]
-    assert locate("{a: 1,\na: 2}").duplicates == [Duplicate(("a",), 2, 1)]
+def test_a_duplicate_key_is_recorded_with_both_lines() -> None:
+    assert find_positions("a:\n  b: 1\n  c: 2\n  b: 3\n").duplicates == [Duplicate(("a", "b"), 4, 2)]
+    assert find_positions("{a: 1,\na: 2}").duplicates == [Duplicate(("a",), 2, 1)]

@@ -3,16 +3,16 @@
 import io
 from typing import Any, cast
 
-from ankaios.cli.connection import Session
-from ankaios.cli.output import Output
-from ankaios.cli.screen import MANY_ROWS
+from ankaios.cli.live_display import MANY_ROWS
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.update import show_until_done
 from ankaios.cli.wait_list import WaitList
-from ankaios.cli.wait_table import wait_for
 from ankaios.common.pb import ank_base_pb2 as base
 
 
 class FakeSession:
-    """Gives one state after the other, as fast as it is asked."""
+    """Returns one state per call."""
 
     def __init__(self, names: list[str], early: list[str] | None = None) -> None:
         self._states = [running(name) for name in names]
@@ -31,10 +31,10 @@ def running(name: str) -> base.WorkloadState:
 
 
 def tables(names: list[str], **early: Any) -> list[str]:
-    output = Output(stdout := io.StringIO(), io.StringIO(), {})
+    output = CliOutput(stdout := io.StringIO(), io.StringIO(), {})
     wait_list = WaitList([f"{name}.1.n1" for name in names], [], {}, ["n1"])
     waited_for = [name for name in names if name not in early.get("early", [])]
-    wait_for(output, cast(Session, FakeSession(waited_for, **early)), wait_list)
+    show_until_done(output, cast(Session, FakeSession(waited_for, **early)), wait_list)
     return stdout.getvalue().split("\n\n")[:-1]
 
 
@@ -43,7 +43,7 @@ def test_the_table_is_drawn_first_and_after_every_message() -> None:
     assert [table.count("Running(Ok)") for table in drawn] == [0, 1, 2]
 
 
-def test_what_came_early_is_drawn_after_the_first_table() -> None:
+def test_early_states_are_drawn_after_the_first_table() -> None:
     assert [table.count("Running(Ok)") for table in tables(["a"], early=["a"])] == [0, 1]
 
 
