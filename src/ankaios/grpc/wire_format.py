@@ -137,7 +137,7 @@ def request_headers(
     metadata: Mapping[str, str] | None = None,
     time_limit: float | None = None,
 ) -> Headers:
-    """`time_limit` in seconds is sent to the server, which may use it to end a call that nobody waits for."""
+    """`time_limit` in seconds is sent to the server, which may use it to end the call in time."""
     headers = [
         (":method", "POST"),
         (":scheme", "https" if secure else "http"),
