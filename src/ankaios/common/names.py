@@ -11,6 +11,16 @@
 from ankaios.common.errors import Rejected
 
 MAX_NAME_LENGTH = 63
+# Names of device instances are made of the configuration name by adding seven characters.
+MAX_DEVICE_CONFIGURATION_NAME_LENGTH = MAX_NAME_LENGTH - 7
+
+# The same rules for the JSON schema of manifests. Each pattern describes the whole text.
+NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
+AGENT_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]|\{\{[a-zA-Z0-9_-]+(?:\.[a-zA-Z0-9_-]+)*\}\})*$"
+FILTER_MASK_PATTERN = r"^(?:\*|[a-zA-Z0-9_-]+)(?:\.(?:\*|[a-zA-Z0-9_-]+))*$"
+LOG_RULE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]+|[a-zA-Z0-9_-]*\*[a-zA-Z0-9_-]*)$"
+RESOURCE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_.-]+(?:/[a-zA-Z0-9_.-]+)?|\{\{PLACEHOLDER\}\})$"
+
 # No regular expressions here: `ank` would have to load them only for this.
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 CHARACTERS_TEXT = "Expected to have characters in [a-zA-Z0-9_-]."

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.common.complete_state import parse_state
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
+from ankaios.common.model.state import STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
@@ -138,7 +138,7 @@ async def test_reported_states_reach_command_lines_and_other_agents_but_not_thei
 @pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
 async def test_a_restarted_server_leaves_a_placed_workload_where_it_is(order: tuple[str, str]) -> None:
     """On the agent with the greater name, whoever comes first; the same manifest, no devices."""
-    startup = parse_state(a_state({"web": a_form("", placement={})})["desiredState"])
+    startup = STATE.read(a_state({"web": a_form("", placement={})})["desiredState"])
     async with running_server(startup=startup) as server, AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(server.agent(name, devices=True)) for name in order]
         greetings = await asyncio.gather(*(agent.greeting(web("n2")) for agent in agents))

@@ -15,13 +15,13 @@ from ankaios.agent.server_link import Connected, Disconnected, Outbox
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ServerHello, ToServer, UpdateWorkload, UpdateWorkloadState
 from ankaios.common.proto_conversion import (
-    added_workload_to_pb,
     deleted_workload_to_pb,
     workload_state_from_pb,
     workload_state_to_pb,
 )
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
+from tests.builders import added_workload_to_pb
 
 TRIGGERED = "«T»"
 NOT_PENDING_NOR_RUNNING = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING

@@ -107,7 +107,7 @@ def test_the_deprecated_version_is_a_warning_and_its_workloads_are_checked() -> 
     found = told("apiVersion: v0.1\ndeviceConfigurations:\n  a: {}\n")
     assert found[1:] == ['3: error: deviceConfigurations.a: "discoveryHandler" is a required property']
     found = told("apiVersion: v0.1\nworkloads:\n  a: {agent: ~, runtime: native, runtimeConfig: 'command: [a]'}\n")
-    assert found[1].startswith("3: error: workloads.a: ")
+    assert found[1].startswith("3: error: workloads.a.agent: ")
 
 
 def test_a_number_as_name_must_be_quoted() -> None:

@@ -16,7 +16,7 @@ COMMAND = Command(
 
 
 def run(call: Call) -> int:
-    from ankaios.common.manifest import schema_text
+    from ankaios.common.model.schema import schema_text
 
     call.output.write(schema_text())
     return 0

@@ -4,29 +4,19 @@ In come sources; out goes a `Cluster` of the entries that can be judged further,
 them. Whoever has a name twice, a type wrong or a number too large is reported and left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Complaint, Form, Path, Report, Source, path_of
-from ankaios.common.complete_state import (
-    Malformed,
-    parse_config_item,
-    parse_device_configuration,
-    parse_workload,
-)
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import API_VERSION, SECTIONS, change_of
-from ankaios.common.state_form import state_from_form
+from ankaios.common.manifest import change_of
+from ankaios.common.model.state import API_VERSION, SECTIONS, STATE
+from ankaios.common.model.values import Malformed
 from ankaios.server.core.conventions import check_config_item, check_config_references, check_device_configuration_name
 
-_PARSERS: dict[str, Callable[[Any, str], Any]] = {
-    "workloads": parse_workload,
-    "configs": parse_config_item,
-    "deviceConfigurations": parse_device_configuration,
-}
 _NO_AGENT = "names no agent: 'ank apply' needs '--agent' for it, and as part of a startup manifest it is refused"
 
 
@@ -118,10 +108,10 @@ def _entry(source: Source, path: Path, given: Any, report: Report) -> Entry | No
             form = {"agent": "", **given}
             if "placement" not in given:  # with it, the server chooses
                 report.add(source, Complaint(path, _NO_AGENT, WARNING))
-        parsed = _PARSERS[section](form, f"{section}.{name}")
+        parsed = SECTIONS[section].read_at(form, f"{section}.{name}")
         _check_conventions(section, name, parsed)
         # What does not fit into a message never reaches the server.
-        state_from_form(change_of([{section: {name: form}}], need_agent=False).desired_state)
+        STATE.from_form(change_of([{section: {name: form}}], need_agent=False).desired_state)
     except Malformed as fault:
         report.add(source, Complaint(path_of(fault.path), fault.reason))
     except Rejected as fault:

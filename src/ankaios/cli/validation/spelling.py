@@ -1,29 +1,20 @@
-"""Keys that nobody reads. They are allowed, and most of them are mistyped.
+"""Keys that have no effect. They are allowed, and most of them are mistyped.
 
-In comes a manifest; out go warnings with the key that was probably meant. What is known is read from the schema of
-manifests, so there is nothing to keep up to date here. Keys that begin with `x-` are meant for nobody, as elsewhere.
+Input: a manifest. Output: warnings with the declared key that is nearest. Keys that begin with `x-` are reserved for
+other programs and not reported.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Complaint, Path
-from ankaios.common.manifest import schema_text
-
-Schema = Mapping[str, Any]
+from ankaios.common.model.kind import Kind
+from ankaios.common.model.state import STATE
 
 
 def unknown_keys(manifest: Any) -> Iterator[Complaint]:
-    return _walk(manifest, _schema(), ())
-
-
-@cache
-def _schema() -> Schema:
-    schema: Schema = json.loads(schema_text())
-    return schema
+    return _walk(manifest, STATE, ())
 
 
 def unknown_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Complaint]:
@@ -35,31 +26,14 @@ def unknown_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Compla
     yield Complaint((*path, key), f"unknown key '{key}'{hint}", WARNING)
 
 
-def _walk(value: Any, schema: Schema, path: Path) -> Iterator[Complaint]:
-    schema = _resolved(schema)
+def _walk(value: Any, kind: Kind | None, path: Path) -> Iterator[Complaint]:
+    if kind is None:
+        return
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _walk(item, schema.get("items", {}), (*path, index))
+            yield from _walk(item, kind.part(index), (*path, index))
     elif isinstance(value, dict):
-        properties, others = _properties(schema), schema.get("additionalProperties")
         for key, inner in value.items():
-            if others is not None and key not in properties:
-                yield from _walk(inner, others, (*path, key))
-            elif properties:
-                yield from unknown_key(path, key, properties)
-                yield from _walk(inner, properties.get(key, {}), (*path, key))
-
-
-def _resolved(schema: Schema) -> Schema:
-    """References of our schema are all of the form `#/definitions/<name>`."""
-    reference = schema.get("$ref")
-    resolved: Schema = _schema()["definitions"][reference.rpartition("/")[2]] if reference else schema
-    return resolved
-
-
-def _properties(schema: Schema) -> dict[str, Schema]:
-    """Also those that are known only under a condition."""
-    known: dict[str, Schema] = dict(schema.get("properties", {}))
-    for part in schema.get("allOf", ()):
-        known |= part.get("then", {}).get("properties", {})
-    return known
+            if kind.known_keys is not None:
+                yield from unknown_key(path, key, kind.known_keys)
+            yield from _walk(inner, kind.part(key), (*path, key))

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
+from ankaios.common.model.state import WORKLOAD
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import workload_to_form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 
 Form = dict[str, Any]
@@ -121,7 +121,7 @@ def _for_instance(broker: base.Broker, configuration: str, instance: str) -> For
 
 def _with_resource(broker: base.Broker, target: str, quantity: int) -> Form:
     """The placeholder says which container gets the device and how often; without one, the workload as such gets it."""
-    form = workload_to_form(broker.workload)
+    form = WORKLOAD.to_form(broker.workload)
     resource = DEFAULT_RESOURCE_PREFIX + target
     requests = [dict(request) for request in form.get("resources", ())]
     if not any(request["name"] == PLACEHOLDER for request in requests):

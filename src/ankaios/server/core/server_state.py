@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ankaios.common.agent_map import AgentMap
-from ankaios.common.complete_state import EMPTY_STATE
+from ankaios.common.model.state import COMPLETE_STATE, EMPTY_STATE, STATE
 from ankaios.common.state_manipulation import MISSING, Form, Path
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
@@ -146,7 +146,7 @@ class ServerState:
             del above[path[-2]]
 
 
-_OPTIONAL_MAPS = {"configs", "deviceConfigurations", "deviceInstances"}
+_OPTIONAL_MAPS = {*COMPLETE_STATE.empty_parts(), *STATE.empty_parts()}
 
 
 def _references(workload: Form) -> set[str]:

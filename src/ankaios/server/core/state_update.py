@@ -9,12 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.complete_state import parse_workload
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import PENDING_INITIAL
+from ankaios.common.model.state import WORKLOAD
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
-from ankaios.common.state_form import workload_to_form
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import DeletedWorkload, InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
@@ -188,8 +187,8 @@ def changes_from_message(message: grpc.UpdateWorkload) -> WorkloadChanges:
 def _hooked_workload(added: grpc.AddedWorkload) -> RenderedWorkload:
     if not added.instanceName.workloadName:
         raise Rejected("an added workload lacks its instance name")
-    given = workload_to_form(added.workload)
-    form = parse_workload(given, added.instanceName.workloadName)
+    given = WORKLOAD.to_form(added.workload)
+    form = WORKLOAD.read_at(given, added.instanceName.workloadName)
     # The id was made from this text, so the text stays as the hook wrote it.
     form["runtimeConfig"] = given["runtimeConfig"]
     return RenderedWorkload(instance_name_from_pb(added.instanceName), form)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.complete_state import parse_state
+from ankaios.common.model.state import STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_request
@@ -12,7 +12,7 @@ from ankaios.server.core.update_rejected import UpdateRejected
 from tests.unit.server.story import Form, a_form, a_state
 
 WEB = {**a_form(tags={"a": "1"}), "restartPolicy": "NEVER"}
-STORED = parse_state({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})
+STORED = STATE.read({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})
 
 
 def change(new_state: Form, *masks: str, stored: Form = STORED) -> DesiredChange:

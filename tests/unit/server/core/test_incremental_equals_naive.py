@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ankaios.common.complete_state import parse_state
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.common.model.state import STATE
 from ankaios.common.state_form import complete_state_from_form, complete_state_to_form
 from ankaios.common.state_manipulation import MISSING, AlteredPaths, Path, differences, format_path, get_value
 from ankaios.common.workload import InstanceName
@@ -148,7 +148,7 @@ class Model:
                 "agents": tree.get("agents", {}),
             }
         try:
-            return parse_state(tree["desiredState"]), tree["agents"]
+            return STATE.read(tree["desiredState"]), tree["agents"]
         except Rejected as fault:
             raise Refused from fault
 

@@ -4,14 +4,8 @@ from typing import Any
 import pytest
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.state import COMPLETE_STATE, CONFIG_ITEM, DEVICE_CONFIGURATION
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import (
-    complete_state_from_form,
-    complete_state_to_form,
-    config_item_to_form,
-    device_configuration_from_form,
-    device_configuration_to_form,
-)
 
 WORKLOAD: dict[str, Any] = {
     "agent": "n1",
@@ -79,30 +73,30 @@ EVERYTHING: dict[str, Any] = {
 
 def test_the_whole_form_survives_the_way_over_the_wire() -> None:
     """[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
-    wire = complete_state_from_form(EVERYTHING).SerializeToString()
-    assert complete_state_to_form(base.CompleteState.FromString(wire)) == EVERYTHING
+    wire = COMPLETE_STATE.from_form(EVERYTHING).SerializeToString()
+    assert COMPLETE_STATE.to_form(base.CompleteState.FromString(wire)) == EVERYTHING
 
 
 def test_maps_are_in_the_order_of_their_keys_and_fields_in_the_order_of_the_message() -> None:
     """[utest->swdd~common-object-serialization~1]"""
     backwards = json.loads(json.dumps(EVERYTHING), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
-    ordered = complete_state_to_form(complete_state_from_form(backwards))
+    ordered = COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(backwards))
     assert json.dumps(ordered) == json.dumps(EVERYTHING)
 
 
 def test_unset_parts_are_left_out_and_empty_collections_with_them() -> None:
     state = base.CompleteState()
-    assert complete_state_to_form(state) == {}
+    assert COMPLETE_STATE.to_form(state) == {}
     state.desiredState.apiVersion = "v1"
-    assert complete_state_to_form(state) == {"desiredState": {"apiVersion": "v1"}}
+    assert COMPLETE_STATE.to_form(state) == {"desiredState": {"apiVersion": "v1"}}
     state.desiredState.workloads.workloads["web"].tags.SetInParent()
     state.desiredState.configs.SetInParent()
-    assert complete_state_to_form(state) == {"desiredState": {"apiVersion": "v1", "workloads": {"web": {}}}}
+    assert COMPLETE_STATE.to_form(state) == {"desiredState": {"apiVersion": "v1", "workloads": {"web": {}}}}
 
 
 def test_empty_states_and_agents_are_shown_empty() -> None:
     form: dict[str, Any] = {"workloadStates": {}, "agents": {}}
-    assert complete_state_to_form(complete_state_from_form(form)) == form
+    assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(form)) == form
 
 
 @pytest.mark.parametrize(
@@ -118,13 +112,13 @@ def test_empty_states_and_agents_are_shown_empty() -> None:
 )
 def test_parts_picked_by_masks_stay_what_they_are(picked: dict[str, Any]) -> None:
     """[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
-    assert complete_state_to_form(complete_state_from_form(picked)) == picked
+    assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(picked)) == picked
 
 
 def test_a_part_of_a_device_configuration_can_be_shown() -> None:
-    assert device_configuration_from_form({"capacity": 2}).capacity == 2
-    assert not device_configuration_from_form({"capacity": 2}).HasField("discoveryHandler")
-    assert device_configuration_from_form({"broker": {"replicas": 2}}).broker.replicas == 2
+    assert DEVICE_CONFIGURATION.from_form({"capacity": 2}).capacity == 2
+    assert not DEVICE_CONFIGURATION.from_form({"capacity": 2}).HasField("discoveryHandler")
+    assert DEVICE_CONFIGURATION.from_form({"broker": {"replicas": 2}}).broker.replicas == 2
 
 
 @pytest.mark.parametrize(
@@ -142,7 +136,7 @@ def test_a_part_of_a_device_configuration_can_be_shown() -> None:
                     denyRules=[base.AccessRightsRule(stateRule=base.StateRule(operation=4))]  # type: ignore[arg-type]
                 )
             ),
-            "4 is no known operation",
+            "4 is no known ReadWriteEnum",
         ),
     ],
 )
@@ -150,18 +144,18 @@ def test_unset_oneofs_and_unknown_numbers_are_refused(message: base.Workload, re
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].CopyFrom(message)
     with pytest.raises(Rejected, match=reason):
-        complete_state_to_form(state)
+        COMPLETE_STATE.to_form(state)
 
 
 def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].dependencies.dependencies["db"] = 7  # type: ignore[assignment]
     with pytest.raises(Rejected, match="7 is no known AddCondition"):
-        complete_state_to_form(state)
+        COMPLETE_STATE.to_form(state)
     with pytest.raises(Rejected, match="neither a string, a list nor a map"):
-        config_item_to_form(base.ConfigItem())
-    with pytest.raises(Rejected, match="7 is no known value of distinct"):
-        device_configuration_to_form(base.DeviceConfiguration(distinct=7))  # type: ignore[arg-type]
+        CONFIG_ITEM.to_form(base.ConfigItem())
+    with pytest.raises(Rejected, match="7 is no known Distinct"):
+        DEVICE_CONFIGURATION.to_form(base.DeviceConfiguration(distinct=7))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +177,10 @@ def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
                     "workloads": {"web": {"controlInterfaceAccess": {"allowRules": [{"type": "X"}]}}},
                 }
             },
-            r"workloads\.web: 'X' is no type of access rule",
+            r"workloads\.web\.controlInterfaceAccess\.allowRules\[0\]\.type: unknown variant `X`, expected one of",
         ),
     ],
 )
 def test_a_form_that_is_no_state_is_refused_with_the_place(form: dict[str, Any], place: str) -> None:
     with pytest.raises(Rejected, match=place):
-        complete_state_from_form(form)
+        COMPLETE_STATE.from_form(form)

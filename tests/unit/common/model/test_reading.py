@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.complete_state import (
-    MAX_CONFIG_DEPTH,
-    Malformed,
-    parse_config_item,
-    parse_device_configuration,
-    parse_state,
-    parse_workload,
-)
+from ankaios.common.model.state import CONFIG_ITEM, DEVICE_CONFIGURATION, STATE, WORKLOAD
+from ankaios.common.model.unions import MAX_CONFIG_DEPTH
+from ankaios.common.model.values import Malformed
 
 SMALL: dict[str, Any] = {"agent": "A", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 SMALL_FORM = {"agent": "A", "restartPolicy": "NEVER", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
@@ -33,18 +28,18 @@ FULL: dict[str, Any] = {
 
 def fault_of(workload: dict[str, Any]) -> Malformed:
     with pytest.raises(Malformed) as caught:
-        parse_workload(workload, "workloads.web")
+        WORKLOAD.read_at(workload, "workloads.web")
     return caught.value
 
 
 def test_a_workload_gets_its_defaults_and_nothing_empty() -> None:
-    assert parse_workload(SMALL, "w") == SMALL_FORM
+    assert WORKLOAD.read_at(SMALL, "w") == SMALL_FORM
     empty = {**SMALL, "tags": {}, "files": [], "dependencies": None, "controlInterfaceAccess": {"allowRules": []}}
-    assert parse_workload(empty, "w") == SMALL_FORM
+    assert WORKLOAD.read_at(empty, "w") == SMALL_FORM
 
 
 def test_a_full_workload_keeps_everything_in_the_order_of_the_form() -> None:
-    form = parse_workload(FULL, "w")
+    form = WORKLOAD.read_at(FULL, "w")
     assert form == FULL
     assert list(form) == [
         "agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig",
@@ -53,7 +48,7 @@ def test_a_full_workload_keeps_everything_in_the_order_of_the_form() -> None:
 
 
 def test_white_space_around_the_runtime_config_is_dropped() -> None:
-    assert parse_workload({**SMALL, "runtimeConfig": "\u2003 a\n b \t\n"}, "w")["runtimeConfig"] == "a\n b"
+    assert WORKLOAD.read_at({**SMALL, "runtimeConfig": "\u2003 a\n b \t\n"}, "w")["runtimeConfig"] == "a\n b"
 
 
 @pytest.mark.parametrize("field", ["agent", "runtime", "runtimeConfig"])
@@ -65,7 +60,7 @@ def test_a_missing_field_is_named_with_its_place(field: str) -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(5, "5"), (1.5, "1.5"), (True, "true"), (None, ""), ("x", "x")])
 def test_agent_runtime_and_its_config_take_any_scalar_as_text(value: Any, text: str) -> None:
-    form = parse_workload({"agent": value, "runtime": value, "runtimeConfig": value}, "w")
+    form = WORKLOAD.read_at({"agent": value, "runtime": value, "runtimeConfig": value}, "w")
     assert (form["agent"], form["runtime"], form["runtimeConfig"]) == (text, text, text)
 
 
@@ -111,31 +106,31 @@ def test_the_place_of_a_fault_inside_a_list_is_told() -> None:
 
 def test_the_old_name_of_filter_masks_is_understood() -> None:
     rule = {"type": "StateRule", "operation": "Read", "filterMask": ["a"]}
-    form = parse_workload({**SMALL, "controlInterfaceAccess": {"allowRules": [rule]}}, "w")
+    form = WORKLOAD.read_at({**SMALL, "controlInterfaceAccess": {"allowRules": [rule]}}, "w")
     expected = {"type": "StateRule", "operation": "Read", "filterMasks": ["a"]}
     assert form["controlInterfaceAccess"] == {"allowRules": [expected]}
 
 
 def test_unknown_keys_are_ignored() -> None:
-    assert parse_workload({**SMALL, "surprise": 1}, "w") == SMALL_FORM
-    assert parse_state({"apiVersion": "v1", "surprise": 1}) == {"apiVersion": "v1", "workloads": {}}
+    assert WORKLOAD.read_at({**SMALL, "surprise": 1}, "w") == SMALL_FORM
+    assert STATE.read({"apiVersion": "v1", "surprise": 1}) == {"apiVersion": "v1", "workloads": {}}
 
 
 def test_a_quantity_not_given_is_one_and_an_empty_placement_is_kept() -> None:
-    form = parse_workload({**SMALL, "resources": [{"name": "cam"}], "placement": {}}, "w")
+    form = WORKLOAD.read_at({**SMALL, "resources": [{"name": "cam"}], "placement": {}}, "w")
     assert form["resources"] == [{"name": "cam", "quantity": 1}]
     assert form["placement"] == {}
 
 
 @pytest.mark.parametrize("blank", [{}, {"workloads": None}, {"workloads": {}, "configs": None}, {"configs": {}}])
 def test_blank_maps_of_a_state_are_empty(blank: dict[str, Any]) -> None:
-    assert parse_state({"apiVersion": "v1", **blank}) == {"apiVersion": "v1", "workloads": {}}
+    assert STATE.read({"apiVersion": "v1", **blank}) == {"apiVersion": "v1", "workloads": {}}
 
 
 def test_a_state_needs_its_version_and_is_a_map() -> None:
     for wrong, reason in (({}, "missing field `apiVersion`"), ([], "invalid type: sequence, expected a map")):
         with pytest.raises(Malformed) as caught:
-            parse_state(wrong)
+            STATE.read(wrong)
         assert str(caught.value) == reason
 
 
@@ -147,24 +142,24 @@ def test_a_state_keeps_workloads_configs_and_device_configurations() -> None:
         "configs": {"k": "v"},
         "deviceConfigurations": {"d": device},
     }
-    assert parse_state(state) == {**state, "workloads": {"web": SMALL_FORM}}
+    assert STATE.read(state) == {**state, "workloads": {"web": SMALL_FORM}}
 
 
 @pytest.mark.parametrize("wrong", [1, True, 1.5, None])
 def test_config_items_are_strings_lists_and_maps_of_such(wrong: Any) -> None:
     item = {"a": ["b", {"c": []}], "d": {}}
-    assert parse_config_item(item, "configs.k") == item
+    assert CONFIG_ITEM.read_at(item, "configs.k") == item
     with pytest.raises(Malformed, match=r"^configs\.k\.a\[0\]: invalid type"):
-        parse_config_item({"a": [wrong]}, "configs.k")
+        CONFIG_ITEM.read_at({"a": [wrong]}, "configs.k")
 
 
 def test_config_items_nested_deeper_than_messages_can_carry_are_refused() -> None:
     item: Any = "leaf"
     for _ in range(MAX_CONFIG_DEPTH - 1):
         item = {"k": item}
-    assert parse_config_item(item, "c") == item
+    assert CONFIG_ITEM.read_at(item, "c") == item
     with pytest.raises(Malformed, match="nested 29 deep at most"):
-        parse_config_item([item], "c")
+        CONFIG_ITEM.read_at([item], "c")
 
 
 def test_a_device_configuration_is_read_with_all_its_parts() -> None:
@@ -183,12 +178,12 @@ def test_a_device_configuration_is_read_with_all_its_parts() -> None:
         "offlineGraceSeconds": 300,
         "onDeviceLost": "stop",
     }
-    assert parse_device_configuration(full, "d") == full
+    assert DEVICE_CONFIGURATION.read_at(full, "d") == full
 
 
 def test_a_broker_may_name_its_agent() -> None:
     broker = {"strategy": "perNode", "workload": {**SMALL}}
-    form = parse_device_configuration({"discoveryHandler": {"name": "x"}, "broker": broker}, "d")
+    form = DEVICE_CONFIGURATION.read_at({"discoveryHandler": {"name": "x"}, "broker": broker}, "d")
     assert form["broker"]["workload"]["agent"] == "A"
 
 
@@ -206,5 +201,5 @@ def test_a_broker_may_name_its_agent() -> None:
 )  # fmt: skip
 def test_a_wrong_device_configuration_is_described(wrong: dict[str, Any], fault: str) -> None:
     with pytest.raises(Malformed) as caught:
-        parse_device_configuration(wrong, "d")
+        DEVICE_CONFIGURATION.read_at(wrong, "d")
     assert str(caught.value) == fault
