@@ -32,35 +32,29 @@ class Message(Object, Generic[M]):
         self._set_order(bindings)
         self._setters = {name: binding.put for name, binding in bindings.items()}
         self._setters |= {former: self._setters[name] for former, name in self._former_names.items()}
-        # Fields without presence are always in the form, the others if protobuf lists them as set.
-        always = [name for name, it in bindings.items() if not it.has_presence and not self.fields[name].drops_empty]
-        self._always = [(name, bindings[name].attribute, bindings[name].convert) for name in always]
-        self._listed = {
-            binding.number: (name, binding.convert, self.fields[name].drops_empty)
-            for name, binding in bindings.items()
-            if name not in always
-        }
+        self._getters = [
+            (name, it.attribute, it.has_presence, it.convert, self.fields[name].drops_empty)
+            for name, it in bindings.items()
+        ]
         # Without presence a missing value arrives as zero, so the sender applies the default.
         self._sent_defaults = [
-            (name, bindings[name].attribute, default)
-            for name in always
-            if (default := self.fields[name].default) is not None
+            (name, it.attribute, self.fields[name].default)
+            for name, it in bindings.items()
+            if not it.has_presence and self.fields[name].default is not None
         ]
 
     def to_form(self, value: M) -> Form:
         form: Form = {}
-        for name, attribute, convert in self._always:
+        is_set = value.HasField
+        for name, attribute, has_presence, convert, drops_empty in self._getters:
+            if has_presence and not is_set(attribute):
+                continue
             part = getattr(value, attribute)
-            form[name] = convert(part) if convert else part
-        listed = self._listed
-        for descriptor, part in value.ListFields():
-            if (entry := listed.get(descriptor.number)) is not None:
-                name, convert, drops_empty = entry
-                if convert:
-                    part = convert(part)
-                if part or not drops_empty:
-                    form[name] = part
-        if self.alternatives and not any(name in form for name in self.alternatives):
+            if convert is not None:
+                part = convert(part)
+            if part or not drops_empty:
+                form[name] = part
+        if self.alternatives and form.keys().isdisjoint(self.alternatives):
             which = next(iter(form.values()))
             raise Rejected(f"the {self.name} '{which}' has neither {' nor '.join(self.alternatives)}")
         return form

@@ -67,21 +67,24 @@ class Object(Composite):
         given = read_map(value)
         if self._former_names:
             given = {self._former_names.get(name, name): part for name, part in given.items()}
-        for name in self.required:
-            if name not in given:
-                raise Malformed(f"missing field `{name}`")
         form: Form = {}
+        missing = ""
         try:
             for name, read, default, required, drops_empty in self._readers:
                 part = given.get(name)
-                if part is not None or required:
+                if part is not None or (required and name in given):
                     part = read(part)
                     if part or not drops_empty:
                         form[name] = part
+                elif required:
+                    missing = name
+                    break
                 elif default is not None:
                     form[name] = default
         except Malformed as fault:
             raise fault.below(name) from None
+        if missing:
+            raise Malformed(f"missing field `{missing}`")
         if self.alternatives and sum(name in form for name in self.alternatives) != 1:
             raise Malformed(f"expected one of {' and '.join(f'`{name}`' for name in self.alternatives)}")
         return form

@@ -129,14 +129,14 @@ class Enumeration(Words):
     def __init__(self, wire: Any, *words: str) -> None:
         names = words or tuple(wire.keys())
         super().__init__(*names)
-        self._name = wire.DESCRIPTOR.name
+        self.name = wire.DESCRIPTOR.name
         self._words: dict[int, str] = dict(zip(wire.values(), names, strict=True))
         self._numbers = {word: number for number, word in self._words.items()}
 
     def to_form(self, value: int) -> str:
         word = self._words.get(value)
         if word is None:
-            raise Rejected(f"{value} is no known {self._name}")
+            raise Rejected(f"{value} is no known {self.name}")
         return word
 
     def to_wire(self, value: str) -> int:
