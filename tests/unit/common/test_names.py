@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.scalars import Text
 from ankaios.common.names import (
     AGENT_NAME_PATTERN,
     CONSTRAINT_TEXT,
@@ -19,7 +20,6 @@ from ankaios.common.names import (
     check_log_rule_name,
     check_workload_name,
 )
-from ankaios.common.model.scalars import Text
 
 LONGEST = "a" * 63
 TOO_LONG = "a" * 64
