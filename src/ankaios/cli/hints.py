@@ -12,35 +12,11 @@ if TYPE_CHECKING:
 
     from ankaios.cli.arguments import Call
     from ankaios.cli.connection import Session
+    from ankaios.common.model.kind import Kind
     from ankaios.common.pb import ank_base_pb2 as base
 
 _PATIENCE_MS = 500
 """A hint is not worth a longer wait."""
-
-_WORKLOAD_KEYS = [
-    "agent",
-    "restartPolicy",
-    "dependencies",
-    "tags",
-    "runtime",
-    "runtimeConfig",
-    "controlInterfaceAccess",
-    "configs",
-    "files",
-    "resources",
-    "placement",
-]
-_STATE_KEYS = ["apiVersion", "workloads", "configs", "deviceConfigurations"]
-_KNOWN_KEYS = {
-    "": ["desiredState", "workloadStates", "agents", "effectiveState", "deviceInstances"],
-    "desiredState": _STATE_KEYS,
-    "effectiveState": _STATE_KEYS,
-    "desiredState.workloads.*": _WORKLOAD_KEYS,
-    "effectiveState.workloads.*": _WORKLOAD_KEYS,
-    "agents.*": ["status", "tags", "resources"],
-    "agents.*.status": ["cpuUsage", "freeMemory"],
-    "workloadStates.*.*.*": ["additionalInfo", "state", "subState"],
-}
 
 
 def hint_at_unknown_workloads(call: Call, session: Session, unknown: Sequence[str]) -> None:
@@ -91,16 +67,15 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 
 
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
-    for pattern, keys in _KNOWN_KEYS.items():
-        levels = pattern.split(".") if pattern else []
-        if len(levels) == len(parent) and all(level in ("*", part) for level, part in zip(levels, parent, strict=True)):
-            return keys
-    state = _ask(session, ".".join(parent))
-    if state is None:
-        return []
-    from ankaios.common.state_form import complete_state_to_form
+    from ankaios.common.model.state import COMPLETE_STATE
 
-    return sorted(_keys_at(complete_state_to_form(state), parent))
+    kind: Kind | None = COMPLETE_STATE
+    for part in parent:
+        kind = kind.part(part) if kind is not None else None
+    if kind is not None and kind.known_keys is not None:
+        return list(kind.known_keys)
+    state = _ask(session, ".".join(parent))
+    return [] if state is None else sorted(_keys_at(COMPLETE_STATE.to_form(state), parent))
 
 
 def _keys_at(form: Any, parts: Sequence[str]) -> set[str]:

@@ -10,9 +10,10 @@ know what changes is told the path before it happens.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Form = dict[str, Any]
+from ankaios.common.model.state import AGENT_ATTRIBUTES
+from ankaios.common.model.values import Form
+
 Touch = Callable[[tuple[str, ...]], None]
-_ORDER = ("status", "tags", "resources")
 
 
 def _nobody(_: tuple[str, ...]) -> None:
@@ -54,4 +55,4 @@ class AgentMap:
             return
         self._touch((agent,))
         parts = {**self.form[agent], part: value}
-        self.form[agent] = {name: parts[name] for name in _ORDER if parts.get(name)}
+        self.form[agent] = {name: parts[name] for name in AGENT_ATTRIBUTES.fields if parts.get(name)}
