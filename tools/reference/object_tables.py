@@ -1,5 +1,6 @@
 """Declared objects as Markdown: one section with a table of fields for each object that a root object is made of."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from ankaios.common.model.containers import ListOf, MapOf
@@ -86,5 +87,5 @@ def _plural(text: str) -> str:
     if text.startswith("map "):
         return f"maps {text.removeprefix('map ')}"
     if text.startswith("["):
-        return text.replace("]", "s]", 1)
+        return re.sub("s?]", "s]", text, count=1)
     return text if " or " in text else f"{text}s"

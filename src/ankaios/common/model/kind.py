@@ -16,7 +16,10 @@ Schema = dict[str, Any]
 
 
 class Kind(ABC):
-    """What a field, an element of a list or an entry of a map may hold."""
+    """What a field, an item of a list or an entry of a map may hold."""
+
+    is_collection = False
+    """A container of protobuf is no message: to tell an unset one from an empty one, a message is put around it."""
 
     known_keys: Collection[str] | None = None
     """The keys of an object with declared fields; None if any key is allowed or the value has no keys."""
@@ -24,6 +27,18 @@ class Kind(ABC):
     def to_form(self, value: Any) -> Any:
         """Protobuf value to plain form."""
         return value
+
+    @abstractmethod
+    def put_field(self, message: Any, attribute: str, value: Any) -> None:
+        """Plain form to protobuf, as field of a message. Any part may be missing; unknown keys are ignored."""
+
+    @abstractmethod
+    def put_entry(self, container: Any, key: str, value: Any) -> None:
+        """Plain form to protobuf, as entry of a map."""
+
+    @abstractmethod
+    def put_item(self, container: Any, value: Any) -> None:
+        """Plain form to protobuf, as next item of a list."""
 
     @abstractmethod
     def read(self, value: Any) -> Any:
@@ -53,22 +68,20 @@ class Kind(ABC):
         return {}
 
 
-class Scalar(Kind):
-    """A single protobuf value without presence of its own."""
-
-    def to_wire(self, value: Any) -> Any:
-        return value
-
-
 class Composite(Kind):
-    """A protobuf container or message, filled in place."""
-
-    is_collection = False
-    """Whether it is a bare container, which protobuf wraps into a message to tell an unset one from an empty one."""
-
-    empty_type: type[dict[str, Any]] | type[list[Any]] = dict
-    """Its plain form without content is an empty object of this type."""
+    """A protobuf message or container, filled in place."""
 
     @abstractmethod
     def fill(self, target: Any, value: Any) -> None:
-        """Plain form to protobuf. Any part may be missing; unknown keys are ignored."""
+        """Plain form to protobuf."""
+
+    def put_field(self, message: Any, attribute: str, value: Any) -> None:
+        part = getattr(message, attribute)
+        part.SetInParent()
+        self.fill(part, value)
+
+    def put_entry(self, container: Any, key: str, value: Any) -> None:
+        self.fill(container[key], value)
+
+    def put_item(self, container: Any, value: Any) -> None:
+        self.fill(container.add(), value)

@@ -6,42 +6,43 @@ thousands of workloads. Forms have the order of the protobuf fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as ProtobufMessage
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Field, Object
+from ankaios.common.model.scalars import Scalar
 from ankaios.common.model.values import Form, Malformed, wrong_type
-from ankaios.common.model.wire_binding import WireBinding, bind_field
 
 M = TypeVar("M", bound=ProtobufMessage)
 _CONVERSION_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
 
 
 class Message(Object, Generic[M]):
-    def __init__(self, name: str, wire: type[M], fields: Mapping[str, Field], alternatives: Sequence[str] = ()) -> None:
-        super().__init__(name, fields, alternatives)
-        self.wire = wire
-        descriptors = wire.DESCRIPTOR.fields_by_camelcase_name
-        bindings = {name: bind_field(descriptors[name], field.kind) for name, field in fields.items()}
-        self._prepare({name: bindings[name] for name in sorted(bindings, key=lambda name: bindings[name].number)})
+    """The fields of a protobuf oneof are alternatives, of which exactly one must be given."""
 
-    def _prepare(self, bindings: Mapping[str, WireBinding]) -> None:
-        self._set_order(bindings)
-        self._setters = {name: binding.put for name, binding in bindings.items()}
-        self._setters |= {former: self._setters[name] for former, name in self._former_names.items()}
-        self._getters = [
-            (name, it.attribute, it.has_presence, it.convert, self.fields[name].drops_empty)
-            for name, it in bindings.items()
-        ]
-        # Without presence a missing value arrives as zero, so the sender applies the default.
-        self._sent_defaults = [
-            (name, it.attribute, self.fields[name].default)
-            for name, it in bindings.items()
-            if not it.has_presence and self.fields[name].default is not None
-        ]
+    def __init__(self, wire: type[M], /, **fields: Field) -> None:
+        self.wire = wire
+        descriptors = [wire.DESCRIPTOR.fields_by_camelcase_name[name] for name in fields]
+        descriptors.sort(key=lambda it: it.number)
+        alternatives = [it.name for it in descriptors if it.containing_oneof and len(it.containing_oneof.fields) > 1]
+        name = wire.DESCRIPTOR.name
+        super().__init__(name[0].lower() + name[1:], fields, alternatives, [it.camelcase_name for it in descriptors])
+        self._prepare_conversions(descriptors)
+
+    def _prepare_conversions(self, descriptors: list[Any]) -> None:
+        self._getters, self._setters, self._sent_defaults = [], {}, []
+        for descriptor in descriptors:
+            name, attribute, field = descriptor.camelcase_name, descriptor.name, self.fields[descriptor.camelcase_name]
+            kind = _unwrapped(descriptor, field.kind)
+            convert = None if type(kind).to_form is Kind.to_form else kind.to_form
+            self._getters.append((name, attribute, descriptor.has_presence, convert, field.drops_empty))
+            self._setters[name] = self._setters[field.former_name or name] = (kind.put_field, attribute)
+            if field.default is not None and not descriptor.has_presence:
+                # A missing value would arrive as zero, so the sender applies the default.
+                self._sent_defaults.append((name, attribute, field.default))
 
     def to_form(self, value: M) -> Form:
         form: Form = {}
@@ -70,8 +71,9 @@ class Message(Object, Generic[M]):
         setters, name = self._setters, ""
         try:
             for name, part in value.items():
-                if (put := setters.get(name)) is not None:
-                    put(target, part)
+                if (setter := setters.get(name)) is not None:
+                    put, attribute = setter
+                    put(target, attribute, part)
         except Malformed as fault:
             raise fault.below(name) from None
         except _CONVERSION_ERRORS as fault:
@@ -83,7 +85,34 @@ class Message(Object, Generic[M]):
     def _explained(self, name: str, part: Any, fault: Exception) -> Malformed:
         """Protobuf found that a value does not fit; strict reading describes why."""
         try:
-            self.fields[self._former_names.get(name, name)].kind.read(part)
+            self.fields[self.former_names.get(name, name)].kind.read(part)
         except Malformed as reason:
             return reason.below(name)
         return wrong_type(part, "a value").below(name) if part is None else Malformed(str(fault), name)
+
+
+class _Wrapper:
+    """A message around a single value, by which protobuf tells an unset value from an empty one; forms lack it."""
+
+    def __init__(self, kind: Kind, attribute: str) -> None:
+        self._kind = kind
+        self._attribute = attribute
+
+    def to_form(self, value: Any) -> Any:
+        return self._kind.to_form(getattr(value, self._attribute))
+
+    def put_field(self, message: Any, attribute: str, value: Any) -> None:
+        wrapper = getattr(message, attribute)
+        wrapper.SetInParent()
+        self._kind.put_field(wrapper, self._attribute, value)
+
+
+def _unwrapped(descriptor: Any, kind: Kind) -> Kind | _Wrapper:
+    if (
+        descriptor.message_type is None
+        or descriptor.is_repeated
+        or not (kind.is_collection or isinstance(kind, Scalar))
+    ):
+        return kind
+    (only,) = descriptor.message_type.fields
+    return _Wrapper(kind, only.name)

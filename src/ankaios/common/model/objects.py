@@ -35,7 +35,7 @@ class Field(Struct, frozen=True):
     def drops_empty(self) -> bool:
         if self.keeps_empty is not None:
             return not self.keeps_empty
-        return isinstance(self.kind, Composite) and self.kind.is_collection and not self.required
+        return self.kind.is_collection and not self.required
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         schema = {"description": self.description, **self.kind.schema(definitions)}
@@ -43,30 +43,31 @@ class Field(Struct, frozen=True):
 
 
 class Object(Composite):
-    """`name` is that of the definition in the schema. Exactly one of the `alternatives` must be given."""
+    """`name` is that of the definition in the schema. Exactly one of the `alternatives` must be given.
 
-    def __init__(self, name: str, fields: Mapping[str, Field], alternatives: Sequence[str] = ()) -> None:
+    `order` is the order of the fields in forms.
+    """
+
+    def __init__(
+        self, name: str, fields: Mapping[str, Field], alternatives: Sequence[str] = (), order: Iterable[str] = ()
+    ) -> None:
         self.name = name
         self.fields = dict(fields)
         self.alternatives = alternatives
         self.known_keys = self.fields.keys()
         self.required = [name for name, field in fields.items() if field.required]
+        self.former_names = {field.former_name: name for name, field in fields.items() if field.former_name}
         self._required_in_manifest = [name for name in self.required if not fields[name].may_be_supplied]
-        self._former_names = {field.former_name: name for name, field in fields.items() if field.former_name}
-        self._set_order(self.fields)
-
-    def _set_order(self, names: Iterable[str]) -> None:
-        """The order of reading and of what is read."""
         self._readers = [
             (name, field.kind.read, field.default if field.stores_default else None, field.required, field.drops_empty)
-            for name in names
+            for name in order or fields
             if (field := self.fields[name])
         ]
 
     def read(self, value: Any) -> Form:
         given = read_map(value)
-        if self._former_names:
-            given = {self._former_names.get(name, name): part for name, part in given.items()}
+        if self.former_names:
+            given = {self.former_names.get(name, name): part for name, part in given.items()}
         form: Form = {}
         missing = ""
         try:
@@ -123,8 +124,5 @@ class Object(Composite):
         return self.fields[key].kind if key in self.fields else None
 
     def empty_parts(self) -> Form:
-        return {
-            name: field.kind.empty_type()
-            for name, field in self.fields.items()
-            if field.drops_empty and isinstance(field.kind, Composite)
-        }
+        """Strict reading of a blank value gives the empty one."""
+        return {name: field.kind.read(None) for name, field in self.fields.items() if field.drops_empty}

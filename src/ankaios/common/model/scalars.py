@@ -7,10 +7,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from ankaios.common.errors import Rejected
-from ankaios.common.model.kind import Scalar, Schema
+from ankaios.common.model.kind import Kind, Schema
 from ankaios.common.model.values import Malformed, Violation, not_of_type, shown, wrong_type
 
 MAX_UINT32 = 2**32 - 1
+
+
+class Scalar(Kind):
+    """A single value of protobuf."""
+
+    def to_wire(self, value: Any) -> Any:
+        """Plain form to protobuf."""
+        return value
+
+    def put_field(self, message: Any, attribute: str, value: Any) -> None:
+        setattr(message, attribute, self.to_wire(value))
+
+    def put_entry(self, container: Any, key: str, value: Any) -> None:
+        container[key] = self.to_wire(value)
+
+    def put_item(self, container: Any, value: Any) -> None:
+        container.append(self.to_wire(value))
 
 
 class Text(Scalar):

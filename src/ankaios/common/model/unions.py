@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state_conversion import execution_state_from_pb, set_execution_state
+from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Composite, Kind, Schema
 from ankaios.common.model.objects import Field, Object
 from ankaios.common.model.scalars import Text, Words
@@ -17,28 +18,26 @@ MAX_CONFIG_DEPTH = 29
 
 
 class Variants(Composite):
-    """A protobuf oneof of messages. The form has the fields of one of them and its name in a field of its own."""
+    """A protobuf oneof of messages. The form has the fields of one of them, and its name in the field `type`."""
 
-    def __init__(self, name: str, tag: str, description: str, variants: Mapping[str, Object], unset: str) -> None:
-        self.name = name
-        self.tag = tag
-        self.variants = dict(variants)
+    tag = "type"
+
+    def __init__(self, wire: Any, description: str, /, **variants: Object) -> None:
+        self.wire = wire
+        self.name = wire.DESCRIPTOR.name[0].lower() + wire.DESCRIPTOR.name[1:]
+        self.variants = variants
         self.tag_field = Field(Words(*variants), description, required=True)
-        self.known_keys = {tag: None} | {key: None for variant in variants.values() for key in variant.fields}
-        self._attributes = {word: word[0].lower() + word[1:] for word in variants}
-        self._unset = unset
+        self.known_keys = [self.tag, *(key for variant in variants.values() for key in variant.fields)]
 
     def to_form(self, value: Any) -> Form:
-        for word, attribute in self._attributes.items():
-            if value.HasField(attribute):
-                return {self.tag: word, **self.variants[word].to_form(getattr(value, attribute))}
-        raise Rejected(self._unset)
+        for word, variant in self.variants.items():
+            if value.HasField(variant.name):
+                return {self.tag: word, **variant.to_form(getattr(value, variant.name))}
+        raise Rejected(f"{self.wire.DESCRIPTOR.name} is neither {' nor '.join(self.variants)}")
 
     def fill(self, target: Any, value: Any) -> None:
-        word = self._word(read_map(value))
-        part = getattr(target, self._attributes[word])
-        part.SetInParent()
-        self.variants[word].fill(part, value)
+        variant = self.variants[self._word(read_map(value))]
+        variant.put_field(target, variant.name, value)
 
     def read(self, value: Any) -> Form:
         given = read_map(value)
@@ -79,22 +78,26 @@ class Variants(Composite):
 
 
 class ConfigItem(Composite):
-    """A string, or lists and maps of config items, however deep. `keys` is the naming rule of manifests."""
+    """A string, or lists and maps of config items. `levels` is how deep they may be nested."""
 
     name = "configItem"
     description = "A string, a list or a map. Numbers and booleans must be quoted."
 
-    def __init__(self, keys: Text) -> None:
+    def __init__(self, keys: Text, levels: int = MAX_CONFIG_DEPTH) -> None:
+        self._levels = levels
         self._keys = keys
+        inner = ConfigItem(keys, levels - 1) if levels else self
+        self._list = ListOf(inner)
+        self._map = MapOf(inner, keys)
 
     def to_form(self, value: Any) -> Any:
         match value.WhichOneof("ConfigItemEnum"):
             case "String":
                 return value.String
             case "array":
-                return [self.to_form(item) for item in value.array.values]
+                return self._list.to_form(value.array.values)
             case "object":
-                return {key: self.to_form(value.object.fields[key]) for key in sorted(value.object.fields)}
+                return self._map.to_form(value.object.fields)
             case _:
                 raise Rejected("a config item is neither a string, a list nor a map")
 
@@ -103,44 +106,29 @@ class ConfigItem(Composite):
             target.String = value
         elif isinstance(value, list):
             target.array.SetInParent()
-            for item in value:
-                self.fill(target.array.values.add(), item)
+            self._list.fill(target.array.values, value)
         elif isinstance(value, dict):
             target.object.SetInParent()
-            for key, item in read_map(value).items():
-                self.fill(target.object.fields[key], item)
+            self._map.fill(target.object.fields, read_map(value))
         else:
             raise wrong_type(value, "a string, a sequence or a map")
 
     def read(self, value: Any) -> Any:
-        return self._read(value, MAX_CONFIG_DEPTH)
-
-    def _read(self, value: Any, levels: int) -> Any:
-        if not levels:
+        if not self._levels:
             raise Malformed(f"config items may be nested {MAX_CONFIG_DEPTH} deep at most")
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return [self._read_below(item, f"[{index}]", levels) for index, item in enumerate(value)]
+            return self._list.read(value)
         if isinstance(value, dict):
-            return {key: self._read_below(item, key, levels) for key, item in read_map(value).items()}
+            return self._map.read(value)
         raise wrong_type(value, "a string, a sequence or a map")
-
-    def _read_below(self, value: Any, part: str, levels: int) -> Any:
-        try:
-            return self._read(value, levels - 1)
-        except Malformed as fault:
-            raise fault.below(part) from None
 
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
         if isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from self.violations(item, pointer(at, index))
+            yield from self._list.violations(value, at)
         elif isinstance(value, dict):
-            for key in value:
-                yield from self._keys.violations(str(key), at)
-            for key, item in value.items():
-                yield from self.violations(item, pointer(at, key))
+            yield from self._map.violations(value, at)
         elif not isinstance(value, str):
             yield at, not_of_type(value, "string", "array", "object")
 

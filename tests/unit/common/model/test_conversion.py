@@ -128,7 +128,7 @@ def test_a_part_of_a_device_configuration_can_be_shown() -> None:
         (base.Workload(files=base.Files(files=[base.File(mountPoint="/a")])), "'/a' has neither data nor binaryData"),
         (
             base.Workload(controlInterfaceAccess=base.ControlInterfaceAccess(allowRules=[base.AccessRightsRule()])),
-            "neither a state rule nor a log rule",
+            "AccessRightsRule is neither StateRule nor LogRule",
         ),
         (
             base.Workload(

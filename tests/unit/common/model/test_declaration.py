@@ -160,7 +160,7 @@ def test_a_typed_workload_has_every_field_or_a_reason_why_not() -> None:
     ("struct", "declared"),
     [
         (workload.File, "file"),
-        (workload.ResourceRequest, "resource"),
+        (workload.ResourceRequest, "resourceRequest"),
         (workload.Placement, "placement"),
         (workload.ControlInterfaceAccess, "controlInterfaceAccess"),
         (workload.StateRule, "stateRule"),

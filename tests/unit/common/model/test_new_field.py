@@ -38,16 +38,11 @@ def extended_classes() -> Any:
 
 CLASSES = extended_classes()
 COOLING = Message(
-    "cooling",
     CLASSES["extended.Cooling"],
-    {
-        "fan": Field(Text("^[a-z]+$"), "Name of the fan.", required=True),
-        "maxSpeed": Field(Integer(minimum=1), "Highest speed.", default=3, stores_default=True),
-    },
+    fan=Field(Text("^[a-z]+$"), "Name of the fan.", required=True),
+    maxSpeed=Field(Integer(minimum=1), "Highest speed.", default=3, stores_default=True),
 )
-EXTENDED = Message(
-    "workload", CLASSES["extended.Workload"], WORKLOAD.fields | {"cooling": Field(COOLING, "How it is cooled.")}
-)
+EXTENDED = Message(CLASSES["extended.Workload"], **WORKLOAD.fields, cooling=Field(COOLING, "How it is cooled."))
 
 
 def test_it_is_converted_in_both_directions() -> None:
@@ -90,4 +85,4 @@ def test_manifests_are_checked_and_the_schema_shows_it() -> None:
 
 def test_a_field_that_the_protobuf_lacks_cannot_be_declared() -> None:
     with pytest.raises(KeyError, match="cooling"):
-        Message("workload", base.Workload, {"cooling": Field(Text(), "How it is cooled.")})
+        Message(base.Workload, cooling=Field(Text(), "How it is cooled."))
