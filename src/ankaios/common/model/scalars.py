@@ -14,7 +14,11 @@ MAX_UINT32 = 2**32 - 1
 
 
 class Scalar(Kind):
-    """A single value of protobuf."""
+    """A single value of protobuf. Its type has a name in each family of error texts."""
+
+    python_type: type
+    expected: str
+    json_type: str
 
     def to_wire(self, value: Any) -> Any:
         """Plain form to protobuf."""
@@ -29,6 +33,45 @@ class Scalar(Kind):
     def put_item(self, container: Any, value: Any) -> None:
         container.append(self.to_wire(value))
 
+    def read(self, value: Any) -> Any:
+        if type(value) is not self.python_type:  # a boolean is no integer here
+            raise wrong_type(value, self.expected)
+        return value
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if type(value) is not self.python_type:
+            yield at, not_of_type(value, self.json_type)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": self.json_type}
+
+
+class Boolean(Scalar):
+    python_type, expected, json_type = bool, "a boolean", "boolean"
+
+
+class Integer(Scalar):
+    """A number that is not negative."""
+
+    python_type, expected, json_type = int, "a whole number", "integer"
+
+    def __init__(self, minimum: int = 0, maximum: int = MAX_UINT32) -> None:
+        self.minimum = minimum
+        self._maximum = maximum
+
+    def read(self, value: Any) -> Any:
+        if not 0 <= super().read(value) <= self._maximum:
+            raise Malformed(f"invalid value: integer `{value}`, expected a number from 0 to {self._maximum}")
+        return value
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        yield from super().violations(value, at)
+        if type(value) is int and value < self.minimum:
+            yield at, f"{value} is less than the minimum of {self.minimum}"
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": self.json_type, "minimum": self.minimum}
+
 
 class Text(Scalar):
     """A string. `pattern`, which describes the whole text, and `max_length` are rules of manifests.
@@ -36,18 +79,15 @@ class Text(Scalar):
     The server checks names by their own functions when templates are rendered.
     """
 
+    python_type, expected, json_type = str, "a string", "string"
+
     def __init__(self, pattern: str = "", max_length: int | None = None) -> None:
         self.pattern = pattern
         self.max_length = max_length
 
-    def read(self, value: Any) -> str:
-        if not isinstance(value, str):
-            raise wrong_type(value, "a string")
-        return value
-
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        yield from super().violations(value, at)
         if not isinstance(value, str):
-            yield at, not_of_type(value, "string")
             return
         if self.pattern and not re.fullmatch(self.pattern, value):
             yield at, f"{shown(value)} does not match {shown(self.pattern)}"
@@ -55,8 +95,8 @@ class Text(Scalar):
             yield at, f"{shown(value)} is longer than {self.max_length} characters"
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        rules = {"pattern": self.pattern or None, "maxLength": self.max_length}
-        return {"type": "string"} | {name: rule for name, rule in rules.items() if rule is not None}
+        rules = {"type": self.json_type, "pattern": self.pattern or None, "maxLength": self.max_length}
+        return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 class ScalarText(Text):
@@ -79,54 +119,16 @@ class TrimmedText(ScalarText):
         return super().read(value).strip()
 
 
-class Integer(Scalar):
-    """A number that is not negative."""
-
-    def __init__(self, minimum: int = 0, maximum: int = MAX_UINT32) -> None:
-        self.minimum = minimum
-        self._maximum = maximum
-
-    def read(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise wrong_type(value, "a whole number")
-        if not 0 <= value <= self._maximum:
-            raise Malformed(f"invalid value: integer `{value}`, expected a number from 0 to {self._maximum}")
-        return int(value)
-
-    def violations(self, value: Any, at: str) -> Iterator[Violation]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            yield at, not_of_type(value, "integer")
-        elif value < self.minimum:
-            yield at, f"{value} is less than the minimum of {self.minimum}"
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"type": "integer", "minimum": self.minimum}
-
-
-class Boolean(Scalar):
-    def read(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise wrong_type(value, "a boolean")
-        return value
-
-    def violations(self, value: Any, at: str) -> Iterator[Violation]:
-        if not isinstance(value, bool):
-            yield at, not_of_type(value, "boolean")
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"type": "boolean"}
-
-
 class Words(Scalar):
     """One of several words."""
+
+    python_type, expected = str, "a string"
 
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def read(self, value: Any) -> str:
-        if not isinstance(value, str):
-            raise wrong_type(value, "a string")
-        if value not in self.words:
+    def read(self, value: Any) -> Any:
+        if super().read(value) not in self.words:
             listed = ", ".join(f"`{word}`" for word in self.words)
             raise Malformed(f"unknown variant `{value}`, expected one of {listed}")
         return value
