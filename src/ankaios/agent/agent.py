@@ -26,10 +26,10 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.service_manager import (
     READY,
     STOPPING,
-    keep_from_children,
-    keep_watchdog_calm,
+    dump_traceback_on_abort,
+    hide_from_children,
     notify,
-    tell_where_it_hangs,
+    send_watchdog_pings,
 )
 from ankaios.middleware.client import ConnectionSettings, VersionRefused
 from ankaios.runtimes.early_listing import EarlyListing
@@ -93,9 +93,9 @@ async def _run(
         tasks.create_task(load.run(), name="load reports")
         tasks.create_task(manager.run(inbox), name="agent manager")
         tasks.create_task(_run_devices(manager), name="devices")
-        tasks.create_task(keep_watchdog_calm(), name="watchdog")
+        tasks.create_task(send_watchdog_pings(), name="watchdog")
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
-        tell_where_it_hangs()
+        dump_traceback_on_abort()
         notify(READY)
 
 
@@ -153,7 +153,7 @@ async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> Non
 
 async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None = None) -> None:
     """SIGTERM and SIGINT end the agent, and nothing but the agent."""
-    keep_from_children()
+    hide_from_children()
     loop = asyncio.get_running_loop()
     agent = asyncio.create_task(_run_alone(settings, early), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):

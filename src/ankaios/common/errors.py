@@ -1,20 +1,20 @@
-"""Error families, named for what the catcher does next.
+"""Error families, named after what the caller does next.
 
-Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Everything outside these families is
-a bug and ends its task group loudly.
+Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Any other exception is a bug: it is
+logged with its traceback and ends its task group.
 """
 
 
 class AnkaiosError(Exception):
-    """The root of everything that may be shown to a person."""
+    """Base of all errors whose text may be shown to users."""
 
 
 class Rejected(AnkaiosError):
-    """Tell the requester and change nothing."""
+    """Report to the requester, change nothing."""
 
 
 class Unavailable(AnkaiosError):
-    """Nothing is wrong with the request: try again later."""
+    """The request is valid: retry later."""
 
 
 class StartupFailed(AnkaiosError):

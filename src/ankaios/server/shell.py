@@ -17,7 +17,7 @@ from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMateria
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
-from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify, tell_where_it_hangs
+from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.middleware.server import Limits, MiddlewareServer
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
@@ -111,13 +111,13 @@ class ServerShell:
         gc.collect()
         gc.freeze()
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
-        tell_where_it_hangs()
+        dump_traceback_on_abort()
         notify(READY)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.run(), name="ankaios server")
-            watchdog = tasks.create_task(keep_watchdog_calm(), name="watchdog")
+            watchdog = tasks.create_task(send_watchdog_pings(), name="watchdog")
             await stopped.wait()
             _log.info("Ankaios server ends.")
             notify(STOPPING)
