@@ -94,6 +94,25 @@ def test_unset_parts_are_left_out_and_empty_collections_with_them() -> None:
     assert COMPLETE_STATE.to_form(state) == {"desiredState": {"apiVersion": "v1", "workloads": {"web": {}}}}
 
 
+def test_rules_without_masks_and_names_keep_their_empty_lists() -> None:
+    rules = [
+        {"type": "StateRule", "operation": "Nothing", "filterMasks": []},
+        {"type": "LogRule", "workloadNames": []},
+    ]
+    form = {"desiredState": {"apiVersion": "", "workloads": {"web": {"controlInterfaceAccess": {"denyRules": rules}}}}}
+    assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(form)) == form
+
+
+def test_blank_maps_of_a_state_are_empty_and_other_blank_values_are_refused() -> None:
+    blank = {"desiredState": {"apiVersion": "v1", "workloads": None, "configs": None}}
+    assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(blank)) == {
+        "desiredState": {"apiVersion": "v1", "workloads": {}}
+    }
+    for wrong in ({"tags": None}, {"agent": None}, {"files": None}):
+        with pytest.raises(Rejected, match=r"^desiredState\.workloads\.web\.\w+: invalid type: unit value"):
+            COMPLETE_STATE.from_form({"desiredState": {"workloads": {"web": wrong}}})
+
+
 def test_empty_states_and_agents_are_shown_empty() -> None:
     form: dict[str, Any] = {"workloadStates": {}, "agents": {}}
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(form)) == form

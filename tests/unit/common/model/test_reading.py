@@ -111,6 +111,19 @@ def test_the_old_name_of_filter_masks_is_understood() -> None:
     assert form["controlInterfaceAccess"] == {"allowRules": [expected]}
 
 
+def test_a_rule_without_masks_keeps_its_empty_list() -> None:
+    access = {"allowRules": [{"type": "StateRule", "operation": "Read", "filterMasks": []}]}
+    assert WORKLOAD.read_at({**SMALL, "controlInterfaceAccess": access}, "w")["controlInterfaceAccess"] == access
+
+
+def test_a_workload_with_placement_need_not_name_an_agent() -> None:
+    placed = {"runtime": "podman", "runtimeConfig": "x", "placement": {"tags": {"zone": "front"}}}
+    for agent in ({}, {"agent": None}, {"agent": ""}):
+        assert WORKLOAD.read_at({**placed, **agent}, "w")["agent"] == ""
+    with pytest.raises(Malformed, match=r"^w: missing field `agent`$"):
+        WORKLOAD.read_at({**placed, "placement": None}, "w")
+
+
 def test_unknown_keys_are_ignored() -> None:
     assert WORKLOAD.read_at({**SMALL, "surprise": 1}, "w") == SMALL_FORM
     assert STATE.read({"apiVersion": "v1", "surprise": 1}) == {"apiVersion": "v1", "workloads": {}}

@@ -35,6 +35,14 @@ def test_everything_is_answered_if_no_mask_is_given() -> None:
     }
 
 
+def test_maps_that_are_optional_are_in_the_state_only_while_they_have_entries() -> None:
+    state = Story().server.state
+    state.replace_device_instance("cam-1", {"capacity": 1})
+    assert state.tree["deviceInstances"] == {"cam-1": {"capacity": 1}}
+    state.replace_device_instance("cam-1", None)
+    assert "deviceInstances" not in state.tree
+
+
 def test_an_empty_server_answers_with_empty_parts_that_are_there() -> None:
     """[utest->swdd~server-starts-without-startup-config~1]"""
     assert Story().get() == {
