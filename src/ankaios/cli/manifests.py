@@ -71,13 +71,13 @@ def _load(file: str, text: bytes) -> dict[str, Any]:
 
 
 def _state_of(change: ManifestChange, deleting: bool) -> base.CompleteState:
+    from ankaios.common.model.state import COMPLETE_STATE
     from ankaios.common.pb import ank_base_pb2 as base
-    from ankaios.common.state_form import complete_state_from_form
 
     if deleting:
         return base.CompleteState()
     try:
-        return complete_state_from_form({"desiredState": change.desired_state})
+        return COMPLETE_STATE.from_form({"desiredState": change.desired_state})
     except Rejected as fault:
         raise Rejected(f"Invalid manifest data provided: {fault}") from fault
 

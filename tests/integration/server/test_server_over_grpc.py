@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
-from ankaios.common.model.state import STATE
+from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
 from ankaios.server.mutating_hooks import MutatingHook
@@ -41,7 +40,7 @@ class Peer:
                 return message.response
 
     async def update(self, state: Form, *masks: str) -> base.Response:
-        content = base.UpdateStateRequest(newState=complete_state_from_form(state), updateMask=masks)
+        content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
         await self.connection.send(grpc.ToServer(request=base.Request(requestId="u", updateStateRequest=content)))
         return await self.response()
 
@@ -150,7 +149,7 @@ async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> 
     hook.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.02; done\ncat\n")
     hook.chmod(0o755)
     async with running_server(MutatingHook("hook", path=str(tmp_path))) as server, server.cli() as slow:
-        content = base.UpdateStateRequest(newState=complete_state_from_form(a_state({"web": a_form()})))
+        content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({"web": a_form()})))
         request = base.Request(requestId="slow", updateStateRequest=content)
         await slow.connection.send(grpc.ToServer(request=request))
         async with server.agent("n1") as agent:

@@ -7,7 +7,7 @@ import pytest
 from ankaios.cli.commands import COMMAND_MODULES
 from ankaios.cli.completion import FILES, Place, _global_values, candidates
 from ankaios.cli.completion_values import known_values, values_of
-from ankaios.common.state_form import complete_state_from_form
+from ankaios.common.model.state import COMPLETE_STATE
 
 
 def lookup(kind: str, place: Place) -> Iterable[str]:
@@ -63,7 +63,7 @@ def test_global_options_of_the_line_are_used_to_ask_the_server() -> None:
 
 def test_values_come_from_the_state() -> None:
     running = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
-    state = complete_state_from_form(
+    state = COMPLETE_STATE.from_form(
         {
             "desiredState": {"apiVersion": "v1", "workloads": {"w": {}}, "configs": {"c": "x"}},
             "workloadStates": {"a": {"w": {"1": running}}},

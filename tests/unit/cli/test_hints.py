@@ -9,8 +9,8 @@ from ankaios.cli.arguments import Call
 from ankaios.cli.connection import CommandFailed, Session
 from ankaios.cli.hints import hint_at_unmatched_masks, matches
 from ankaios.cli.output import Output
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 FORM: dict[str, Any] = {
     "desiredState": {"apiVersion": "v1", "workloads": {"web": {"agent": "n1", "tags": {"k": "v"}}}},
@@ -30,7 +30,7 @@ class FakeSession:
         self.asked += masks
         if not self._answers:
             raise CommandFailed("no")
-        return complete_state_from_form(FORM)
+        return COMPLETE_STATE.from_form(FORM)
 
 
 def hinted(mask: str, session: FakeSession | None = None) -> str:

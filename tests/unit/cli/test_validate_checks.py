@@ -13,8 +13,8 @@ from ankaios.cli.validation.device_checks import request_faults
 from ankaios.cli.validation.findings import ERROR, WARNING, Finding, path_of, path_text
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, load_manifest
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.yaml_text import dump_yaml
 from ankaios.runtimes.registry import RUNTIME_NAMES
 from ankaios.server.core.desired_state_draft import change_by_request
@@ -543,7 +543,7 @@ def said_by_the_server(text: str) -> str | None:
             return None
         for one in change.desired_state.get("workloads", {}).values():
             one.setdefault("agent", "")
-        new = complete_state_from_form({"desiredState": change.desired_state})
+        new = COMPLETE_STATE.from_form({"desiredState": change.desired_state})
         state = ServerState()
         request = base.UpdateStateRequest(newState=new, updateMask=change.masks)
         prepare_update(state, change_by_request(state.desired, request))

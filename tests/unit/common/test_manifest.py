@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, is_deprecated, load_manifest, violations
-from ankaios.common.state_form import complete_state_from_form
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml
 
 WORKLOAD: dict[str, Any] = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: a"}
@@ -70,7 +70,7 @@ def faults(**workload: Any) -> list[str]:
 
 def test_everything_a_manifest_can_say_is_accepted_and_fits_the_state() -> None:
     change = change_of([load_manifest(FULL, "test")])
-    state = complete_state_from_form({"desiredState": change.desired_state}).desiredState
+    state = COMPLETE_STATE.from_form({"desiredState": change.desired_state}).desiredState
     web = state.workloads.workloads["web"]
     assert [(request.name, request.quantity) for request in web.resources.resources] == [("cam", 1), ("akri.sh/arm", 2)]
     assert [file.mountPoint for file in web.files.files] == ["/a", "/b"]
@@ -230,7 +230,7 @@ def test_deprecated_manifests_are_checked_by_hand(workloads: str, told: str) -> 
 def test_values_of_deprecated_manifests_that_fit_no_message_are_refused_with_their_place() -> None:
     manifest = load_manifest("apiVersion: v0.1\nworkloads: {w: {agent: n, files: [{mountPoint: 5}]}}", "test")
     with pytest.raises(Rejected) as caught:
-        complete_state_from_form({"desiredState": change_of([manifest]).desired_state})
+        COMPLETE_STATE.from_form({"desiredState": change_of([manifest]).desired_state})
     place = "desiredState.workloads.w.files[0].mountPoint"
     assert str(caught.value) == f"{place}: invalid type: integer `5`, expected a string"
 
@@ -278,7 +278,7 @@ VALUES = st.recursive(
 def test_whatever_is_written_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], version: str) -> None:
     try:
         change = change_of([load_manifest(dump_yaml(value | {"apiVersion": version}), "test")], "n1")
-        complete_state_from_form({"desiredState": change.desired_state})
+        COMPLETE_STATE.from_form({"desiredState": change.desired_state})
     except Rejected as fault:
         assert str(fault)
 

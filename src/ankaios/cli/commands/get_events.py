@@ -9,8 +9,8 @@ from ankaios.cli.arguments import Call
 from ankaios.cli.connection import Session, run_session
 from ankaios.cli.failures import told_as
 from ankaios.cli.interruptible import until_signal
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
 
 
 def run(call: Call) -> int:
@@ -47,7 +47,7 @@ def event_text(event: base.CompleteStateResponse, time_text: str, wanted: str) -
     ):
         if paths:
             form[key] = list(paths)
-    form["completeState"] = complete_state_to_form(event.completeState)
+    form["completeState"] = COMPLETE_STATE.to_form(event.completeState)
     if wanted == "json":
         import json
 

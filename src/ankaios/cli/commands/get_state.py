@@ -7,14 +7,14 @@ from ankaios.cli.connection import CommandFailed, Session, run_session
 from ankaios.cli.hints import hint_at_unmatched_masks
 from ankaios.cli.output import CliError
 from ankaios.common.errors import Rejected
-from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.model.state import COMPLETE_STATE
 
 
 def run(call: Call) -> int:
     masks: list[str] = call.values["masks"]
 
     def action(session: Session) -> None:
-        form = complete_state_to_form(session.complete_state(*masks))
+        form = COMPLETE_STATE.to_form(session.complete_state(*masks))
         call.output.line(_printed(form, call.values["format"]))
         hint_at_unmatched_masks(call, session, masks, form)
 

@@ -75,7 +75,7 @@ def _read_state(file: str) -> base.CompleteState:
 
 def _parse_state(text: bytes, what: str) -> base.CompleteState:
     from ankaios.common.errors import Rejected
-    from ankaios.common.state_form import complete_state_from_form
+    from ankaios.common.model.state import COMPLETE_STATE
     from ankaios.common.yaml_text import load_yaml
 
     form = load_yaml(text, what)
@@ -85,8 +85,8 @@ def _parse_state(text: bytes, what: str) -> base.CompleteState:
     if not isinstance(desired, dict) or "apiVersion" not in desired:
         raise Rejected("desiredState: missing field `apiVersion`")
     try:
-        return complete_state_from_form(form)
-    except (Rejected, TypeError, AttributeError, KeyError, ValueError) as fault:
+        return COMPLETE_STATE.from_form(form)
+    except Rejected as fault:
         unknown = f"{what}: not in the form of 'ank get state': {fault}"
         raise Rejected(_explained(form.get("desiredState")) or unknown) from fault
 

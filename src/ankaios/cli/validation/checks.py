@@ -13,8 +13,8 @@ from ankaios.cli.validation.findings import Complaint, Finding, Form, Path, Repo
 from ankaios.cli.validation.reading import read
 from ankaios.cli.validation.runtime_checks import runtime_faults, unknown_runtime
 from ankaios.cli.validation.templates import missing_configs, rendered, rendered_faults, template_faults
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import change_by_request
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import prepare_update
@@ -86,7 +86,7 @@ def _trimmed_lines(entry: Entry, path: Path) -> int:
 def _last_word(sources: Sequence[Source], cluster: Cluster, report: Report) -> None:
     desired = cluster.desired_state()
     masks = [f"desiredState.{section}.{name}" for section, entries in cluster.entries.items() for name in entries]
-    request = base.UpdateStateRequest(newState=complete_state_from_form({"desiredState": desired}), updateMask=masks)
+    request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form({"desiredState": desired}), updateMask=masks)
     state = ServerState()
     try:
         prepare_update(state, change_by_request(state.desired, request))

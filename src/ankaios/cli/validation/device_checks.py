@@ -12,7 +12,7 @@ from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.cluster import Cluster
 from ankaios.cli.validation.findings import ERROR, WARNING, Complaint, Form
 from ankaios.common.errors import Rejected
-from ankaios.common.state_form import device_configuration_from_form
+from ankaios.common.model.state import DEVICE_CONFIGURATION
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.devices.core.extended_resource import check_resource_name
@@ -30,7 +30,7 @@ def configuration_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Co
     related = [one for one in (name, like[1] if like else "") if one in cluster.device_configurations]
     try:
         check_configurations(
-            {one: device_configuration_from_form(cluster.device_configurations[one].form) for one in related}
+            {one: DEVICE_CONFIGURATION.from_form(cluster.device_configurations[one].form) for one in related}
         )
     except Rejected as fault:
         yield Complaint((), str(fault))

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, REMOVED, STOPPING, ExecutionState
 from ankaios.common.messages import ToAgent
+from ankaios.common.model.state import DEVICE_CONFIGURATION, DEVICE_INSTANCE, NODE_RESOURCE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb
-from ankaios.common.state_form import device_configuration_from_form, device_instance_to_form, node_resource_to_form
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName, ResourceRequest
 from ankaios.server.core.brokers import brokers_of
@@ -95,7 +95,7 @@ class DeviceController:
         """After the desired state was taken over."""
         effects = self._desk.configure(
             {
-                name: None if form is None else device_configuration_from_form(form)
+                name: None if form is None else DEVICE_CONFIGURATION.from_form(form)
                 for name, form in change.device_configurations.items()
             }
         )
@@ -127,9 +127,9 @@ class DeviceController:
                 case ToAgent():
                     messages.append(effect)
                 case InstanceChanged(name, instance):
-                    self._instance_changed(name, None if instance is None else device_instance_to_form(instance))
+                    self._instance_changed(name, None if instance is None else DEVICE_INSTANCE.to_form(instance))
                 case ResourcesChanged(agent, resources):
-                    self._state.agents.set_resources(agent, list(map(node_resource_to_form, resources)))
+                    self._state.agents.set_resources(agent, list(map(NODE_RESOURCE.to_form, resources)))
                 case NodeLost(agent):
                     self._book.agent_lost(agent)
                 case Complaint(text):

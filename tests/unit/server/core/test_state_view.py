@@ -1,6 +1,6 @@
 from ankaios.common.execution_state import RUNNING_OK
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
 from ankaios.server.core.state_view import StateView
 from tests.unit.server.story import H, Story, a_form, a_state, the_response, web
 
@@ -174,4 +174,4 @@ def test_the_answer_carries_the_id_of_the_request() -> None:
     effects = Story().ask("my@id", completeStateRequest=base.CompleteStateRequest())
     response = the_response(effects)
     assert response.requestId == "cli-conn-1@my@id"
-    assert complete_state_to_form(response.completeStateResponse.completeState)
+    assert COMPLETE_STATE.to_form(response.completeStateResponse.completeState)
