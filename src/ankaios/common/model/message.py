@@ -2,6 +2,9 @@
 
 Input: the protobuf class and the fields. Conversions are prepared once, when a message is declared, because states hold
 thousands of workloads. Forms have the order of the protobuf fields.
+
+[impl->swdd~common-object-serialization~1]
+[impl->swdd~common-conversions-between-ankaios-and-proto~1]
 """
 
 from __future__ import annotations

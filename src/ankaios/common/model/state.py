@@ -3,6 +3,8 @@
 A new field needs its protobuf field, its declaration here, and the code that acts on it. Parsing with its error texts,
 the plain form, protobuf conversion, the JSON schema, the check of manifests and the reference follow. A field of a
 workload that agents use is also an attribute of `WorkloadSpec`.
+
+[impl->swdd~common-object-representation~1]
 """
 
 from __future__ import annotations
