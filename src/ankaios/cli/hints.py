@@ -1,60 +1,49 @@
-"""What was probably meant by a name or path that matches nothing. Costs a question to the server, so only then."""
+"""Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from typing import TYPE_CHECKING
-
-from ankaios.cli.connection import CommandFailed
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.session import RequestFailed, Session
+from ankaios.cli.suggestions import did_you_mean, nearest
+from ankaios.common.pb import ank_base_pb2 as base
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
-    from ankaios.cli.arguments import Call
-    from ankaios.cli.connection import Session
     from ankaios.common.model.kind import Kind
-    from ankaios.common.pb import ank_base_pb2 as base
 
-_PATIENCE_MS = 500
-"""A hint is not worth a longer wait."""
+_LIMIT_MS = 500
 
 
-def hint_at_unknown_workloads(call: Call, session: Session, unknown: Sequence[str]) -> None:
+def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequence[str]) -> None:
     if not unknown or call.output.quiet or call.settings.no_wait:
         return
-    from ankaios.cli.suggestions import did_you_mean
-
-    state = _ask(session, "desiredState.workloads.*.agent")
+    state = _request(session, "desiredState.workloads.*.agent")
     if state is not None:
         for name in unknown:
             call.output.hint(did_you_mean("workload", name, state.desiredState.workloads.workloads))
 
 
-def hint_at_unmatched_masks(call: Call, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
-    """Say for each mask that selected nothing where it leaves the state."""
+def hint_unmatched_masks(call: CommandCall, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
+    """Print a hint for each mask that selects nothing in the form."""
     if call.output.quiet:
         return
     for mask in masks:
         parts = mask.split(".")
-        if not matches(form, parts):
+        if not _values_at(form, parts):
             call.output.hint(_mask_hint(session, mask, parts))
 
 
-def matches(form: Any, parts: Sequence[str]) -> bool:
-    """Whether the mask selects anything in the form."""
-    if not parts:
-        return True
-    if not isinstance(form, dict):
-        return False
-    first, rest = parts[0], parts[1:]
-    inner = list(form.values()) if first == "*" else [form[first]] if first in form else []
-    return any(matches(value, rest) for value in inner)
+def _values_at(form: Any, parts: Sequence[str]) -> list[Any]:
+    """All values that the mask selects in the form."""
+    values = [form]
+    for part in parts:
+        maps = [value for value in values if isinstance(value, dict)]
+        values = [inner for value in maps for key, inner in value.items() if part in ("*", key)]
+    return values
 
 
 def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
-    """Walk down until a part is unknown, asking for the names at a level only if they are not fixed."""
-    from ankaios.cli.suggestions import nearest
-
+    """Find the first part of the mask that does not exist."""
     for depth, part in enumerate(parts):
         parent = parts[:depth]
         known = _keys_below(session, parent)
@@ -67,6 +56,7 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 
 
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
+    """The declared keys at this place of the state, or else the names that the server has there."""
     from ankaios.common.model.state import COMPLETE_STATE
 
     kind: Kind | None = COMPLETE_STATE
@@ -74,22 +64,13 @@ def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
         kind = kind.part(part) if kind is not None else None
     if kind is not None and kind.known_keys is not None:
         return list(kind.known_keys)
-    state = _ask(session, ".".join(parent))
-    return [] if state is None else sorted(_keys_at(COMPLETE_STATE.to_form(state), parent))
+    state = _request(session, ".".join(parent))
+    found = [] if state is None else _values_at(COMPLETE_STATE.to_form(state), parent)
+    return sorted({key for value in found if isinstance(value, dict) for key in value})
 
 
-def _keys_at(form: Any, parts: Sequence[str]) -> set[str]:
-    if not isinstance(form, dict):
-        return set()
-    if not parts:
-        return set(form)
-    first, rest = parts[0], parts[1:]
-    inner = form.values() if first == "*" else [form[first]] if first in form else []
-    return set().union(*(_keys_at(value, rest) for value in inner))
-
-
-def _ask(session: Session, mask: str) -> base.CompleteState | None:
+def _request(session: Session, mask: str) -> base.CompleteState | None:
     try:
-        return session.complete_state(mask, patience_ms=_PATIENCE_MS)
-    except CommandFailed:
+        return session.complete_state(mask, limit_ms=_LIMIT_MS)
+    except RequestFailed:
         return None

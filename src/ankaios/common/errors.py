@@ -1,7 +1,7 @@
 """Error families, named after what the caller does next.
 
-Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Any other exception is a bug: it is
-logged with its traceback and ends its task group.
+Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Any other exception is a bug:
+`supervision` logs it with its traceback, reports it in the affected state, and keeps the other parts running.
 """
 
 
@@ -17,7 +17,11 @@ class Unavailable(AnkaiosError):
     """The request is valid: retry later."""
 
 
-class StartupFailed(AnkaiosError):
+class Fatal(AnkaiosError):
+    """The program must end."""
+
+
+class StartupFailed(Fatal):
     """The process cannot start: print `<context>: '<reason>'` and exit with 1."""
 
     def __init__(self, context: str, reason: str) -> None:

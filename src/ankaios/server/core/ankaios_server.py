@@ -18,7 +18,6 @@ from ankaios.common.messages import (
     FromClient,
     Respond,
     ToAgent,
-    ToServerMessage,
 )
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -33,10 +32,13 @@ from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
+    DropAgent,
     Effect,
     HooksFinished,
+    NextUpdate,
     RunHooks,
     SecondPassed,
+    ServerMessage,
     broadcast_states,
     refuse,
     refuse_too_many,
@@ -78,8 +80,9 @@ class AnkaiosServer:
         self._ungreeted: set[str] = set()
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
+        self._unanswered: str | None = None  # the request whose update is under way though it came with another message
 
-    def handle(self, message: ToServerMessage | HooksFinished | SecondPassed) -> list[Effect]:
+    def handle(self, message: ServerMessage) -> list[Effect]:
         match message:
             case FromAgent(agent, content):
                 return self._from_agent(agent, content)
@@ -90,9 +93,28 @@ class AnkaiosServer:
             case ClientGone(connection):
                 return self._client_gone(connection)
             case HooksFinished(outcome):
-                return self._hooks_finished(outcome)
+                return [*self._hooks_finished(outcome), *self._turn()]
+            case NextUpdate():
+                return [*self._next_update(), *self._turn()]
             case SecondPassed():
                 return self._device_news(self._devices.tick)
+
+    def recover(self, message: ServerMessage, why: str) -> list[Effect]:
+        """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
+
+        An agent whose hello failed has to connect again.
+        """
+        self.state.recorder.stop()
+        unanswered, self._unanswered = self._unanswered, None
+        match message:
+            case FromClient(_, request):
+                return [refuse(request.requestId, why)]
+            case FromAgent(_, content) if content.HasField("request"):
+                return [refuse(content.request.requestId, why)]
+            case FromAgent(agent, content) if content.HasField("agentHello"):
+                return [DropAgent(agent, why)]
+            case _:
+                return [*([refuse(unanswered, why)] if unanswered is not None else []), *self._turn()]
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -294,8 +316,9 @@ class AnkaiosServer:
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
         if self._has_hooks and prepared.changes:
+            shown = RunHooks(update_message(prepared.changes))
             self._at_hooks = request.requestId, prepared
-            return [RunHooks(update_message(prepared.changes))]
+            return [shown]
         return self._commit(request.requestId, prepared, prepared.changes)
 
     def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
@@ -309,7 +332,7 @@ class AnkaiosServer:
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
         request_id, prepared = self._at_hooks
-        self._at_hooks = None
+        self._at_hooks, self._unanswered = None, request_id
         try:
             if isinstance(outcome, UpdateRejected):
                 raise outcome
@@ -317,8 +340,20 @@ class AnkaiosServer:
             effects = self._commit(request_id, prepared, changes)
         except UpdateRejected as fault:
             effects = [_refuse_update(request_id, fault), *self._commit_own()]
-        while self._waiting and self._at_hooks is None:
-            effects += self._update_state(*self._waiting.popleft())
+        self._unanswered = None
+        return effects
+
+    def _turn(self) -> list[Effect]:
+        """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
+        return [NextUpdate()] if self._waiting and self._at_hooks is None else []
+
+    def _next_update(self) -> list[Effect]:
+        if not self._waiting or self._at_hooks is not None:
+            return []
+        request, requester = self._waiting.popleft()
+        self._unanswered = request.requestId
+        effects = self._update_state(request, requester)
+        self._unanswered = None
         return effects
 
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
