@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ryaml
-
 from ankaios.common.errors import Rejected
 
 MAX_YAML_BYTES = 32 * 1024 * 1024
@@ -17,6 +15,8 @@ MAX_YAML_BYTES = 32 * 1024 * 1024
 
 def load_yaml(text: str | bytes, what: str) -> Any:
     """`what` names the origin in the error: "cannot read <what>: <why, where>"."""
+    import ryaml  # short commands import this module and need no parser
+
     if len(text) > MAX_YAML_BYTES:
         raise Rejected(f"cannot read {what}: {len(text)} bytes are more than the limit of {MAX_YAML_BYTES}")
     try:
@@ -32,4 +32,6 @@ def load_yaml(text: str | bytes, what: str) -> Any:
 
 def dump_yaml(value: Any) -> str:
     """Block style, two blanks, lists not indented, text with newlines as literal blocks; ends with a newline."""
+    import ryaml
+
     return ryaml.dumps(value)
