@@ -20,7 +20,7 @@ from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.node_reports import NodeReports
 from ankaios.devices.core.workload_plan import Plan
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
 
 AGENTS, CAPACITY, SEEN_BY, CLAIMS, ROUNDS = 100, 10, 10, 500, 3

@@ -18,9 +18,9 @@ from msgspec.structs import asdict
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.whole_file import remove_drafts, write_whole
 
 SUFFIX = ".json"

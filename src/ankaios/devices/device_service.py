@@ -20,12 +20,12 @@ from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Acquisition, Waiting
 from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.configuration import Configuration, configuration_from_pb
+from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.waiting_room import WaitingRoom
 from ankaios.devices.core.workload_plan import Need, needs_of
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.device_news import DeviceNews
-from ankaios.devices.discovery.base import Devices
 from ankaios.devices.discovery.registration_server import RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import DiscoveryRunner

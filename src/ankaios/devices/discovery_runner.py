@@ -14,7 +14,8 @@ from itertools import count
 from typing import Protocol
 
 from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registry import HandlerRegistry
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0

@@ -15,8 +15,9 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
 

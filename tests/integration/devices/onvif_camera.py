@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from ankaios.devices.discovery import ws_discovery
-from ankaios.devices.discovery.safe_xml import parse_xml
+from ankaios.devices.discovery.onvif import ws_discovery
+from ankaios.devices.discovery.onvif.safe_xml import parse_xml
 
 SOAP_OK = "<s:Envelope xmlns:s='http://www.w3.org/2003/05/soap-envelope'><s:Body>{}</s:Body></s:Envelope>"
 

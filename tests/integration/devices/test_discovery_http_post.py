@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ankaios.devices.discovery.http_post import MAX_ANSWER, Answer, PostFailed, post
+from ankaios.devices.discovery.onvif.http_post import MAX_ANSWER, Answer, PostFailed, post
 
 
 @asynccontextmanager

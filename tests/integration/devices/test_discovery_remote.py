@@ -20,8 +20,9 @@ from h2.events import RequestReceived
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices import unix_rpc
+from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery import remote
-from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
+from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registration_server import REGISTER, RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler

@@ -13,8 +13,8 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices import reconciler
 from ankaios.devices.acquisition import Waiting
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.discovery.registry import HandlerRegistry
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs

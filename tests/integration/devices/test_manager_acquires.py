@@ -15,7 +15,8 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.claim_store import ClaimStore
-from ankaios.devices.discovery.base import DiscoveredDevice, HandlerLost
+from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost
 from ankaios.devices.discovery.registration_server import RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.server_slots import NO_ANSWER

@@ -17,10 +17,10 @@ from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices import device_service, holdings
 from ankaios.devices.acquisition import Waiting
 from ankaios.devices.claim_store import Record
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import ANNOTATION_PREFIX
 from ankaios.devices.device_manager import Count, PluginFailed
 from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.reconciler import Reconciler
 
 

@@ -8,9 +8,9 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
 from ankaios.devices.claim_store import Allocation, ClaimStore, HeldSlot, Record, record_from_json, record_to_json
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
 from tests.unit.devices.crashes import STEPS, crash_at
 
 DEVICE = DiscoveredDevice("foo0", {"URL": "ä"}, (DeviceMount("/c", "/h", True),), (DeviceNode("/d", "/e", "rw"),))

@@ -7,12 +7,12 @@ import pytest
 
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.waiting_room import WaitingRoom
 from ankaios.devices.core.workload_plan import Need
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.device_news import DeviceNews
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.kubelet_registration import PluginHost
 from ankaios.devices.server_slots import ServerSlots
 from ankaios.devices.slot_office import SlotOffice

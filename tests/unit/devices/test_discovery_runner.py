@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import DiscoveryRunner
 

@@ -11,10 +11,10 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.devices.claim_store import Allocation, ClaimStore
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.device_manager import DeviceManager
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.holdings import Holdings
 from ankaios.devices.server_slots import ServerSlots
 from ankaios.devices.slot_office import SlotOffice

@@ -9,11 +9,11 @@ import pytest
 from ankaios.common.errors import Unavailable
 from ankaios.devices.claim_store import ClaimStore, HeldSlot, Record
 from ankaios.devices.core.configuration import Configuration, OnDeviceLost
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import NOT_CONNECTED, NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.device_manager import DeviceManager
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.holdings import Holdings
 from ankaios.devices.lost_devices import LostDevices
 from ankaios.devices.server_slots import NO_ANSWER, ServerAway, ServerSlots

@@ -8,9 +8,9 @@ import pytest
 from grpclib.exceptions import GRPCError
 
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_service import (
     ALLOCATE,

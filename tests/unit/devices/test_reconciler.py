@@ -5,10 +5,10 @@ import pytest
 
 from ankaios.devices.claim_store import ClaimStore, Record
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.device_manager import DeviceManager
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.holdings import Holdings
 from ankaios.devices.reconciler import PodReconciler, Reconciler, id_of
 from ankaios.devices.server_slots import ServerSlots

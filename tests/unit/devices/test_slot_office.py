@@ -7,9 +7,9 @@ import pytest
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NOT_CONNECTED, NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
-from ankaios.devices.discovery.base import DiscoveredDevice
 from ankaios.devices.plugin_service import AllocationDenied
 from ankaios.devices.server_slots import NO_ANSWER, ServerAway, ServerSlots
 from ankaios.devices.slot_office import ATTEMPTS, SlotOffice

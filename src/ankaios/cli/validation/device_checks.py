@@ -53,8 +53,8 @@ def _handler_faults(handler: Form) -> Iterator[Complaint]:
 
 
 def _udev(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.udev_devices import read_options
-    from ankaios.devices.discovery.udev_rules import parse_rules
+    from ankaios.devices.discovery.udev.devices import read_options
+    from ankaios.devices.discovery.udev.rules import parse_rules
 
     given = read_details("udev", details)
     parse_rules(given.strings("udevRules"))
@@ -62,17 +62,17 @@ def _udev(details: str, properties: Mapping[str, bytes | None]) -> None:
 
 
 def _onvif(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.onvif import read_settings
-    from ankaios.devices.discovery.onvif_credentials import read_credentials
+    from ankaios.devices.discovery.onvif.credentials import read_credentials
+    from ankaios.devices.discovery.onvif.handler import read_onvif_settings
 
-    read_settings(details)
+    read_onvif_settings(details)
     read_credentials(properties)
 
 
 def _opcua(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.opcua import read_settings
+    from ankaios.devices.discovery.opcua.handler import read_opcua_settings
 
-    read_settings(details)
+    read_opcua_settings(details)
 
 
 def _debug_echo(details: str, properties: Mapping[str, bytes | None]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ankaios.devices.core.configuration import Configuration, is_variable
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 
 LONGEST_DEVICE_ID = 4096
 MOST_DEVICES = 4096

@@ -15,12 +15,12 @@ from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Changes, Instance, Inventory
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
 from ankaios.devices.core.workload_plan import Plan, Wish, plan
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 NOT_CONNECTED = "the server, which accounts for shared devices, is not connected"
 NOT_TOLD = "the server has not yet said who uses its shared devices"

@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, Properties, in_order, tell_changes
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import Properties, in_order, poll
 from ankaios.devices.discovery.details import read_details
 
 AVAILABILITY_FILE = "/tmp/debug-echo-availability.txt"
@@ -39,7 +40,7 @@ class DebugEchoHandler:
             return () if is_offline(self._file) else online
 
         # A look reads one small file: cheaper than a watch on a folder as busy as /tmp.
-        async with aclosing(tell_changes(look, POLL_SECONDS)) as lists:
+        async with aclosing(poll(look, POLL_SECONDS)) as lists:
             async for devices in lists:
                 yield devices
 

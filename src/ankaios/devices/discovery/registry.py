@@ -19,19 +19,19 @@ def _debug_echo() -> DiscoveryHandler:
 
 
 def _udev() -> DiscoveryHandler:
-    from ankaios.devices.discovery.udev import UdevHandler
+    from ankaios.devices.discovery.udev.handler import UdevHandler
 
     return UdevHandler()
 
 
 def _onvif() -> DiscoveryHandler:
-    from ankaios.devices.discovery.onvif import OnvifHandler
+    from ankaios.devices.discovery.onvif.handler import OnvifHandler
 
     return OnvifHandler()
 
 
 def _opcua() -> DiscoveryHandler:
-    from ankaios.devices.discovery.opcua import OpcuaHandler
+    from ankaios.devices.discovery.opcua.handler import OpcuaHandler
 
     return OpcuaHandler()
 

@@ -11,9 +11,9 @@ from ankaios.devices.core.device_messages import (
     instance_to_pb,
     slot_request,
 )
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 TAKE = SlotChange(Slot("cam-1", 0), Claim("a", "4", "web"))
 

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import (
     Allocated,
     GrantedDevice,
@@ -15,7 +16,6 @@ from ankaios.devices.core.grants import (
 )
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 
 def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> GrantedDevice:

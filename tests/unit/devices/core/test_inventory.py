@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import LONGEST_DEVICE_ID, Instance, Inventory, instance_hash
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 FOO0 = "cam-8120fe"
 FOO1 = "cam-a19705"

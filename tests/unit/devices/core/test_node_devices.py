@@ -1,12 +1,12 @@
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_TOLD, NodeDevices
 from ankaios.devices.core.resource_views import Advertised
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.core.workload_plan import Plan, Wish
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
 

@@ -1,10 +1,10 @@
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.node_reports import NodeReports, node_resource
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
 from tests.unit.devices.core.test_node_devices import LOCAL, SHARED, a_node, claim
 
 

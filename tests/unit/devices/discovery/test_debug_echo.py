@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.debug_echo import DebugEchoHandler, is_offline
 
 DETAILS = "descriptions: [foo1, foo0, foo0]"

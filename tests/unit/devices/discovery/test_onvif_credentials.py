@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.onvif_credentials import Credential, read_credentials
+from ankaios.devices.discovery.onvif.credentials import Credential, read_credentials
 
 UUID = "5f5a69c2-e0ae-504f-829b-00fcda65b0c1"
 

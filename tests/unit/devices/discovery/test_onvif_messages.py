@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.devices.discovery.onvif_messages import (
+from ankaios.devices.discovery.onvif.messages import (
     ADDRESSING,
     DISCOVERY,
     NETWORK,
@@ -21,7 +21,7 @@ from ankaios.devices.discovery.onvif_messages import (
     probe,
     username_token,
 )
-from ankaios.devices.discovery.safe_xml import MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import MalformedXml, parse_xml
 
 MATCH = """<d:ProbeMatch><a:EndpointReference><a:Address>urn:uuid:ABC-1</a:Address></a:EndpointReference>
 <d:Scopes> onvif://www.onvif.org/name/A

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.devices.discovery.patterns import MAX_STEPS, PatternError, compile_glob, compile_regex
+from ankaios.devices.discovery.udev.patterns import MAX_STEPS, PatternError, compile_glob, compile_regex
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from ankaios.devices.discovery.base import Devices, DiscoveryHandler, Properties
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.base import DiscoveryHandler, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 
 

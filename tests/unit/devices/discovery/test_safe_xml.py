@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ankaios.devices.discovery.safe_xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, MalformedXml, parse_xml
 
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">
 <!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">]><l>&c;</l>"""

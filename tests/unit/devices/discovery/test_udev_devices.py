@@ -5,8 +5,8 @@ import pytest
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.udev_devices import UdevOptions, read_options, to_devices
-from ankaios.devices.discovery.udev_rules import UdevDevice
+from ankaios.devices.discovery.udev.devices import UdevOptions, read_options, to_devices
+from ankaios.devices.discovery.udev.rules import UdevDevice
 
 PCI = UdevDevice("/devices/pci0000:00/0000:00:14.0", "0000:00:14.0", "pci", iommu_group="7")
 PORT = UdevDevice(PCI.devpath + "/usb1/1-1", "1-1", "usb", devnode="/dev/bus/usb/001/010", parent=PCI)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.patterns import Pattern, PatternError, compile_glob, compile_regex
+from ankaios.devices.discovery.udev.patterns import Pattern, PatternError, compile_glob, compile_regex
 
 MAX_RULE = 4096
 

@@ -18,19 +18,13 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ankaios.devices.discovery import ws_discovery
-from ankaios.devices.discovery.base import (
-    Devices,
-    DiscoveredDevice,
-    HandlerLost,
-    Properties,
-    in_order,
-    tell_changes,
-)
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost, Properties, in_order, poll
 from ankaios.devices.discovery.details import FilterList, read_details
-from ankaios.devices.discovery.http_post import Answer, PostFailed, post
-from ankaios.devices.discovery.onvif_credentials import Credentials, read_credentials
-from ankaios.devices.discovery.onvif_messages import (
+from ankaios.devices.discovery.onvif import ws_discovery
+from ankaios.devices.discovery.onvif.credentials import Credentials, read_credentials
+from ankaios.devices.discovery.onvif.http_post import Answer, PostFailed, post
+from ankaios.devices.discovery.onvif.messages import (
     Addresses,
     ProbeMatch,
     UsernameToken,
@@ -42,7 +36,7 @@ from ankaios.devices.discovery.onvif_messages import (
     probe,
     username_token,
 )
-from ankaios.devices.discovery.safe_xml import MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import MalformedXml, parse_xml
 
 INTERFACE_VARIABLE = "ONVIF_DISCOVERY_INTERFACE"
 POLL_SECONDS = 10.0
@@ -74,7 +68,7 @@ class OnvifSettings(Struct, frozen=True):
     timeout: int
 
 
-def read_settings(text: str) -> OnvifSettings:
+def read_onvif_settings(text: str) -> OnvifSettings:
     details = read_details(OnvifHandler.name, text)
     return OnvifSettings(
         ips=details.filter_list("ipAddresses"),
@@ -106,9 +100,9 @@ class OnvifHandler:
         self._post_seconds = post_seconds
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        settings, credentials = read_settings(details), read_credentials(properties)
+        settings, credentials = read_onvif_settings(details), read_credentials(properties)
         search = _Search(settings, credentials, self._probe, self._post_seconds)
-        async with aclosing(tell_changes(search.look, self._poll_seconds)) as lists:
+        async with aclosing(poll(search.look, self._poll_seconds)) as lists:
             async for devices in lists:
                 yield devices
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceNode
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails, Properties, in_order
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import InvalidDetails, Properties, in_order
 from ankaios.devices.discovery.details import Details
-from ankaios.devices.discovery.udev_rules import UdevDevice
+from ankaios.devices.discovery.udev.rules import UdevDevice
 
 PERMISSIONS = ("r", "w", "m", "rw", "rm", "rwm", "wm")
 

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Protocol
 
-from ankaios.devices.discovery.base import Devices, Properties
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.base import Properties
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.udev_devices import read_options, to_devices
-from ankaios.devices.discovery.udev_rules import UdevDevice, matches_any, parse_rules, wanted_attributes
+from ankaios.devices.discovery.udev.devices import read_options, to_devices
+from ankaios.devices.discovery.udev.rules import UdevDevice, matches_any, parse_rules, wanted_attributes
 
 
 class DeviceTree(Protocol):
@@ -65,7 +66,7 @@ class UdevHandler:
 
 
 def _open_real_tree(attributes: frozenset[str]) -> DeviceTree:
-    from ankaios.devices.discovery.udev_tree import PyudevTree
+    from ankaios.devices.discovery.udev.tree import PyudevTree
 
     return PyudevTree(attributes)
 

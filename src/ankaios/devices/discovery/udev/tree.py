@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ankaios.devices.discovery.base import HandlerLost
-from ankaios.devices.discovery.udev_rules import UdevDevice
+from ankaios.devices.discovery.udev.rules import UdevDevice
 
 QUIET_SECONDS = 0.002
 LONGEST_BURST_SECONDS = 0.02

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ankaios.devices.discovery.safe_xml import Element, MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import Element, MalformedXml, parse_xml
 
 MAX_TEXT = 512
 MAX_ADDRESSES = 16
