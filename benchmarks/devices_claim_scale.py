@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.devices.core.claim_plan import SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import slot_request
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.node_reports import NodeReports
-from ankaios.devices.core.workload_plan import Plan
-from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
 
 AGENTS, CAPACITY, SEEN_BY, CLAIMS, ROUNDS = 100, 10, 10, 500, 3
@@ -49,18 +49,16 @@ class SimulatedCluster:
     def deliver(self, effects: list[DeskEffect]) -> None:
         for effect in effects:
             if isinstance(effect, ToAgent) and effect.message.deviceUpdate.instances:
-                self.nodes[effect.agent].learn(effect.message.deviceUpdate.instances)
+                self.nodes[effect.agent].update_shared(effect.message.deviceUpdate.instances)
 
     def claim_and_release(self, name: str, owner: str) -> None:
         node = self.nodes[name]
-        wish = node.wish("akri.sh/cam", 1)
-        assert wish is not None
-        plan = node.plan([wish], owner)
-        assert isinstance(plan, Plan), plan
-        _, asked = node.begin(plan.changes)
-        self.deliver(self.desk.slot_request(name, slot_request("1", asked)))
-        node.settle(asked, granted=True)
-        ended = node.end(node.ledger.claims_of(owner))
+        plan = node.plan([("akri.sh/cam", 1)], owner)
+        assert isinstance(plan, SlotPlan), plan
+        _, requested = node.shared.begin(plan.changes)
+        self.deliver(self.desk.slot_request(name, slot_request("1", requested)))
+        node.shared.finish(requested, granted=True)
+        ended = node.shared.release(node.ledger.claims_of(owner))
         self.deliver(self.desk.slot_request(name, slot_request("2", ended)))
 
 

@@ -48,7 +48,7 @@ from ankaios.agent.core.workload_events import (
     Watch,
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
-from ankaios.agent.device_joint import DeviceService, Waiting
+from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import DiskFull, write_files
 from ankaios.common.device_grant import DeviceGrant
@@ -60,6 +60,7 @@ from ankaios.common.execution_state import (
     ExecutionState,
 )
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.devices.host import WaitingForDevices
 from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
 
 UNSUPPORTED_RUNTIME = "Unsupported Runtime"
@@ -76,7 +77,7 @@ class Surroundings(Struct, frozen=True):
 
     connectors: Mapping[str, RuntimeConnector]
     folder: RunFolder
-    devices: DeviceService
+    devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
     chance: Callable[[], float]
 
@@ -252,7 +253,7 @@ class WorkloadTask:
 
     async def _acquire(self, spec: WorkloadSpec) -> Event:
         answer = await self._around.devices.acquire(spec)
-        if isinstance(answer, Waiting):
+        if isinstance(answer, WaitingForDevices):
             return DevicesMissing(answer.reason)
         self._grants = answer
         return DevicesGranted()

@@ -1,4 +1,4 @@
-"""A small cluster for tests: the server's device desk, and agents with the real device service over real sockets.
+"""A small cluster for tests: the server's device coordinator, and agents with the real device manager.
 
 Messages travel in order and a little later, as over a network; an agent can be cut off, stopped and started again.
 """
@@ -14,11 +14,11 @@ from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices.acquisition import Waiting
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
-from ankaios.devices.device_service import DeviceService, Host
+from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
 
 
@@ -72,24 +72,24 @@ class Agent:
         self.wakes: list[str] = []
         self.woken = asyncio.Event()
         self.living: set[str] | None = None
-        host = Host(self._send, self._wake, self.restarted.append, lambda: self.living)
-        self.service = DeviceService(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
+        host = DeviceHost(self._send, self._wake, self.restarted.append, lambda: self.living)
+        self.manager = DeviceManager(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
         self._task: asyncio.Task[None] | None = None
         self.connected = False
 
     async def start(self) -> None:
-        self.service.restore()
-        self._task = asyncio.create_task(self.service.run(), name=f"agent {self.name}")
+        self.manager.restore()
+        self._task = asyncio.create_task(self.manager.run(), name=f"agent {self.name}")
         self.connect()
 
     def connect(self, knows_devices: bool = True) -> None:
         self.connected = True
         self.cluster.to_server(self.name, grpc.ToServer(agentHello=grpc.AgentHello(devices=knows_devices)))
-        self.service.connected()
+        self.manager.connected()
 
     def disconnect(self) -> None:
         self.connected = False
-        self.service.disconnected()
+        self.manager.disconnected()
         self.cluster.perform(self.cluster.desk.gone(self.name))
 
     async def stop(self) -> None:
@@ -109,19 +109,21 @@ class Agent:
         if self.connected:
             self.cluster.to_server(self.name, message)
 
-    async def acquire(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...] | Waiting:
-        return await self.service.acquire(owner, [ResourceRequest(name, quantity)])
+    async def acquire(
+        self, owner: str, name: str = "cam", quantity: int = 1
+    ) -> tuple[DeviceGrant, ...] | WaitingForDevices:
+        return await self.manager.acquire(owner, [ResourceRequest(name, quantity)])
 
     async def acquire_when_possible(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...]:
         while True:
             self.woken.clear()
             answer = await self.acquire(owner, name, quantity)
-            if not isinstance(answer, Waiting):
+            if not isinstance(answer, WaitingForDevices):
                 return answer
             await self.woken.wait()
 
     def holds(self, owner: str) -> set[str]:
-        return {str(slot) for slot in self.service.node.ledger.claims_of(owner)}
+        return {str(slot) for slot in self.manager.node.ledger.claims_of(owner)}
 
 
 class Cluster:
@@ -181,9 +183,9 @@ class Cluster:
     def _deliver(self, agent: Agent, message: grpc.FromServer) -> None:
         if agent.connected and self.agents[agent.name] is agent:
             if message.HasField("deviceUpdate"):
-                agent.service.handle(message.deviceUpdate)
+                agent.manager.handle(message.deviceUpdate)
             else:
-                agent.service.handle(message.slotResponse)
+                agent.manager.handle(message.slotResponse)
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until the state of the server is so."""

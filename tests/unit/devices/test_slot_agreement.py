@@ -1,8 +1,8 @@
 """Several agents and a server in any interleaving, with crashes at any step: no slot in use is freed, none leaks.
 
-Agents are the real device service. Messages are delivered one at a time and connections break with messages under way;
+Agents use the real device manager. Messages are delivered one at a time and connections break with messages in transit;
 agent and server are killed at any step, also between a claim, its record and the start of a container; devices vanish
-and return, and plugins fail.
+and return, and the disk fails.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_desk import SETTLE_TICKS, DeskEffect, DeviceDesk
-from tests.unit.devices.simulated_nodes import FAKES, Node, StandingClock, slow_disk
+from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
 
 NAMES = ("a", "b", "c")
 SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
@@ -30,9 +30,8 @@ nodes, numbers = st.sampled_from(NAMES), st.integers(0, 3)
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        for module, name, fake in FAKES:
-            patched.setattr(module, name, fake)
-        patched.setattr("ankaios.devices.holdings.asyncio.to_thread", slow_disk)
+        patched.setattr("ankaios.devices.device_manager.ForeignDevices", FakeForeign)
+        patched.setattr("ankaios.devices.workload_claims.asyncio.to_thread", slow_disk)
         yield
 
 
@@ -105,7 +104,7 @@ class Agreement(RuleBasedStateMachine):
         self.deliver_all()
 
     @rule(name=nodes, number=numbers, steps=st.integers(1, 4))
-    def plugin_or_disk_or_runtime_goes_on(self, name: str, number: int, steps: int) -> None:
+    def disk_or_runtime_continues(self, name: str, number: int, steps: int) -> None:
         for _ in range(steps):
             self.nodes[name].process.go_on(number)
 
@@ -118,8 +117,8 @@ class Agreement(RuleBasedStateMachine):
             self.deliver_all()
 
     @rule(name=nodes, broken=st.booleans())
-    def plugin_breaks_or_recovers(self, name: str, broken: bool) -> None:
-        self.nodes[name].process.service.manager.broken = broken  # type: ignore[attr-defined]
+    def disk_fails_or_recovers(self, name: str, broken: bool) -> None:
+        self.nodes[name].process.disk_fails = broken
 
     @rule(name=nodes)
     def connection_breaks(self, name: str) -> None:
@@ -217,15 +216,15 @@ class Agreement(RuleBasedStateMachine):
         server = {str(slot): claim.owner for held in claims for slot, claim in held.items()}
         assert {slot: owner for slot, owner in server.items() if slot.startswith("cam-")} == shared
         for node in self.nodes.values():
-            mine = {str(slot): it.owner for slot, it in node.process.service.node.ledger.claims_on(node.name).items()}
+            mine = {str(slot): it.owner for slot, it in node.process.manager.node.ledger.claims_on(node.name).items()}
             assert mine == {slot: owner for owner, slots in node.containers.items() for slot in slots}
             assert set(node.disk) == set(node.containers)
             assert set(node.containers) <= set(node.wanted)
             for owner in node.wanted.keys() - node.containers.keys():
                 workload = node.process.workloads[owner]
                 assert workload.waits is not None
-                needs = node.process.service._room._waiters[owner].needs
-                assert node.process.service._obstacle(owner, needs) == workload.waits, owner
+                needs = node.process.manager._pending._pending[owner].needs
+                assert node.process.manager._obstacle(owner, needs) == workload.waits, owner
 
     def calm_down(self) -> None:
         """Everybody is there and healthy, and there is time for everything."""
@@ -234,7 +233,7 @@ class Agreement(RuleBasedStateMachine):
         for node in self.nodes.values():
             if not node.connected:
                 node.connect()
-            node.process.service.manager.broken = False  # type: ignore[attr-defined]
+            node.process.disk_fails = False
             for configuration, (_, devices) in node.devices.items():
                 node.show(configuration, devices)
         for _ in range(8):

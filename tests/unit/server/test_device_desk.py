@@ -279,7 +279,7 @@ def test_a_malformed_request_changes_nothing() -> None:
     desk = a_desk("a")
     both = grpc.SlotChange(instance=CAM, slot=f"{CAM}-0", before="a", after="b")
     effects = desk.slot_request("a", grpc.SlotRequest(requestId="1", changes=[both]))
-    assert "is no step" in answers(effects, "a")[0].reason
+    assert "this needs two steps" in answers(effects, "a")[0].reason
 
 
 # --- absence and restarts ---

@@ -124,14 +124,6 @@ def test_two_containers_cannot_share_a_fresh_id() -> None:
     assert isinstance(allocate_configuration(a_ledger(A="- -"), "cam", "node-a", [["0"], ["0"]]), Denied)
 
 
-def test_an_id_of_another_workload_is_denied() -> None:
-    ledger = SlotLedger()
-    ledger.open("A", "cam", 1)
-    ledger.apply([SlotChange(Slot("A", 0), Claim("node-a", "0", "w1"))])
-    assert isinstance(allocate_configuration(ledger, "cam", "node-a", [["0"]], owner="w2"), Denied)
-    assert joined(allocate_configuration(ledger, "cam", "node-a", [["0"]], owner="w1")) == {"0": "A-0"}
-
-
 def test_preferred_distinctness_gives_way_when_devices_run_out() -> None:
     slots = joined(
         allocate_configuration(a_ledger(A="- -", B="- -"), "cam", "node-a", [["0", "1", "2"]], distinct=False)

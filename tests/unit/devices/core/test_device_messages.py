@@ -53,7 +53,7 @@ def test_claims_are_read_with_their_owners() -> None:
         Slot("cam-1", 1): Claim("a"),
         Slot("cam-1", 2): Claim("b", "0", "web"),
     }
-    with pytest.raises(Rejected, match="no slot of it"):
+    with pytest.raises(Rejected, match="not one of its slots"):
         claims_from_pb("cam-2", message)
 
 

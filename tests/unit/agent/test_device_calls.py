@@ -1,10 +1,9 @@
-"""What the agent tells its devices, and what their word does to workloads."""
+"""What the agent passes to its devices, and what their calls do to workloads."""
 
 import asyncio
 
 from msgspec.structs import replace
 
-from ankaios.agent.device_joint import NoDevices
 from ankaios.common.workload import InstanceName, ResourceRequest
 from tests.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
@@ -14,7 +13,7 @@ ONE, TWO = (a_workload(name, "A", resources=(ResourceRequest("camera", 1),)) for
 NO_CAMERA = "Pending(WaitingToStart)«no camera»"
 
 
-async def test_devices_hear_when_a_session_begins_and_ends() -> None:
+async def test_devices_are_informed_when_a_session_begins_and_ends() -> None:
     devices = FakeDevices()
     async with an_agent(devices=devices) as a:
         a.disconnect()
@@ -22,24 +21,16 @@ async def test_devices_hear_when_a_session_begins_and_ends() -> None:
         assert devices.heard == ["connected", "disconnected", "connected"]
 
 
-async def test_only_the_workload_that_is_meant_asks_again() -> None:
+async def test_only_the_named_workload_claims_again() -> None:
     devices = FakeDevices()
     async with an_agent(devices=devices) as a:
         run = asyncio.create_task(a.manager.run_devices())
         expected = {f"one {NO_CAMERA}", f"two {NO_CAMERA}"}
         assert set(await a.server_says(server_hello(ONE, TWO))) == expected
         assert devices.host is not None
-        devices.host.wake(ONE.instance_name)
+        devices.host.wake(str(ONE.instance_name))
         assert await a.reports() == [f"one {NO_CAMERA}"]
         for name in (replace(ONE.instance_name, id="earlier"), InstanceName("unknown", "1", "A")):
-            devices.host.wake(name)
+            devices.host.wake(str(name))
         assert await a.reports() == []
         run.cancel()
-
-
-async def test_an_agent_without_devices_needs_no_word() -> None:
-    devices = NoDevices()
-    devices.connected()
-    devices.disconnected()
-    await devices.adopt(ONE)
-    await devices.release(ONE.instance_name)

@@ -6,50 +6,52 @@ from hypothesis import strategies as st
 
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Denied
+from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, needs_of, plan_slots
 from ankaios.devices.core.slot_ledger import SlotLedger
-from ankaios.devices.core.workload_plan import Need, Plan, Wish, needs_of, plan
 from tests.unit.devices.ledgers import a_ledger
 
 
-def cameras(quantity: int, distinct: bool = True) -> Wish:
-    return Wish("akri.sh/cam", "cam", quantity, by_configuration=True, distinct=distinct)
+def cameras(quantity: int, distinct: bool = True) -> SlotNeed:
+    return SlotNeed("akri.sh/cam", "cam", quantity, by_configuration=True, distinct=distinct)
 
 
-def one_camera(instance: str, quantity: int = 1) -> Wish:
-    return Wish(f"akri.sh/{instance}", instance, quantity, by_configuration=False)
+def one_camera(instance: str, quantity: int = 1) -> SlotNeed:
+    return SlotNeed(f"akri.sh/{instance}", instance, quantity, by_configuration=False)
 
 
-def planned(found: Plan | Denied) -> list[dict[str, str]]:
-    assert isinstance(found, Plan), found
+def planned(found: SlotPlan | Denied) -> list[dict[str, str]]:
+    assert isinstance(found, SlotPlan), found
     return [{id_: str(slot) for id_, slot in assignment.items()} for assignment in found.assignments]
 
 
 def test_a_workload_gets_any_devices_of_the_configuration() -> None:
     """[utest->akri~workload-requests-resources~1]"""
-    assert planned(plan(a_ledger(A="- -", B="- -"), [cameras(2)], "n", "w")) == [{"0": "A-0", "1": "B-0"}]
+    assert planned(plan_slots(a_ledger(A="- -", B="- -"), [cameras(2)], "n", "w")) == [{"0": "A-0", "1": "B-0"}]
 
 
 def test_a_workload_gets_slots_of_the_instance_it_names() -> None:
     """[utest->akri~workload-requests-resources~1]"""
-    assert planned(plan(a_ledger(A="node-b - -"), [one_camera("A", 2)], "n", "w")) == [{"A-1": "A-1", "A-2": "A-2"}]
+    assert planned(plan_slots(a_ledger(A="node-b - -"), [one_camera("A", 2)], "n", "w")) == [
+        {"A-1": "A-1", "A-2": "A-2"}
+    ]
 
 
 def test_a_named_instance_is_settled_before_any_instance() -> None:
     """The other way round the free choice could take the only slot of the named one."""
-    found = planned(plan(a_ledger(A="-", B="-"), [cameras(1), one_camera("A")], "n", "w"))
+    found = planned(plan_slots(a_ledger(A="-", B="-"), [cameras(1), one_camera("A")], "n", "w"))
     assert found == [{"0": "B-0"}, {"A-0": "A-0"}]
 
 
-def test_containers_of_one_workload_have_wishes_of_their_own() -> None:
-    assert planned(plan(a_ledger(A="- -"), [cameras(1), cameras(1)], "n", "w")) == [{"0": "A-0"}, {"1": "A-1"}]
+def test_containers_of_one_workload_have_separate_needs() -> None:
+    assert planned(plan_slots(a_ledger(A="- -"), [cameras(1), cameras(1)], "n", "w")) == [{"0": "A-0"}, {"1": "A-1"}]
 
 
 def test_ids_in_use_on_the_node_are_not_given_again() -> None:
-    assert planned(plan(a_ledger(A="C:0:n - C:2:n"), [cameras(1)], "n", "w")) == [{"1": "A-1"}]
+    assert planned(plan_slots(a_ledger(A="C:0:n - C:2:n"), [cameras(1)], "n", "w")) == [{"1": "A-1"}]
 
 
 @pytest.mark.parametrize(
-    ("wish", "reason"),
+    ("need", "reason"),
     [
         (cameras(3), "waits for 3 x akri.sh/cam, 2 visible"),
         (cameras(2), "waits for 2 x akri.sh/cam, 2 visible, 1 free"),
@@ -59,32 +61,32 @@ def test_ids_in_use_on_the_node_are_not_given_again() -> None:
         (one_camera("Z"), "waits for 1 x akri.sh/Z, 0 visible"),
     ],
 )
-def test_a_denial_says_what_the_workload_waits_for(wish: Wish, reason: str) -> None:
+def test_a_denial_says_what_the_workload_waits_for(need: SlotNeed, reason: str) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""
-    assert plan(a_ledger(A="- -", B="node-b"), [wish], "n", "w") == Denied(reason)
+    assert plan_slots(a_ledger(A="- -", B="node-b"), [need], "n", "w") == Denied(reason)
 
 
-def test_all_wishes_are_met_or_none() -> None:
+def test_all_needs_are_met_or_none() -> None:
     ledger = a_ledger(A="- -")
     before = ledger.snapshot()
-    assert isinstance(plan(ledger, [one_camera("A"), cameras(2)], "n", "w"), Denied)
-    assert isinstance(plan(ledger, [cameras(1), Wish("akri.sh/mic", "mic", 1, True)], "n", "w"), Denied)
+    assert isinstance(plan_slots(ledger, [one_camera("A"), cameras(2)], "n", "w"), Denied)
+    assert isinstance(plan_slots(ledger, [cameras(1), SlotNeed("akri.sh/mic", "mic", 1, True)], "n", "w"), Denied)
     assert ledger.snapshot() == before
 
 
 def test_a_plan_is_only_a_plan() -> None:
     ledger = a_ledger(A="- -")
     before = ledger.snapshot()
-    found = plan(ledger, [cameras(1), one_camera("A")], "n", "w")
+    found = plan_slots(ledger, [cameras(1), one_camera("A")], "n", "w")
     assert ledger.snapshot() == before
-    assert isinstance(found, Plan)
+    assert isinstance(found, SlotPlan)
     assert len(ledger.apply(found.changes)) == 2
 
 
-def fits(ledger: SlotLedger, wishes: list[Wish]) -> bool:
+def fits(ledger: SlotLedger, needs: list[SlotNeed]) -> bool:
     """Every way to choose distinct instances for every wish."""
     names = ledger.instances("cam")
-    options = [combinations(names, w.quantity) if w.by_configuration else [(w.target,) * w.quantity] for w in wishes]
+    options = [combinations(names, w.quantity) if w.by_configuration else [(w.target,) * w.quantity] for w in needs]
     free = {name: len(ledger.free_slots(name)) for name in names}
     return any(
         all(sum(chosen.count(name) for chosen in choice) <= free[name] for name in names)
@@ -92,7 +94,7 @@ def fits(ledger: SlotLedger, wishes: list[Wish]) -> bool:
     )
 
 
-WISHES = st.one_of(
+NEEDS = st.one_of(
     st.integers(1, 3).map(cameras),
     st.builds(one_camera, st.sampled_from(["A", "B"]), st.integers(1, 2)),
 )
@@ -100,14 +102,14 @@ LINES = st.lists(st.sampled_from(["-", "node-b"]), max_size=3).map(" ".join)
 
 
 @settings(max_examples=300, deadline=None)
-@given(LINES, LINES, LINES, st.lists(WISHES, min_size=1, max_size=3))
-def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str, wishes: list[Wish]) -> None:
+@given(LINES, LINES, LINES, st.lists(NEEDS, min_size=1, max_size=3))
+def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str, needs: list[SlotNeed]) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""
     ledger = a_ledger(A=a, B=b, C=c)
     before = ledger.snapshot()
-    found = plan(ledger, wishes, "n", "w")
+    found = plan_slots(ledger, needs, "n", "w")
     assert ledger.snapshot() == before
-    assert isinstance(found, Plan) == fits(ledger, wishes)
+    assert isinstance(found, SlotPlan) == fits(ledger, needs)
 
 
 def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
@@ -117,8 +119,8 @@ def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
         ResourceRequest("cam", 1, "pod/b"),
         ResourceRequest("x/gpu", 0),
     ]
-    assert needs_of(requests) == (Need("pod/a", "akri.sh/cam", 3), Need("pod/b", "akri.sh/cam", 1))
+    assert needs_of(requests) == (ResourceNeed("pod/a", "akri.sh/cam", 3), ResourceNeed("pod/b", "akri.sh/cam", 1))
 
 
-def test_a_wish_knows_its_configuration() -> None:
+def test_a_need_knows_its_configuration() -> None:
     assert (cameras(1).configuration, one_camera("cam-8120fe").configuration) == ("cam", "cam")
