@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery.opcua import find_servers as client
 from ankaios.devices.discovery.opcua.find_servers import MAX_CHUNK, NoAnswer, find_servers
-from ankaios.devices.discovery.opcua.handler import OpcuaHandler, OpcuaSettings, find_all
+from ankaios.devices.discovery.opcua.handler import DiscoveryMethod, OpcuaDetails, OpcuaHandler, Standard, find_all
 
 
 def free_port() -> int:
@@ -42,7 +42,7 @@ def details(*ports: int, more: str = "") -> str:
 
 
 async def found_at(*urls: str) -> Devices:
-    return await find_all(OpcuaSettings(urls, None), find_servers)
+    return await find_all(OpcuaDetails(DiscoveryMethod(Standard(urls))), find_servers)
 
 
 async def test_a_real_server_is_found_when_it_starts_and_lost_when_it_stops() -> None:

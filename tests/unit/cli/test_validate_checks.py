@@ -471,7 +471,7 @@ def test_what_is_asked_for_in_pieces_counts_together() -> None:
 
 def test_nothing_is_concluded_from_a_configuration_that_cannot_work() -> None:
     (found,) = asking("{name: camera, quantity: 9}", CAMERA.replace("[a, b]", "a"))
-    assert "'descriptions' must be a list of texts" in found
+    assert "Expected `array`, got `str` - at `$.descriptions`" in found
 
 
 def configured(name: str, handler: str, more: str = "") -> list[str]:
@@ -483,7 +483,7 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     (found,) = configured("a", "{name: udev, discoveryDetails: 'udevRules: [FOO]'}")
     assert found.startswith(".discoveryHandler.discoveryDetails: cannot use udev rule 1")
     (found,) = configured("a", "{name: debugEcho}")
-    assert "'descriptions' is missing" in found
+    assert "missing required field `descriptions`" in found
     (found,) = configured(
         "a", "{name: opcua, discoveryDetails: 'opcuaDiscoveryMethod: {standard: {discoveryUrls: [x]}}'}"
     )

@@ -53,26 +53,26 @@ def _handler_faults(handler: Form) -> Iterator[Complaint]:
 
 
 def _udev(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.udev.devices import read_options
+    from ankaios.devices.discovery.udev.devices import UdevDetails, read_options
     from ankaios.devices.discovery.udev.rules import parse_rules
 
-    given = read_details("udev", details)
-    parse_rules(given.strings("udevRules"))
+    given = read_details("udev", details, UdevDetails)
+    parse_rules(given.udev_rules)
     read_options(given, properties)
 
 
 def _onvif(details: str, properties: Mapping[str, bytes | None]) -> None:
     from ankaios.devices.discovery.onvif.credentials import read_credentials
-    from ankaios.devices.discovery.onvif.handler import read_onvif_settings
+    from ankaios.devices.discovery.onvif.handler import OnvifDetails
 
-    read_onvif_settings(details)
+    read_details("onvif", details, OnvifDetails)
     read_credentials(properties)
 
 
 def _opcua(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.opcua.handler import read_opcua_settings
+    from ankaios.devices.discovery.opcua.handler import read_opcua_details
 
-    read_opcua_settings(details)
+    read_opcua_details(details)
 
 
 def _debug_echo(details: str, properties: Mapping[str, bytes | None]) -> None:
@@ -80,7 +80,9 @@ def _debug_echo(details: str, properties: Mapping[str, bytes | None]) -> None:
 
 
 def _descriptions(details: str) -> set[str]:
-    return set(read_details("debugEcho", details).strings("descriptions"))
+    from ankaios.devices.discovery.debug_echo import DebugEchoDetails
+
+    return set(read_details("debugEcho", details, DebugEchoDetails).descriptions)
 
 
 _DETAILS: Mapping[str, Callable[[str, Mapping[str, bytes | None]], None]] = {

@@ -38,7 +38,7 @@ async def test_offline_from_the_beginning_is_told_as_an_empty_list(tmp_path: Pat
 
 
 async def test_descriptions_are_required() -> None:
-    with pytest.raises(InvalidDetails, match="'descriptions' is missing"):
+    with pytest.raises(InvalidDetails, match="missing required field `descriptions`"):
         await anext(DebugEchoHandler().discover("", {}))
 
 

@@ -1,17 +1,18 @@
 """Which user name and password to present to which camera.
 
-In: the properties of a configuration. Out: credentials by device uuid. Three ways to write them exist; on a conflict
-the later one in this file's order wins. A broken entry is refused with its name, never with its content.
+Input: the properties of a configuration. Output: credentials by device UUID. There are three ways to write them; if
+they conflict, the later one in the order of this file is used. An invalid entry is rejected with its name, never with
+its content.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from ankaios.devices.discovery.base import InvalidDetails, Properties
@@ -20,17 +21,30 @@ _USERNAME = "username_"
 _PASSWORD = "password_"
 _DEFAULT = "default"
 
+T = TypeVar("T")
+
 
 class Credential(Struct, frozen=True):
     username: str
     password: str = ""
 
     def __repr__(self) -> str:
-        return f"Credential({self.username!r})"  # a password must not reach a log
+        return f"Credential({self.username!r})"  # a password must not be logged
+
+
+class _Listed(Struct):
+    username: str
+    password: str | None = None
+    base64encoded: bool | None = None
+
+
+class _Referenced(Struct):
+    username_ref: str
+    password_ref: str | None = None
 
 
 class Credentials:
-    """Looks credentials up; a camera that is not listed gets the default, if there is one."""
+    """A camera that is not listed gets the default, if there is one."""
 
     def __init__(self, by_uuid: dict[str, Credential], default: Credential | None) -> None:
         self._by_uuid = by_uuid
@@ -41,7 +55,7 @@ class Credentials:
 
 
 def _key(uuid: str) -> str:
-    """Names of properties cannot hold dashes, so uuids are compared without that difference."""
+    """Names of properties cannot contain dashes, so UUIDs are compared with underscores."""
     return uuid.lower().replace("-", "_")
 
 
@@ -54,20 +68,17 @@ def read_credentials(properties: Properties) -> Credentials:
 
 
 def _listed(properties: Properties) -> Iterator[tuple[str, Credential]]:
-    for name, uuid, entry in _entries(properties, "device_credential_list"):
-        password = _member(name, entry, "password") or ""
-        if entry.get("base64encoded") is True:
-            password = _decoded(name, password)
-        yield uuid, Credential(_required(name, entry, "username"), password)
+    for name, uuid, entry in _entries(properties, "device_credential_list", _Listed):
+        password = entry.password or ""
+        yield uuid, Credential(entry.username, _decoded(name, password) if entry.base64encoded else password)
 
 
 def _referenced(properties: Properties) -> Iterator[tuple[str, Credential]]:
-    for name, uuid, entry in _entries(properties, "device_credential_ref_list"):
-        password_ref = _member(name, entry, "password_ref")
-        username = _text(properties, _required(name, entry, "username_ref"))
+    for name, uuid, entry in _entries(properties, "device_credential_ref_list", _Referenced):
+        username = _text(properties, entry.username_ref)
         if username is None:
-            raise _refusal(name, "'username_ref' names a property that does not exist")
-        yield uuid, Credential(username, (_text(properties, password_ref) or "") if password_ref else "")
+            raise _invalid(name, "'username_ref' names a property that does not exist")
+        yield uuid, Credential(username, _text(properties, entry.password_ref or "") or "")
 
 
 def _named(properties: Properties) -> Iterator[tuple[str, Credential]]:
@@ -77,49 +88,28 @@ def _named(properties: Properties) -> Iterator[tuple[str, Credential]]:
             yield _key(owner), Credential(username, _text(properties, _PASSWORD + owner) or "")
 
 
-def _entries(properties: Properties, list_name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The property, the uuid and the object of every entry that a list of property names leads to."""
-    if properties.get(list_name) is None:
-        return
-    names = _json(properties, list_name)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _refusal(list_name, "it must be a JSON array of property names")
-    for name in names:
-        if properties.get(name) is None:
-            continue  # an optional secret that does not exist
-        entries = _json(properties, name)
-        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
-            raise _refusal(name, "it must be a JSON object of objects, one for each device uuid")
-        for uuid, entry in entries.items():
-            yield name, uuid, entry
+def _entries(properties: Properties, list_name: str, entry: type[T]) -> Iterator[tuple[str, str, T]]:
+    """The property, the UUID and the content of every entry in the properties that a list names."""
+    for name in _json(properties, list_name, list[str]) or ():
+        for uuid, content in (_json(properties, name, dict[str, entry]) or {}).items():  # type: ignore[valid-type]
+            yield name, uuid, content
 
 
-def _member(name: str, entry: dict[str, Any], key: str) -> str | None:
-    value = entry.get(key)
-    if value is not None and not isinstance(value, str):
-        raise _refusal(name, f"'{key}' must be a text")
-    return value
-
-
-def _required(name: str, entry: dict[str, Any], key: str) -> str:
-    value = _member(name, entry, key)
-    if value is None:
-        raise _refusal(name, f"'{key}' is missing")
-    return value
+def _json(properties: Properties, name: str, content: type[T]) -> T | None:
+    """None if the property does not exist: an optional secret."""
+    if (text := _text(properties, name)) is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=content)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _invalid(name, str(error)) from error
 
 
 def _decoded(name: str, password: str) -> str:
     try:
         return base64.b64decode(password, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise _refusal(name, "'password' is not Base64 of a UTF-8 text") from error
-
-
-def _json(properties: Properties, name: str) -> Any:
-    try:
-        return json.loads(_text(properties, name) or "")
-    except (ValueError, RecursionError) as error:
-        raise _refusal(name, "it is not JSON") from error
+        raise _invalid(name, "'password' is not Base64 of a UTF-8 text") from error
 
 
 def _text(properties: Properties, name: str) -> str | None:
@@ -127,8 +117,8 @@ def _text(properties: Properties, name: str) -> str | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError as error:
-        raise _refusal(name, "it is not UTF-8 text") from error
+        raise _invalid(name, "it is not UTF-8 text") from error
 
 
-def _refusal(name: str, why: str) -> InvalidDetails:
+def _invalid(name: str, why: str) -> InvalidDetails:
     return InvalidDetails(f"cannot use the discovery property '{name}': {why}")

@@ -1,8 +1,8 @@
 """ONVIF: cameras on the local network.
 
-In: filters and credentials of the configuration. Out: the cameras that answer. A round asks the network by multicast
-and then each camera by HTTP whether it is really there; addresses are asked for only once. Owns what it learned about
-each camera for as long as one discovery runs.
+Input: filters and credentials of the configuration. Output: the cameras that answer. Each round probes the network by
+multicast and then checks each camera by HTTP; its addresses are requested only once. Owns what is known about each
+camera during one discovery.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
@@ -23,7 +24,7 @@ from ankaios.devices.discovery.base import HandlerLost, Properties, in_order, po
 from ankaios.devices.discovery.details import FilterList, read_details
 from ankaios.devices.discovery.onvif import ws_discovery
 from ankaios.devices.discovery.onvif.credentials import Credentials, read_credentials
-from ankaios.devices.discovery.onvif.http_post import Answer, PostFailed, post
+from ankaios.devices.discovery.onvif.http_post import HttpAnswer, PostFailed, post
 from ankaios.devices.discovery.onvif.messages import (
     Addresses,
     ProbeMatch,
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class Camera(Struct, frozen=True):
-    """One service address of one device; `addresses` is None until it has told them or refused to."""
+    """One service address of one device; `addresses` is None until the camera has sent or refused them."""
 
     url: str
     uuid: str
@@ -58,29 +59,18 @@ class Camera(Struct, frozen=True):
     missed_probes: int = 0
 
 
-class OnvifSettings(Struct, frozen=True):
-    """What the details of a configuration say."""
+class OnvifDetails(Struct, frozen=True, rename="camel"):
+    """The discovery details of a configuration."""
 
-    ips: FilterList | None
-    macs: FilterList | None
-    scopes: FilterList | None
-    uuids: FilterList | None
-    timeout: int
-
-
-def read_onvif_settings(text: str) -> OnvifSettings:
-    details = read_details(OnvifHandler.name, text)
-    return OnvifSettings(
-        ips=details.filter_list("ipAddresses"),
-        macs=details.filter_list("macAddresses"),
-        scopes=details.filter_list("scopes"),
-        uuids=details.filter_list("uuids"),
-        timeout=details.number("discoveryTimeoutSeconds", 1, MAX_TIMEOUT, 1),
-    )
+    ip_addresses: FilterList | None = None
+    mac_addresses: FilterList | None = None
+    scopes: FilterList | None = None
+    uuids: FilterList | None = None
+    discovery_timeout_seconds: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT)] = 1
 
 
 class OnvifHandler:
-    """Cameras are reached over the network, so one seen from two nodes is one camera."""
+    """Cameras are reached over the network, so a camera that two nodes see is one camera."""
 
     name = "onvif"
     shared = True
@@ -100,7 +90,7 @@ class OnvifHandler:
         self._post_seconds = post_seconds
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        settings, credentials = read_onvif_settings(details), read_credentials(properties)
+        settings, credentials = read_details(self.name, details, OnvifDetails), read_credentials(properties)
         search = _Search(settings, credentials, self._probe, self._post_seconds)
         async with aclosing(poll(search.look, self._poll_seconds)) as lists:
             async for devices in lists:
@@ -108,7 +98,7 @@ class OnvifHandler:
 
     async def _probe(self, seconds: float) -> list[ProbeMatch]:
         try:
-            answers = await ws_discovery.ask(
+            answers = await ws_discovery.send_probe(
                 probe(str(uuid.uuid4())), seconds * self._second, self._interface, self._port
             )
         except OSError as error:
@@ -119,12 +109,12 @@ class OnvifHandler:
         matches: list[ProbeMatch] = []
         for answer in answers:
             matches += _understood(answer)
-            await asyncio.sleep(0)  # parsing many answers must not keep others waiting
+            await asyncio.sleep(0)  # parsing many answers must not block other tasks
         return matches
 
 
 def _understood(answer: bytes) -> list[ProbeMatch]:
-    """A bad answer costs only itself."""
+    """An invalid answer is ignored alone."""
     try:
         return parse_probe_matches(answer)
     except MalformedXml as error:
@@ -137,7 +127,7 @@ class _Search:
 
     def __init__(
         self,
-        settings: OnvifSettings,
+        settings: OnvifDetails,
         credentials: Credentials,
         probe_network: Callable[[float], Awaitable[list[ProbeMatch]]],
         post_seconds: float,
@@ -150,8 +140,9 @@ class _Search:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     async def look(self) -> Devices:
-        """One round: who answers the probe, who of them is really there, who passes the filters."""
-        candidates = next_candidates(self._known, await self._probe(self._settings.timeout), self._settings)
+        """One round: the cameras that answer the probe, are reachable, and pass the filters."""
+        matches = await self._probe(self._settings.discovery_timeout_seconds)
+        candidates = next_candidates(self._known, matches, self._settings)
         async with asyncio.TaskGroup() as group:
             checks = [group.create_task(self._check(camera), name=f"onvif {camera.url}") for camera in candidates]
         present = [camera for check in checks if (camera := check.result()) is not None]
@@ -161,28 +152,28 @@ class _Search:
 
     async def _check(self, camera: Camera) -> Camera | None:
         async with self._slots:
-            if not await self._is_there(camera):
+            if not await self._is_reachable(camera):
                 return None
             if camera.addresses is not None:
                 return camera
             return replace(camera, addresses=await self._ask_addresses(camera))
 
-    async def _is_there(self, camera: Camera) -> bool:
+    async def _is_reachable(self, camera: Camera) -> bool:
         try:
             answer = await self._call(camera, "GetSystemDateAndTime")
             parse_xml(answer.body)
         except (PostFailed, MalformedXml) as error:
-            log.info("ONVIF service %s does not tell its time: %s", camera.url, error)
+            log.info("ONVIF service %s does not report its time: %s", camera.url, error)
             return False
         return answer.status == 200
 
     async def _ask_addresses(self, camera: Camera) -> Addresses | None:
-        """A camera that refuses is not asked again: repeated wrong passwords lock accounts. Silence may pass."""
+        """A camera that refuses is not asked again, because repeated wrong passwords lock accounts."""
         try:
             answer = await self._call(camera, "GetNetworkInterfaces", self._token(camera))
             return parse_addresses(answer.body) if answer.status == 200 else Addresses()
         except PostFailed as error:
-            log.info("ONVIF service %s does not tell its addresses: %s", camera.url, error)
+            log.info("ONVIF service %s does not report its addresses: %s", camera.url, error)
             return None
         except MalformedXml as error:
             log.warning("refused the addresses of ONVIF service %s: %s", camera.url, error)
@@ -195,39 +186,39 @@ class _Search:
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return username_token(credential.username, credential.password, str(uuid.uuid4()), created)
 
-    async def _call(self, camera: Camera, name: str, token: UsernameToken | None = None) -> Answer:
+    async def _call(self, camera: Camera, name: str, token: UsernameToken | None = None) -> HttpAnswer:
         return await post(camera.url, content_type(name), operation(name, token), self._post_seconds)
 
 
 def next_candidates(
-    known: Mapping[tuple[str, str], Camera], matches: Iterable[ProbeMatch], settings: OnvifSettings
+    known: Mapping[tuple[str, str], Camera], matches: Iterable[ProbeMatch], settings: OnvifDetails
 ) -> list[Camera]:
-    """Whom to visit this round.
+    """The cameras to check in this round.
 
-    Datagrams get lost, so a camera that was there and now missed a probe or two is visited all the same. Known cameras
-    come first: a flood of invented ones must not push them out.
+    Datagrams get lost, so a known camera that missed a few probes is checked all the same. Known cameras come first, so
+    that a flood of invented ones cannot displace them.
     """
     answered = {(url, match.uuid): match for match in matches for url in match.urls}
     missed = [replace(one, missed_probes=one.missed_probes + 1) for key, one in known.items() if key not in answered]
     wanted = [key for key, match in answered.items() if is_wanted(match, settings)]
     again = [replace(known[key], missed_probes=0) for key in wanted if key in known]
     fresh = [Camera(*key) for key in wanted if key not in known]
-    patient = [camera for camera in missed if camera.missed_probes <= MAX_MISSED_PROBES]
-    if (dropped := len(again) + len(patient) + len(fresh) - MAX_CAMERAS) > 0:
-        log.warning("%d ONVIF services are left out: at most %d are visited in one round", dropped, MAX_CAMERAS)
-    return (again + patient + fresh)[:MAX_CAMERAS]
+    retried = [camera for camera in missed if camera.missed_probes <= MAX_MISSED_PROBES]
+    if (dropped := len(again) + len(retried) + len(fresh) - MAX_CAMERAS) > 0:
+        log.warning("%d ONVIF services are ignored: at most %d are checked in one round", dropped, MAX_CAMERAS)
+    return (again + retried + fresh)[:MAX_CAMERAS]
 
 
-def is_wanted(match: ProbeMatch, settings: OnvifSettings) -> bool:
-    """What can be judged by the answer to the probe alone."""
+def is_wanted(match: ProbeMatch, settings: OnvifDetails) -> bool:
+    """Apply the filters that need only the answer to the probe."""
     scopes, uuids = settings.scopes, settings.uuids
     return (scopes is None or scopes.keeps(lambda item: item in match.scopes)) and (
         uuids is None or uuids.keeps(lambda item: device_uuid(item) == match.uuid)
     )
 
 
-def passes_filters(addresses: Addresses, settings: OnvifSettings) -> bool:
-    pairs = ((addresses.ip, settings.ips), (addresses.mac, settings.macs))
+def passes_filters(addresses: Addresses, settings: OnvifDetails) -> bool:
+    pairs = ((addresses.ip, settings.ip_addresses), (addresses.mac, settings.mac_addresses))
     return all(wanted is None or _address_passes(value, wanted) for value, wanted in pairs)
 
 

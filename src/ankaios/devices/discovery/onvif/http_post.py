@@ -1,7 +1,7 @@
 """One HTTP/1.1 POST to a device that may be slow, broken or hostile.
 
-In: a URL and a body. Out: status and body, or `PostFailed` within the time limit. Nothing is followed, kept open or
-trusted: no redirects, no reuse, no more than `MAX_ANSWER` bytes.
+Input: a URL and a body. Output: status and body, or `PostFailed` within the time limit. Redirects are not followed, the
+connection is not reused, and the answer is limited to `MAX_ANSWER` bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class PostFailed(Exception):
     """There was no complete answer."""
 
 
-class Answer(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     status: int
     body: bytes
 
 
-async def post(url: str, content_type: str, body: bytes, limit: float) -> Answer:
+async def post(url: str, content_type: str, body: bytes, limit: float) -> HttpAnswer:
     """Send one request and read the answer, all within `limit` seconds."""
     try:
         async with asyncio.timeout(limit):
@@ -38,7 +38,7 @@ async def post(url: str, content_type: str, body: bytes, limit: float) -> Answer
 
 
 def _target(url: str) -> SplitResult:
-    """Only what can be written into a request as it is."""
+    """Accept only URLs that can be written into a request unchanged."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
         raise ValueError("not an http or https URL")
@@ -47,7 +47,7 @@ def _target(url: str) -> SplitResult:
     return parts
 
 
-async def _post(target: SplitResult, content_type: str, body: bytes) -> Answer:
+async def _post(target: SplitResult, content_type: str, body: bytes) -> HttpAnswer:
     port = target.port or PORTS[target.scheme]
     reader, writer = await asyncio.open_connection(target.hostname, port, ssl=_tls(target.scheme), limit=MAX_HEADER)
     try:
@@ -58,11 +58,11 @@ async def _post(target: SplitResult, content_type: str, body: bytes) -> Answer:
         await writer.drain()
         return await _answer(reader)
     finally:
-        writer.transport.abort()  # nothing is left to be said, and waiting for a polite end has no limit
+        writer.transport.abort()  # an orderly close has no time limit
 
 
 def _tls(scheme: str) -> Any:
-    """Cameras sign their own certificates: there is nothing to verify them with, as with plain http."""
+    """Cameras sign their own certificates, so there is nothing to verify them with."""
     if scheme != "https":
         return None
     import ssl
@@ -73,18 +73,18 @@ def _tls(scheme: str) -> Any:
     return context
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answer:
+async def _answer(reader: asyncio.StreamReader) -> HttpAnswer:
     while True:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = _status(head[0])
-        if status >= 200:  # below that only a promise of more: "100 Continue"
+        if status >= 200:  # lower ones are provisional: "100 Continue"
             break
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     if "chunked" in headers.get("transfer-encoding", "").lower():
-        return Answer(status, await _chunks(reader))
+        return HttpAnswer(status, await _chunks(reader))
     if "content-length" in headers:
-        return Answer(status, await reader.readexactly(_size(headers["content-length"], 10)))
-    return Answer(status, await _until_end(reader))
+        return HttpAnswer(status, await reader.readexactly(_size(headers["content-length"], 10)))
+    return HttpAnswer(status, await _until_end(reader))
 
 
 def _status(line: str) -> int:

@@ -1,7 +1,7 @@
-"""What is said to ONVIF cameras, and what their answers mean.
+"""Messages to ONVIF cameras and their answers.
 
-In: identifiers, credentials, bytes. Out: SOAP 1.2 messages, and cameras as plain data. Pure: no socket, no clock, no
-random numbers; the caller brings them.
+Input: identifiers, credentials, bytes. Output: SOAP 1.2 messages, and cameras as plain data. Pure: the caller provides
+random numbers and the time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import base64
 import hashlib
 import ipaddress
 from collections.abc import Iterable
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ankaios.devices.discovery.onvif.safe_xml import Element, MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import MalformedXml, parse_xml
 
 MAX_TEXT = 512
 MAX_ADDRESSES = 16
@@ -41,14 +42,14 @@ class ProbeMatch(Struct, frozen=True):
 
 
 class Addresses(Struct, frozen=True):
-    """The network addresses a camera tells; None if it does not."""
+    """The network addresses a camera reports; None if it does not."""
 
     ip: str | None = None
     mac: str | None = None
 
 
 class UsernameToken(Struct, frozen=True):
-    """Proof of a password, made for one message."""
+    """Proof of a password for one message."""
 
     username: str
     digest: str
@@ -93,7 +94,7 @@ def _security(token: UsernameToken) -> str:
 
 
 def username_token(username: str, password: str, nonce: str, created: str) -> UsernameToken:
-    """The password itself never travels: Base64(SHA-1(nonce + created + password)) does."""
+    """The password itself is not sent, only Base64(SHA-1(nonce + created + password))."""
     digest = hashlib.sha1((nonce + created + password).encode(), usedforsecurity=False).digest()
     return UsernameToken(username, _base64(digest), _base64(nonce.encode()), created)
 
@@ -103,34 +104,34 @@ def _base64(data: bytes) -> str:
 
 
 def device_uuid(address: str) -> str:
-    """The identity in an endpoint address, in the form filters and credentials use."""
+    """The UUID in an endpoint address, in the form that filters and credentials use."""
     return address.removeprefix("urn:").removeprefix("uuid:").lower()
 
 
 def parse_probe_matches(data: bytes) -> list[ProbeMatch]:
-    """All devices one answer describes; a description that lacks something essential is left out."""
-    matches = parse_xml(data).first("Body", "ProbeMatches")
+    """All devices that an answer describes; incomplete descriptions are ignored."""
+    matches = parse_xml(data).find("Body/ProbeMatches")
     if matches is None:
         raise MalformedXml("there are no ProbeMatches in the body")
-    found = (_probe_match(child) for child in matches.children if child.name == "ProbeMatch")
+    found = map(_probe_match, matches.findall("ProbeMatch"))
     return [match for match in found if match is not None]
 
 
 def _probe_match(element: Element) -> ProbeMatch | None:
-    address = _text(element.first("EndpointReference", "Address"))
-    urls = tuple(filter(_is_plain, _words(element.first("XAddrs"))))
+    address = _text(element.find("EndpointReference/Address"))
+    urls = tuple(filter(_is_plain, _words(element.find("XAddrs"))))
     if not address or not _is_plain(address) or not urls:
         return None
-    return ProbeMatch(device_uuid(address), _words(element.first("Scopes")), urls[:MAX_ADDRESSES])
+    return ProbeMatch(device_uuid(address), _words(element.find("Scopes")), urls[:MAX_ADDRESSES])
 
 
 def parse_addresses(data: bytes) -> Addresses:
     """The first IPv4 and the first hardware address in an answer to GetNetworkInterfaces."""
     root = parse_xml(data)
-    texts = (_text(found) for part in root.descendants("IPv4") for found in part.descendants("Address"))
+    texts = (_text(found) for part in root.iter("IPv4") for found in part.iter("Address"))
     return Addresses(
         ip=_first(text for text in texts if _is_ipv4(text)),
-        mac=_first(text for text in map(_text, root.descendants("HwAddress")) if text and _is_plain(text)),
+        mac=_first(text for text in map(_text, root.iter("HwAddress")) if text and _is_plain(text)),
     )
 
 
@@ -139,7 +140,7 @@ def _first(texts: Iterable[str]) -> str | None:
 
 
 def _text(element: Element | None) -> str:
-    return element.text.strip() if element is not None else ""
+    return (element.text or "").strip() if element is not None else ""
 
 
 def _words(element: Element | None) -> tuple[str, ...]:
@@ -147,7 +148,7 @@ def _words(element: Element | None) -> tuple[str, ...]:
 
 
 def _is_plain(text: str) -> bool:
-    """Fit to become part of a request line, an environment variable and a log: short, visible, ASCII."""
+    """Whether the text can be part of a request line, an environment variable and a log: short, visible, ASCII."""
     return len(text) <= MAX_TEXT and text.isascii() and text.isprintable() and " " not in text
 
 

@@ -1,6 +1,6 @@
-"""Asks the local network by multicast who is there.
+"""Probes the local network by multicast.
 
-In: a probe and how long to wait. Out: the datagrams that came back. Owns its socket for the time of one call.
+Input: a probe and how long to wait. Output: the datagrams that were received. Owns its socket for the time of one call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ANSWERS = 512
 log = logging.getLogger(__name__)
 
 
-async def ask(message: bytes, seconds: float, interface: str | None = None, port: int = PORT) -> list[bytes]:
+async def send_probe(message: bytes, seconds: float, interface: str | None = None, port: int = PORT) -> list[bytes]:
     """Send one probe and collect answers until the time is over. Raises OSError if the network cannot be used."""
     answers = _Answers()
     sock = open_socket(interface)
@@ -28,7 +28,7 @@ async def ask(message: bytes, seconds: float, interface: str | None = None, port
         await asyncio.sleep(seconds)
     finally:
         transport.close()
-    if answers.refused:  # told once, so that a flood of datagrams is not a flood of log lines
+    if answers.refused:  # logged once, so that a flood of datagrams is not a flood of log lines
         log.warning("refused %d discovery answers: too large or too many", answers.refused)
     if answers.error is not None and not answers.received:
         raise answers.error

@@ -12,13 +12,14 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.discovery.base import MissingPackage, Properties, in_order, poll
-from ankaios.devices.discovery.details import Details, FilterList, read_details
+from ankaios.devices.discovery.details import FilterList, invalid_details, read_details
 from ankaios.devices.discovery.opcua.applications import (
     DEFAULT_PORT,
     MAX_URL_LENGTH,
@@ -39,11 +40,25 @@ FindServers = Callable[[str], Awaitable[tuple[Application, ...]]]
 log = logging.getLogger(__name__)
 
 
-class OpcuaSettings(Struct, frozen=True):
-    """The content of the discovery details."""
+class Standard(Struct, frozen=True, rename="camel"):
+    """The only discovery method of OPC UA."""
 
-    urls: tuple[str, ...]
-    names: FilterList | None
+    discovery_urls: Annotated[tuple[str, ...], Meta(max_length=MAX_URLS)] = DEFAULT_URLS
+
+
+class DiscoveryMethod(Struct, frozen=True):
+    standard: Standard
+
+
+class OpcuaDetails(Struct, frozen=True, rename="camel"):
+    """The discovery details of a configuration."""
+
+    opcua_discovery_method: DiscoveryMethod
+    application_names: FilterList | None = None
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return self.opcua_discovery_method.standard.discovery_urls
 
 
 class OpcuaHandler:
@@ -56,7 +71,7 @@ class OpcuaHandler:
         self._poll_seconds = poll_seconds
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        settings = read_opcua_settings(details)
+        settings = read_opcua_details(details)
         find_servers = await asyncio.to_thread(_load_client)
 
         async def look() -> Devices:
@@ -78,32 +93,25 @@ def _load_client() -> FindServers:
     return find_servers
 
 
-def read_opcua_settings(text: str) -> OpcuaSettings:
-    details = read_details(OpcuaHandler.name, text)
-    standard = details.child("opcuaDiscoveryMethod").child("standard")
-    urls = standard.strings("discoveryUrls", DEFAULT_URLS)
-    if len(urls) > MAX_URLS:
-        raise standard.refuse("discoveryUrls", f"must have at most {MAX_URLS} entries")
-    for url in urls:
-        _check_url(standard, url)
-    return OpcuaSettings(tuple(dict.fromkeys(urls)), details.filter_list("applicationNames"))
+def read_opcua_details(text: str) -> OpcuaDetails:
+    details = read_details(OpcuaHandler.name, text, OpcuaDetails)
+    for url in details.urls:
+        if host_and_port(url) is None or len(url) > MAX_URL_LENGTH:
+            why = f"discoveryUrls contains '{url[:200]}'; write opc.tcp://<host>:<port>/<path>"
+            raise invalid_details(OpcuaHandler.name, why)
+    return details
 
 
-def _check_url(standard: Details, url: str) -> None:
-    if host_and_port(url) is None or len(url) > MAX_URL_LENGTH:
-        raise standard.refuse("discoveryUrls", f"contains '{url[:200]}'; write opc.tcp://<host>:<port>/<path>")
-
-
-async def find_all(settings: OpcuaSettings, find_servers: FindServers) -> Devices:
+async def find_all(details: OpcuaDetails, find_servers: FindServers) -> Devices:
     """Ask all endpoints at the same time and merge their answers."""
     slots = asyncio.Semaphore(PARALLEL)
 
     async def find_at(url: str) -> list[str]:
         async with slots:
-            return await _server_urls(url, settings.names, find_servers)
+            return await _server_urls(url, details.application_names, find_servers)
 
     async with asyncio.TaskGroup() as group:
-        searches = [group.create_task(find_at(url), name=f"opcua {url}") for url in settings.urls]
+        searches = [group.create_task(find_at(url), name=f"opcua {url}") for url in dict.fromkeys(details.urls)]
     found = {url for search in searches for url in search.result()}
     return in_order({url: DiscoveredDevice(url, {"OPCUA_DISCOVERY_URL": url}) for url in found})
 

@@ -1,25 +1,32 @@
-"""Turns matching kernel devices into the devices a workload can be given.
+"""Converts matching kernel devices to discovered devices.
 
-In: matches and what the configuration says about grouping, permissions and passthrough. Out: discovered devices. Pure.
+Input: matches, and the options of the configuration for grouping, permissions and passthrough. Output: discovered
+devices. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.discovery.base import InvalidDetails, Properties, in_order
-from ankaios.devices.discovery.details import Details
 from ankaios.devices.discovery.udev.rules import UdevDevice
-
-PERMISSIONS = ("r", "w", "m", "rw", "rm", "rwm", "wm")
 
 _USB_NODE = re.compile(r"/dev/bus/usb/(\d+)/(\d+)")
 _PCI_ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+
+
+class UdevDetails(Struct, frozen=True, rename="camel"):
+    """The discovery details of a configuration."""
+
+    udev_rules: tuple[str, ...]
+    group_recursive: bool = False
+    permissions: Literal["r", "w", "m", "rw", "rm", "rwm", "wm"] = "rwm"
 
 
 class UdevOptions(Struct, frozen=True):
@@ -29,10 +36,10 @@ class UdevOptions(Struct, frozen=True):
     vfio_passthrough: bool = False
 
 
-def read_options(details: Details, properties: Properties) -> UdevOptions:
+def read_options(details: UdevDetails, properties: Properties) -> UdevOptions:
     return UdevOptions(
-        group_recursive=details.flag("groupRecursive"),
-        permissions=details.choice("permissions", PERMISSIONS, "rwm"),
+        group_recursive=details.group_recursive,
+        permissions=details.permissions,
         resource_name=_text(properties, "devicePluginResourceName"),
         vfio_passthrough=_text(properties, "vfioPassthrough") == "true",
     )
@@ -54,12 +61,12 @@ def to_devices(matches: Iterable[UdevDevice], options: UdevOptions) -> Devices:
 
 
 def with_node(device: UdevDevice) -> UdevDevice:
-    """A device without a node is used through the nearest ancestor that has one; if none has, it stands for itself."""
+    """The nearest ancestor with a device node, or the device itself if there is none."""
     return next((one for one in device.chain() if one.devnode), device)
 
 
 def _trees(devices: Iterable[UdevDevice]) -> list[list[UdevDevice]]:
-    """Whole path components decide, so that USB port 1-1 does not swallow its neighbour 1-10."""
+    """Whole path components are compared, so that USB port 1-1 does not include its neighbour 1-10."""
     trees: list[list[UdevDevice]] = []
     for device in sorted(devices, key=lambda one: one.devpath.split("/")):
         if trees and device.devpath.startswith(trees[-1][0].devpath + "/"):
@@ -85,7 +92,7 @@ def _device(group: Sequence[UdevDevice], options: UdevOptions) -> DiscoveredDevi
 
 
 def _passthrough(resource: str, usb: re.Match[str] | None, devpath: str) -> dict[str, str]:
-    """How device plugins for virtual machines are told which device to hand through."""
+    """Properties from which device plugins for virtual machines learn which device to pass through."""
     suffix = resource.upper().replace(".", "_").replace("/", "_")
     if usb is not None:
         return {f"USB_RESOURCE_{suffix}": f"{int(usb[1])}:{int(usb[2])}"}

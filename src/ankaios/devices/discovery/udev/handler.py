@@ -1,7 +1,7 @@
 """udev: devices of this machine, found in sysfs and followed through kernel events.
 
-In: rules of the configuration and the tree of devices. Out: the matching devices, changed only when an event tells of a
-change; then only the part of the tree the event names is looked at again.
+Input: rules of the configuration and the tree of devices. Output: the matching devices. After an event only the part of
+the tree that it names is read again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Protocol
 from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery.base import Properties
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.udev.devices import read_options, to_devices
+from ankaios.devices.discovery.udev.devices import UdevDetails, read_options, to_devices
 from ankaios.devices.discovery.udev.rules import UdevDevice, matches_any, parse_rules, wanted_attributes
 
 
 class DeviceTree(Protocol):
-    """The kernel's devices as plain data, and news about them."""
+    """The kernel's devices as plain data, and their changes."""
 
     def scan(self) -> Iterable[UdevDevice]:
         """All devices."""
@@ -27,10 +27,10 @@ class DeviceTree(Protocol):
         """The device at this path and all below it; nothing if it is gone."""
 
     async def changed(self) -> set[str] | None:
-        """Wait for news: the paths concerned, or None if everything has to be looked at again."""
+        """Wait for changes: the paths concerned, or None if everything has to be read again."""
 
     def close(self) -> None:
-        """Give back the event sockets."""
+        """Close the event sockets."""
 
 
 class UdevHandler:
@@ -43,8 +43,8 @@ class UdevHandler:
         self._open_tree = open_tree or _open_real_tree
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        given = read_details(self.name, details)
-        rules = parse_rules(given.strings("udevRules"))
+        given = read_details(self.name, details, UdevDetails)
+        rules = parse_rules(given.udev_rules)
         options = read_options(given, properties)
 
         def select(devices: Iterable[UdevDevice]) -> dict[str, UdevDevice]:
@@ -52,15 +52,15 @@ class UdevHandler:
 
         tree = self._open_tree(wanted_attributes(rules))
         try:
-            # sysfs answers when the driver likes to, so it is asked in a thread.
+            # Drivers can delay an answer of sysfs, so it is read in a thread.
             matches = await asyncio.to_thread(lambda: select(tree.scan()))
-            told = to_devices(matches.values(), options)
-            yield told
+            reported = to_devices(matches.values(), options)
+            yield reported
             while True:
                 matches = await _refreshed(matches, await tree.changed(), tree, select)
-                if (devices := to_devices(matches.values(), options)) != told:
-                    told = devices
-                    yield told
+                if (devices := to_devices(matches.values(), options)) != reported:
+                    reported = devices
+                    yield reported
         finally:
             tree.close()
 
@@ -77,7 +77,7 @@ async def _refreshed(
     tree: DeviceTree,
     select: Callable[[Iterable[UdevDevice]], dict[str, UdevDevice]],
 ) -> dict[str, UdevDevice]:
-    """The matches after some paths changed. Children are looked at too: rules can ask about parents."""
+    """The matches after some paths changed. Children are read too, because rules can refer to parents."""
     if changed is None:
         return await asyncio.to_thread(lambda: select(tree.scan()))
     paths = topmost(changed)
@@ -93,7 +93,7 @@ def is_below(path: str, top: str) -> bool:
 
 
 def topmost(paths: Iterable[str]) -> list[str]:
-    """Leave out paths below others, so that no part of the tree is read twice."""
+    """Omit paths below others, so that no part of the tree is read twice."""
     tops: list[str] = []
     for path in sorted(paths, key=lambda one: one.split("/")):
         if not tops or not is_below(path, tops[-1]):

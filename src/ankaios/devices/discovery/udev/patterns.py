@@ -1,14 +1,15 @@
-"""Patterns written by people, matched in a time that is bounded whatever they wrote.
+"""Shell globs and regular expressions that are matched in bounded time.
 
-In: a shell glob or a regular expression. Out: whether it covers a whole text. Python's `re` backtracks, so
-`.*.*.*.*.*x` could hold up the agent for hours. Here all ways to match advance together, one character at a time, so
-the work grows with the length of the text and not with the number of ways. The price is the language: what udev rules
-can contain (no groups, no `+`), which is checked when the pattern is compiled.
+Input: a pattern of a udev rule. Output: whether it covers a whole text. Python's `re` backtracks, so `.*.*.*.*.*x`
+could block the agent for hours. Here `re` matches single characters only; how often each may occur is followed for all
+possibilities at once, so the work grows with the length of the text. The supported language is that of udev rules: no
+groups and no `+`, which is checked when the pattern is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -16,30 +17,28 @@ from msgspec import Struct
 MAX_STEPS = 1024
 MAX_REMEMBERED = 256
 
-Ranges = tuple[tuple[str, str], ...]
-
-_DIGIT = (("0", "9"),)
-_WORD = (("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z"))
-_SPACE = (("\t", "\r"), (" ", " "))
 _POSIX = {
-    "alnum": (("0", "9"), ("A", "Z"), ("a", "z")),
-    "alpha": (("A", "Z"), ("a", "z")),
-    "blank": (("\t", "\t"), (" ", " ")),
-    "digit": _DIGIT,
-    "lower": (("a", "z"),),
-    "punct": (("!", "/"), (":", "@"), ("[", "`"), ("{", "~")),
-    "space": _SPACE,
-    "upper": (("A", "Z"),),
-    "word": _WORD,
-    "xdigit": (("0", "9"), ("A", "F"), ("a", "f")),
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": "\\t ",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t-\\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Z_a-z",
+    "xdigit": "0-9A-Fa-f",
 }
-_ESCAPES: dict[str, Ranges] = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
-_INVERTED = "DWS"
-_UNSUPPORTED = "()^+"
+_CLASS = r"\[[!^]?\]?(?:\[:[^\]]*:\]|\\.|[^\]\\])*\]"
+_GLOB_ATOM = re.compile(rf"{_CLASS}|\\.|.", re.DOTALL)
+# A lazy repetition (`*?`, `??`) covers the same texts.
+_REGEX_ATOM = re.compile(rf"({_CLASS}|\\.|.)(\*\??|\?\??|{{[0-9]{{1,3}}}})?", re.DOTALL)
+_CLASS_MEMBER = re.compile(r"\[:([^\]]*):\]|\\(.)|([\[&|~])", re.DOTALL)
+_ESCAPES = "dwsDWS"
 
 
 class PatternError(ValueError):
-    """The pattern is not one; the text says what to change."""
+    """The pattern is not valid; the text says what to change."""
 
 
 class Times(Enum):
@@ -49,20 +48,16 @@ class Times(Enum):
 
 
 class Step(Struct, frozen=True):
-    """One character set and how often it may be consumed."""
+    """A regular expression for one character, and how often the character may occur."""
 
-    ranges: Ranges
-    negated: bool = False
+    character: re.Pattern[str]
     times: Times = Times.ONCE
-
-    def accepts(self, character: str) -> bool:
-        return any(low <= character <= high for low, high in self.ranges) != self.negated
 
 
 class Branch:
-    """A row of steps, run as a machine whose places are the bits of one number.
+    """A sequence of steps, executed as an automaton whose states are the bits of one integer.
 
-    Bit n tells that the first n steps can be done with; all places advance together in a few operations.
+    Bit n means that the first n steps are possibly done; all states advance together in a few operations.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -74,28 +69,29 @@ class Branch:
         self._accepting: dict[str, int] = {}
 
     def covers(self, text: str) -> bool:
-        places = self._with_skips(1)
+        states = self._with_skips(1)
         for character in text:
-            places &= self._accepts(character)
-            if not places:
+            states &= self._accepts(character)
+            if not states:
                 return False
-            places = self._with_skips((places & ~self._many) << 1 | (places & self._many))
-        return bool(places >> len(self._steps))
+            states = self._with_skips((states & ~self._many) << 1 | (states & self._many))
+        return bool(states >> len(self._steps))
 
-    def _with_skips(self, places: int) -> int:
-        """Add the places that are reached by leaving out optional steps.
+    def _with_skips(self, states: int) -> int:
+        """Add the states that are reached by skipping optional steps.
 
-        The sum carries from each place through the whole row of optional steps behind it, all rows at once.
+        The sum carries from each state through all optional steps that follow it, for all states at once.
         """
-        return places | ((self._optional + (places & self._optional)) ^ self._optional)
+        return states | ((self._optional + (states & self._optional)) ^ self._optional)
 
     def _accepts(self, character: str) -> int:
-        """The steps that accept a character; computed once, for texts repeat few characters."""
+        """The steps that accept a character, computed once: texts repeat few characters."""
         if (known := self._accepting.get(character)) is not None:
             return known
         if len(self._accepting) == MAX_REMEMBERED:
             self._accepting.clear()
-        found = self._accepting[character] = _bits(step.accepts(character) for step in self._steps)
+        found = _bits(step.character.fullmatch(character) is not None for step in self._steps)
+        self._accepting[character] = found
         return found
 
 
@@ -114,173 +110,85 @@ class Pattern:
 
 
 def compile_glob(text: str) -> Pattern:
-    """`*`, `?`, `[a-z]`, `[!a]` and `\\` as in fnmatch(3) without flags: a slash is a character like any other."""
-    steps: list[Step] = []
-    at = 0
-    while at < len(text):
-        character = text[at]
-        at += 1
-        if character == "*":
-            steps.append(Step((), negated=True, times=Times.MANY))
-        elif character == "?":
-            steps.append(Step((), negated=True))
-        elif character == "[" and (end := _class_end(text, at)):
-            steps.append(_glob_class(text, at, end))
-            at = end + 1
-        else:
-            if character == "\\" and at < len(text):
-                character = text[at]
-                at += 1
-            steps.append(Step(((character, character),)))
-    return Pattern(steps)
+    """`*`, `?`, `[a-z]`, `[!a]` and `\\` as in fnmatch(3) without flags: a slash is an ordinary character."""
+    return Pattern([_glob_step(atom[0]) for atom in _GLOB_ATOM.finditer(text)])
+
+
+def _glob_step(atom: str) -> Step:
+    if atom in ("*", "?"):
+        return Step(re.compile("(?s:.)"), Times.MANY if atom == "*" else Times.ONCE)
+    if len(atom) > 1 and atom[0] == "[":
+        try:
+            return Step(re.compile(_class(atom, escapes="")))
+        except re.error:  # a range that runs backwards is empty
+            return Step(re.compile("(?!)"))
+    return Step(re.compile(re.escape(atom[-1])))
 
 
 def compile_regex(text: str) -> Pattern:
-    """A regular expression without groups; `|` separates whole alternatives."""
-    return Pattern(*_RegexParser(text).branches())
-
-
-def _class_end(text: str, at: int) -> int:
-    """The index of the bracket that closes the class whose content begins at `at`, or 0."""
-    if text[at : at + 1] in ("!", "^"):
-        at += 1
-    first = at
-    while at < len(text):
-        if text[at] == "]" and at > first:
-            return at
-        if text.startswith("[:", at) and (end := text.find(":]", at + 2)) > 0:
-            at = end + 2
+    """A regular expression without groups; `|` separates alternatives of the whole expression."""
+    branches: list[list[Step]] = [[]]
+    for found in _REGEX_ATOM.finditer(text):
+        atom, times = found.groups()
+        if atom == "|" and not times:
+            branches.append([])
+        elif atom == "$" and not times:
+            if text[found.end() : found.end() + 1] not in ("", "|"):
+                raise PatternError("nothing can follow '$', the end of the value; write '\\$' for a dollar sign")
         else:
-            at += 2 if text[at] == "\\" else 1
-    return 0
+            branches[-1] += _repeated(_character(atom), times or "{1}")
+    return Pattern(*branches)
 
 
-def _glob_class(text: str, at: int, end: int) -> Step:
-    negated = text[at] in ("!", "^")
-    return Step(_class_ranges(text[at + negated : end], lambda letter: ((letter, letter),)), negated)
+def _repeated(character: re.Pattern[str], times: str) -> list[Step]:
+    if times[0] == "{":
+        return [Step(character)] * int(times[1:-1])
+    return [Step(character, Times.MANY if times[0] == "*" else Times.MAYBE)]
 
 
-def _class_ranges(content: str, escape: Callable[[str], Ranges]) -> Ranges:
-    """What the content of a pair of brackets names."""
-    ranges: list[tuple[str, str]] = []
-    at = 0
-    while at < len(content):
-        if content.startswith("[:", at):
-            name, _, _ = content[at + 2 :].partition(":]")
+def _character(atom: str) -> re.Pattern[str]:
+    """The expression for one character, or a `PatternError`."""
+    if atom in "*?|$":
+        raise PatternError(f"'{atom}' has nothing to repeat; in a regular expression any text is '.*'")
+    if atom == "{":
+        raise PatternError(
+            "'{' must repeat something and needs a number and '}', as in [0-9]{4}; write '\\{' for the brace itself"
+        )
+    if atom in "()^+":
+        raise PatternError(f"'{atom}' is not supported here; write '\\{atom}' for the character itself")
+    if atom == "[":
+        raise PatternError("a '[' is not closed; add ']' or write '\\[' for a bracket")
+    if atom == "\\":
+        raise PatternError("a '\\' at the end escapes nothing; write '\\\\' for a backslash")
+    if atom[0] == "\\":
+        _check_escape(atom[1], _ESCAPES)
+    try:
+        return re.compile(_class(atom, _ESCAPES) if atom[0] == "[" else atom, re.ASCII)
+    except re.error as error:
+        raise PatternError(f"'{atom}' is not a class of characters: {error}; a range is written as in [a-z]") from error
+
+
+def _class(atom: str, escapes: str) -> str:
+    """A class in brackets in the syntax of `re`. Letters in `escapes` keep their meaning after a backslash."""
+    negated = atom[1] in "!^" if not escapes else atom[1] == "^"
+
+    def member(found: re.Match[str]) -> str:
+        name, escaped, special = found.groups()
+        if name is not None:
             if name not in _POSIX:
-                raise PatternError(f"'[:{name}:]' is no class of characters; there are {', '.join(_POSIX)}")
-            ranges.extend(_POSIX[name])
-            at += len(name) + 4
-            continue
-        member, at = _class_member(content, at, escape)
-        if content[at : at + 1] == "-" and at + 1 < len(content):
-            last, at = _class_member(content, at + 1, escape)
-            member = ((_single(member), _single(last)),)
-        ranges.extend(member)
-    return tuple(ranges)
+                raise PatternError(f"'[:{name}:]' is not a class of characters; there are {', '.join(_POSIX)}")
+            return _POSIX[name]
+        if escaped is not None:
+            _check_escape(escaped, escapes)
+            return f"\\{escaped}" if escaped in escapes or not escaped.isalnum() else escaped
+        return f"\\{special}"
+
+    content = _CLASS_MEMBER.sub(member, atom[1 + negated : -1])
+    if content.startswith("]"):
+        content = f"\\{content}"
+    return f"[{'^' if negated else ''}{content}]"
 
 
-def _class_member(content: str, at: int, escape: Callable[[str], Ranges]) -> tuple[Ranges, int]:
-    """The ranges one member names, and where the next one begins."""
-    if content[at] != "\\" or at + 1 == len(content):
-        return ((content[at], content[at]),), at + 1
-    return escape(content[at + 1]), at + 2
-
-
-def _single(ranges: Ranges) -> str:
-    if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
-        raise PatternError("a range in brackets needs one character at each end, as in [a-z]")
-    return ranges[0][0]
-
-
-def _escaped_ranges(letter: str) -> Ranges:
-    """What a backslash and this letter stand for in a regular expression."""
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    if letter.isalnum():
+def _check_escape(letter: str, escapes: str) -> None:
+    if escapes and letter.isalnum() and letter not in escapes:
         raise PatternError(f"'\\{letter}' is not supported here; use \\d, \\w, \\s or a class like [0-9]")
-    return ((letter, letter),)
-
-
-class _RegexParser:
-    """Reads one expression from left to right."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-
-    def branches(self) -> list[list[Step]]:
-        branches = [self._branch()]
-        while self._take("|"):
-            branches.append(self._branch())
-        return branches
-
-    def _take(self, text: str) -> bool:
-        if self._text.startswith(text, self._at):
-            self._at += len(text)
-            return True
-        return False
-
-    def _branch(self) -> list[Step]:
-        steps: list[Step] = []
-        while self._at < len(self._text) and self._text[self._at] != "|":
-            if self._take("$"):
-                if self._text[self._at : self._at + 1] not in ("", "|"):
-                    raise PatternError("nothing can follow '$', the end of the value; write '\\$' for a dollar sign")
-                continue
-            steps += self._repeated(self._atom())
-        return steps
-
-    def _atom(self) -> Step:
-        character = self._text[self._at]
-        self._at += 1
-        if character in "*?{":
-            raise PatternError(f"'{character}' has nothing to repeat; in a regular expression any text is '.*'")
-        if character in _UNSUPPORTED:
-            raise PatternError(f"'{character}' is not supported here; write '\\{character}' for the character itself")
-        if character == ".":
-            return Step((("\n", "\n"),), negated=True)
-        if character == "[":
-            return self._class()
-        if character == "\\":
-            return self._escaped()
-        return Step(((character, character),))
-
-    def _escaped(self) -> Step:
-        if self._at == len(self._text):
-            raise PatternError("a '\\' at the end escapes nothing; write '\\\\' for a backslash")
-        letter = self._text[self._at]
-        self._at += 1
-        if letter in _INVERTED:
-            return Step(_ESCAPES[letter.lower()], negated=True)
-        return Step(_escaped_ranges(letter))
-
-    def _class(self) -> Step:
-        end = _class_end(self._text, self._at)
-        if not end:
-            raise PatternError("a '[' is not closed; add ']' or write '\\[' for a bracket")
-        negated = self._take("^")
-        ranges = _class_ranges(self._text[self._at : end], _escaped_ranges)
-        self._at = end + 1
-        if any(low > high for low, high in ranges):
-            raise PatternError("a range in brackets runs backwards; write the smaller character first")
-        return Step(ranges, negated)
-
-    def _repeated(self, step: Step) -> list[Step]:
-        if self._take("*"):
-            steps = [Step(step.ranges, step.negated, Times.MANY)]
-        elif self._take("?"):
-            steps = [Step(step.ranges, step.negated, Times.MAYBE)]
-        elif self._take("{"):
-            return [step] * self._count()
-        else:
-            return [step]
-        self._take("?")  # a lazy repetition covers the same texts
-        return steps
-
-    def _count(self) -> int:
-        digits, closed, _ = self._text[self._at :].partition("}")
-        if not closed or not digits.isdecimal() or not digits.isascii() or len(digits) > 3:
-            raise PatternError("'{' needs a number and '}', as in [0-9]{4}; write '\\{' for the brace itself")
-        self._at += len(digits) + 1
-        return int(digits)

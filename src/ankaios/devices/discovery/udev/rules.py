@@ -1,7 +1,7 @@
-"""udev rules as Akri knows them: the grammar, and which device matches.
+"""udev rules as Akri defines them: the grammar, and which device matches.
 
-In: rules of a configuration, devices as plain data. Out: yes or no, or a refusal that names rule and column. Pure: what
-the kernel says is read in `udev.py`.
+Input: rules of a configuration, devices as plain data. Output: whether a device matches, or `InvalidDetails` with rule
+and column. Pure: the devices are read in `tree.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REJECTED = {
 }
 _PLURALS = {"KERNELS": "KERNEL", "SUBSYSTEMS": "SUBSYSTEM", "DRIVERS": "DRIVER", "TAGS": "TAG", "ATTRS": "ATTR"}
 
-# The fields Akri hands to libudev's enumeration, which knows shell patterns; all else is a regular expression.
+# The fields that Akri passes to libudev's enumeration, which supports globs; all others are regular expressions.
 _GLOB_IF_EQUAL = {"KERNEL", "SUBSYSTEM", "TAG", "ATTR", "ENV", "DEVPATH"}
 _GLOB_IF_UNEQUAL = {"SUBSYSTEM", "ATTR"}
 
@@ -34,7 +34,7 @@ _KEY_CHARACTERS = re.compile(r"[A-Za-z0-9 $._*?\[\]\-|\\/]+")
 
 
 class UdevDevice(Struct, frozen=True):
-    """What rules can ask about one device; `attributes` holds those the rules name and the device has."""
+    """What rules can refer to; `attributes` contains those that the rules name and the device has."""
 
     devpath: str
     kernel: str
@@ -54,8 +54,8 @@ class UdevDevice(Struct, frozen=True):
             device = device.parent
 
 
-class Filter(Struct, frozen=True):
-    """One condition; `field` is singular, `plural` tells that parents count too."""
+class RuleFilter(Struct, frozen=True):
+    """One condition; `field` is singular, `plural` means that parents are included."""
 
     field: str
     key: str
@@ -87,7 +87,7 @@ class Filter(Struct, frozen=True):
                 return self._properties(device)
 
     def _properties(self, device: UdevDevice) -> Iterable[str]:
-        """libudev's enumeration takes the name of a property as a pattern too."""
+        """libudev's enumeration accepts a pattern as the name of a property too."""
         if self.key_pattern is None:
             return _present(device.properties.get(self.key))
         return (value for name, value in device.properties.items() if self.key_pattern.covers(name))
@@ -97,24 +97,24 @@ def _present(value: str | None) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-class Rule(Struct, frozen=True):
+class UdevRule(Struct, frozen=True):
     """All filters must hold; without filters every device matches."""
 
-    filters: tuple[Filter, ...]
+    filters: tuple[RuleFilter, ...]
 
     def matches(self, device: UdevDevice) -> bool:
         return all(one.holds(device) for one in self.filters)
 
 
-def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+def parse_rules(texts: Iterable[str]) -> tuple[UdevRule, ...]:
     return tuple(_numbered_rule(number, text) for number, text in enumerate(texts, 1))
 
 
-def matches_any(rules: Iterable[Rule], device: UdevDevice) -> bool:
+def matches_any(rules: Iterable[UdevRule], device: UdevDevice) -> bool:
     return any(rule.matches(device) for rule in rules)
 
 
-def wanted_attributes(rules: Iterable[Rule]) -> frozenset[str]:
+def wanted_attributes(rules: Iterable[UdevRule]) -> frozenset[str]:
     """Reading a sysfs attribute can be slow, so only those that some rule names are read."""
     return frozenset(one.key for rule in rules for one in rule.filters if one.field == "ATTR")
 
@@ -124,15 +124,15 @@ class _RuleError(ValueError):
         super().__init__(f"at column {column + 1}: {why}")
 
 
-def _numbered_rule(number: int, text: str) -> Rule:
+def _numbered_rule(number: int, text: str) -> UdevRule:
     try:
-        return Rule(tuple(_parse_filters(text)))
+        return UdevRule(tuple(_parse_filters(text)))
     except _RuleError as error:
         shown = text if len(text) <= 200 else text[:200] + "..."
         raise InvalidDetails(f"cannot use udev rule {number} '{shown}' {error}") from error
 
 
-def _parse_filters(text: str) -> Iterator[Filter]:
+def _parse_filters(text: str) -> Iterator[RuleFilter]:
     if len(text) > MAX_RULE:
         raise _RuleError(MAX_RULE, f"a rule has at most {MAX_RULE} characters; split it")
     at = _skip_blanks(text, 0)
@@ -159,7 +159,7 @@ def _skip_blanks(text: str, at: int) -> int:
     return at
 
 
-def _checked_filter(found: re.Match[str]) -> Filter:
+def _checked_filter(found: re.Match[str]) -> RuleFilter:
     name, key, operator, value = found.groups()
     _check_field(found, name, key)
     if operator not in ("==", "!="):
@@ -188,17 +188,17 @@ def _check_field(found: re.Match[str], name: str, key: str | None) -> None:
 def _check_key(found: re.Match[str], key: str) -> None:
     if not _KEY_CHARACTERS.fullmatch(key):
         raise _RuleError(found.start(2), "the key must contain only letters, digits, blanks and $._*?[]-|\\/")
-    # An attribute is a file below the device: nothing else on this machine may be read through it.
+    # An attribute is a file below the device; no other file of this machine may be read.
     if ".." in key.split("/") or key.startswith("/"):
         raise _RuleError(
             found.start(2), "the key must name something of the device itself, without '..' and leading '/'"
         )
 
 
-def _filter(name: str, key: str, equal: bool, value: str) -> Filter:
+def _filter(name: str, key: str, equal: bool, value: str) -> RuleFilter:
     plural = name in _PLURALS
     is_glob = name in (_GLOB_IF_EQUAL if equal else _GLOB_IF_UNEQUAL)
-    return Filter(
+    return RuleFilter(
         field=_PLURALS.get(name, name),
         key=key,
         equal=equal,

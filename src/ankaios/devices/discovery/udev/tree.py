@@ -1,6 +1,6 @@
 """The kernel's devices and events, through libudev.
 
-In: sysfs and two event sockets. Out: plain snapshots of devices, and the paths that changed. Owns the sockets.
+Input: sysfs and two event sockets. Output: plain snapshots of devices, and the paths that changed. Owns the sockets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class UdevEvents:
-    """Collects the paths that events name until somebody asks for them."""
+    """Collects the paths in events until `changed` is called."""
 
     def __init__(self, monitors: Sequence[Any]) -> None:
         self._monitors = monitors
@@ -45,7 +45,7 @@ class UdevEvents:
         return paths
 
     async def _burst(self) -> None:
-        """Plugging in one device makes several events: take them together, but keep nobody waiting for a busy bus."""
+        """Plugging in one device causes several events: combine them, but not for longer than a short time."""
         clock = asyncio.get_running_loop().time
         end = clock() + LONGEST_BURST_SECONDS
         while self._woken.is_set() and clock() < end:
@@ -59,8 +59,8 @@ class UdevEvents:
                 self._note(event.device_path)
                 if event.action == "move":
                     self._note(event.properties.get("DEVPATH_OLD"))
-        except OSError as error:  # the kernel had more to say than the socket could hold
-            log.warning("udev events were lost (%s): looking at all devices again", error)
+        except OSError as error:  # the buffer of the socket was full
+            log.warning("udev events were lost (%s): reading all devices again", error)
             self._paths = None
         self._woken.set()
 
@@ -72,7 +72,7 @@ class UdevEvents:
 
 
 class PyudevTree:
-    """The tree of this machine. Of attributes only those that are wanted are read: reading one can be slow."""
+    """The tree of this machine. Only the wanted attributes are read, because reading one can be slow."""
 
     def __init__(self, attributes: frozenset[str]) -> None:
         self._attributes = attributes
@@ -80,10 +80,10 @@ class PyudevTree:
             import pyudev  # only a node with udev configurations needs it
 
             self._pyudev = pyudev
-            # libudev objects belong to one thread: scans happen in another one and have their own context.
+            # libudev objects belong to one thread: scans run in another one with their own context.
             self._context = pyudev.Context()
             self._events = UdevEvents(_open_monitors(pyudev))
-        except ImportError as error:  # also raised by pyudev if it does not find the library
+        except ImportError as error:  # pyudev raises it too if the library is missing
             raise MissingPackage(
                 f"cannot look for udev devices: {error}; install the Python package with: pip install 'ankaios[udev]', "
                 "and the library with: apt-get install libudev1"
@@ -134,9 +134,9 @@ class PyudevTree:
 
 
 def _open_monitors(pyudev: Any) -> list[Any]:
-    """The kernel's own events come also where no udevd runs.
+    """The kernel sends events also if no udevd runs.
 
-    Where it does, its later events tell that the properties it adds (ENV, TAG) can now be read.
+    If it runs, its later events mean that the properties it adds (ENV, TAG) can be read.
     """
     context = pyudev.Context()
     monitors = [pyudev.Monitor.from_netlink(context, source=source) for source in ("kernel", "udev")]
