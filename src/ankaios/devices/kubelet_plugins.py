@@ -5,6 +5,7 @@ in the ledger. Loaded only if the agent runs beside a kubelet, which then alloca
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import SlotConflict
 from ankaios.devices.kubelet_registration import PluginHost
-from ankaios.devices.plugin_service import ConfigurationDevicePlugin, InstanceDevicePlugin, Requests
+from ankaios.devices.plugin_service import Requests
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
 
 ATTEMPTS = 5
@@ -34,6 +35,105 @@ PLUGIN_FOLDER = "device-plugins"
 
 class AllocationDenied(Unavailable):
     """The requested ids cannot be allocated now."""
+
+
+class NodeDevicePlugin(ABC):
+    """The part that both kinds of plugin share; `target` is an instance or a configuration."""
+
+    by_configuration: bool
+
+    def __init__(self, node: NodeDevices, allocator: SlotAllocator, target: str) -> None:
+        self._node = node
+        self._allocator = allocator
+        self._target = target
+
+    @property
+    def resource(self) -> str:
+        return DEFAULT_RESOURCE_PREFIX + self._target
+
+    @abstractmethod
+    def exists(self) -> bool: ...
+
+    @abstractmethod
+    def advertised(self) -> AdvertisedList: ...
+
+    @abstractmethod
+    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]: ...
+
+    @abstractmethod
+    def _assign(self, requests: Requests) -> list[Assignment] | Denied: ...
+
+    async def allocate(self, requests: Requests) -> list[DeviceGrant]:
+        """Claim the slots behind these ids; ids that are claimed already only get their grant."""
+        try:
+            async with asyncio.timeout(ALLOCATE_SECONDS):
+                found = await self._claim(requests)
+        except TimeoutError as error:
+            raise AllocationDenied(f"not settled with the server within {ALLOCATE_SECONDS:.0f} s") from error
+        except ServerUnreachable as fault:
+            raise AllocationDenied(str(fault)) from fault
+        return [self._node.grant(self.resource, assignment) for assignment in found]
+
+    async def _claim(self, requests: Requests) -> Sequence[Assignment]:
+        """After a conflict the ledger is up to date, and other slots may be free."""
+        reason = ""
+        for _ in range(ATTEMPTS):
+            found = self._assign(requests)
+            if isinstance(found, Denied):
+                raise AllocationDenied(found.reason)
+            try:
+                await self._allocator.claim(changes_of(found, self._node.node, by_configuration=self.by_configuration))
+                return found
+            except SlotConflict as conflict:
+                reason = str(conflict)
+        raise AllocationDenied(f"other claims were first {ATTEMPTS} times, the last time: {reason}")
+
+
+class InstanceDevicePlugin(NodeDevicePlugin):
+    """One device: its ids are its slots. [impl->akri~instance-level-resource~1]"""
+
+    by_configuration = False
+
+    def exists(self) -> bool:
+        return self._target in self._node.ledger
+
+    def advertised(self) -> AdvertisedList:
+        return instance_devices(self._node.ledger, self._target, self._node.node)
+
+    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
+        return pick_ids(available, must_include, size)
+
+    def _assign(self, requests: Requests) -> list[Assignment] | Denied:
+        return allocate_instance(self._node.ledger, self._target, self._node.node, requests)
+
+
+class ConfigurationDevicePlugin(NodeDevicePlugin):
+    """Any device of a configuration: the slots behind its ids are chosen when they are allocated.
+
+    [impl->akri~configuration-level-resource~1]
+    """
+
+    by_configuration = True
+
+    def exists(self) -> bool:
+        return self._target in self._node.configurations
+
+    def advertised(self) -> AdvertisedList:
+        if not self.exists():
+            return ()
+        return configuration_devices(self._node.ledger, self._target, self._node.node, self._is_distinct())
+
+    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
+        ledger, node, distinct = self._node.ledger, self._node.node, self._is_distinct()
+        return preferred_ids(ledger, self._target, node, available, must_include, size, distinct=distinct)
+
+    def _assign(self, requests: Requests) -> list[Assignment] | Denied:
+        ledger, node, distinct = self._node.ledger, self._node.node, self._is_distinct()
+        return allocate_configuration(ledger, self._target, node, requests, distinct=distinct)
+
+    def _is_distinct(self) -> bool:
+        configuration = self._node.configurations.get(self._target)
+        return configuration is None or configuration.distinct
 
 
 class KubeletPlugins:
@@ -48,74 +148,16 @@ class KubeletPlugins:
         await self._host.run()
 
     def changed(self, changes: DeviceChanges) -> None:
-        """Start, refresh or end the plugins of these devices and configurations.
-
-        [impl->akri~instance-level-resource~1]
-        [impl->akri~configuration-level-resource~1]
-        """
+        """Start, refresh or end the plugins of these devices and configurations."""
         for name in changes.instances:
-            self._sync(InstanceDevicePlugin(self, name), name in self._node.ledger)
+            self._sync(InstanceDevicePlugin(self._node, self._allocator, name))
         for name in changes.configurations:
-            self._sync(ConfigurationDevicePlugin(self, name), name in self._node.configurations)
+            self._sync(ConfigurationDevicePlugin(self._node, self._allocator, name))
 
-    def _sync(self, behaviour: InstanceDevicePlugin | ConfigurationDevicePlugin, exists: bool) -> None:
-        if not exists:
-            self._host.remove(behaviour.resource)
-        elif behaviour.resource in self._host:
-            self._host.refresh(behaviour.resource)
+    def _sync(self, plugin: NodeDevicePlugin) -> None:
+        if not plugin.exists():
+            self._host.remove(plugin.resource)
+        elif plugin.resource in self._host:
+            self._host.refresh(plugin.resource)
         else:
-            self._host.add(behaviour)
-
-    # --- calls of the kubelet; `target` is an instance or a configuration ---
-
-    def advertised(self, target: str, by_configuration: bool) -> AdvertisedList:
-        ledger, node = self._node.ledger, self._node.node
-        if not by_configuration:
-            return instance_devices(ledger, target, node)
-        if target not in self._node.configurations:
-            return ()
-        return configuration_devices(ledger, target, node, self._is_distinct(target))
-
-    def preferred(
-        self, target: str, by_configuration: bool, available: Sequence[str], must_include: Sequence[str], size: int
-    ) -> list[str]:
-        if not by_configuration:
-            return pick_ids(available, must_include, size)
-        ledger, node = self._node.ledger, self._node.node
-        distinct = self._is_distinct(target)
-        return preferred_ids(ledger, target, node, available, must_include, size, distinct=distinct)
-
-    async def allocate(self, target: str, by_configuration: bool, requests: Requests) -> list[DeviceGrant]:
-        """Claim the slots behind these ids; ids that are claimed already only get their grant."""
-        try:
-            async with asyncio.timeout(ALLOCATE_SECONDS):
-                found = await self._claim(target, by_configuration, requests)
-        except TimeoutError as error:
-            raise AllocationDenied(f"not settled with the server within {ALLOCATE_SECONDS:.0f} s") from error
-        except ServerUnreachable as fault:
-            raise AllocationDenied(str(fault)) from fault
-        return [self._node.grant(DEFAULT_RESOURCE_PREFIX + target, assignment) for assignment in found]
-
-    async def _claim(self, target: str, by_configuration: bool, requests: Requests) -> Sequence[Assignment]:
-        """After a conflict the ledger is up to date, and other slots may be free."""
-        reason = ""
-        for _ in range(ATTEMPTS):
-            found = self._assign(target, by_configuration, requests)
-            if isinstance(found, Denied):
-                raise AllocationDenied(found.reason)
-            try:
-                await self._allocator.claim(changes_of(found, self._node.node, by_configuration=by_configuration))
-                return found
-            except SlotConflict as conflict:
-                reason = str(conflict)
-        raise AllocationDenied(f"other claims were first {ATTEMPTS} times, the last time: {reason}")
-
-    def _assign(self, target: str, by_configuration: bool, requests: Requests) -> list[Assignment] | Denied:
-        ledger, node = self._node.ledger, self._node.node
-        if not by_configuration:
-            return allocate_instance(ledger, target, node, requests)
-        return allocate_configuration(ledger, target, node, requests, distinct=self._is_distinct(target))
-
-    def _is_distinct(self, configuration: str) -> bool:
-        known = self._node.configurations.get(configuration)
-        return known is None or known.distinct
+            self._host.add(plugin)

@@ -15,7 +15,6 @@ from itertools import count
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import API_VERSION, REGISTER
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
@@ -24,7 +23,7 @@ from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, UnixServer, call,
 
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
-WATCH_PAUSE = 1.0
+POLL_SECONDS = 1.0
 REGISTRATIONS_AT_ONCE = 16
 DESCRIPTORS_PER_PLUGIN = 4
 LAST_LIST_SECONDS = 1.0
@@ -39,7 +38,7 @@ class PluginHost:
         self._folder = folder
         self._services: dict[str, DevicePluginService] = {}
         self._restarts: dict[str, asyncio.Event] = {}
-        self._sockets: dict[str, str] = {}  # file name -> resource
+        self._sockets: dict[str, str] = {}  # resource -> file name
         self._numbers = count()
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         self._group: asyncio.TaskGroup | None = None
@@ -99,14 +98,14 @@ class PluginHost:
                     async with asyncio.timeout(LONGEST_PAUSE):
                         await restart.wait()
             finally:
-                self._sockets.pop(server.path.name, None)
+                self._sockets.pop(resource, None)
                 await server.close()
 
     def _socket_name(self, resource: str) -> str:
         """Fresh for each registration, and short: the whole path has at most 107 bytes."""
         digest = blake2b(resource.encode(), digest_size=6).hexdigest()
         name = f"akri-{digest}-{next(self._numbers)}.sock"
-        self._sockets[name] = resource
+        self._sockets[resource] = name
         return name
 
     async def _register(self, service: DevicePluginService, endpoint: str, restart: asyncio.Event) -> None:
@@ -132,31 +131,22 @@ class PluginHost:
     # --- restarts of the kubelet ---
 
     async def _watch(self) -> None:
-        reported = ""
+        """A restarted kubelet has another registration socket, and has deleted those of the plugins."""
+        kubelet = created(self._folder / KUBELET_SOCKET)
         while True:
-            try:
-                async with FolderWatch(self._folder) as watch:
-                    if reported:
-                        self._restart_all()
-                    reported = ""
-                    while True:
-                        self._noticed(*await watch.next())
-            except OSError as error:
-                if str(error) != reported:
-                    log.warning("cannot watch '%s', waiting for it: %s", self._folder, error)
-                reported = str(error)
-            await asyncio.sleep(WATCH_PAUSE)
+            await asyncio.sleep(POLL_SECONDS)
+            before, kubelet = kubelet, created(self._folder / KUBELET_SOCKET)
+            for resource, name in self._sockets.items():
+                if (kubelet != before or not created(self._folder / name)) and resource in self._restarts:
+                    self._restarts[resource].set()
 
-    def _noticed(self, name: str, exists: bool) -> None:
-        """The kubelet has restarted, or a socket of a plugin was deleted."""
-        if exists and name in (KUBELET_SOCKET, ""):
-            self._restart_all()
-        elif not exists and (restart := self._restarts.get(self._sockets.get(name, ""))) is not None:
-            restart.set()
 
-    def _restart_all(self) -> None:
-        for event in self._restarts.values():
-            event.set()
+def created(path: Path) -> int:
+    """When the file was made, in nanoseconds; 0 if it does not exist. An inode number may be used again."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def ensure_descriptors(number: int) -> None:

@@ -18,7 +18,6 @@ from grpclib.exceptions import GRPCError
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, with_departed
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import (
@@ -35,54 +34,17 @@ from ankaios.devices.plugin_api import (
 Requests = Sequence[Sequence[str]]
 
 
-class SlotProvider(Protocol):
-    """The owner of the slots behind a plugin. `target` is an instance or a configuration."""
-
-    def advertised(self, target: str, by_configuration: bool) -> AdvertisedList: ...
-
-    def preferred(
-        self, target: str, by_configuration: bool, available: Sequence[str], must_include: Sequence[str], size: int
-    ) -> list[str]: ...
-
-    async def allocate(self, target: str, by_configuration: bool, requests: Requests) -> list[DeviceGrant]: ...
-
-
-class DevicePluginBehaviour:
+class DevicePluginBehaviour(Protocol):
     """What a resource advertises and allocates."""
 
-    by_configuration: bool
-
-    def __init__(self, slots: SlotProvider, target: str) -> None:
-        self._slots = slots
-        self.target = target
-
     @property
-    def resource(self) -> str:
-        return DEFAULT_RESOURCE_PREFIX + self.target
+    def resource(self) -> str: ...
 
-    def advertised(self) -> AdvertisedList:
-        return self._slots.advertised(self.target, self.by_configuration)
+    def advertised(self) -> AdvertisedList: ...
 
-    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
-        return self._slots.preferred(self.target, self.by_configuration, available, must_include, size)
+    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]: ...
 
-    async def allocate(self, requests: Requests) -> list[DeviceGrant]:
-        return await self._slots.allocate(self.target, self.by_configuration, requests)
-
-
-class InstanceDevicePlugin(DevicePluginBehaviour):
-    """One device: its ids are its slots. [impl->akri~instance-level-resource~1]"""
-
-    by_configuration = False
-
-
-class ConfigurationDevicePlugin(DevicePluginBehaviour):
-    """Any device of a configuration: the slots behind its ids are chosen when they are allocated.
-
-    [impl->akri~configuration-level-resource~1]
-    """
-
-    by_configuration = True
+    async def allocate(self, requests: Requests) -> list[DeviceGrant]: ...
 
 
 class DevicePluginService:

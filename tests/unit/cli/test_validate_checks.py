@@ -489,7 +489,7 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     )
     assert "write opc.tcp://" in found
     (found,) = configured("a", "{name: onvif, discoveryDetails: 'uuids: 5'}")
-    assert "'uuids' must be a mapping" in found
+    assert "got `int` - at `$.uuids`" in found
     (found,) = configured("a", "{name: onvif, discoveryProperties: {device_credential_list: x}}")
     assert found.startswith(".discoveryHandler.discoveryProperties: ")
     (found,) = configured("a", "{name: Udev}")

@@ -8,7 +8,7 @@ import pytest
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NOT_CONNECTED
 from ankaios.devices.core.slot_ledger import SlotConflict
-from ankaios.devices.kubelet_plugins import ATTEMPTS, AllocationDenied, KubeletPlugins
+from ankaios.devices.kubelet_plugins import ATTEMPTS, AllocationDenied, ConfigurationDevicePlugin, KubeletPlugins
 from ankaios.devices.slot_allocator import NO_ANSWER
 from tests.unit.devices.nodes import LOCAL, a_node, an_allocator
 from tests.unit.devices.test_slot_allocator import Allocator
@@ -16,27 +16,27 @@ from tests.unit.devices.test_slot_allocator import Allocator
 FOLDER = Path("/nowhere")
 
 
-def plugins_of(made: Allocator) -> KubeletPlugins:
-    return KubeletPlugins(made.node, made.slots, FOLDER)
+def cameras_of(made: Allocator) -> ConfigurationDevicePlugin:
+    return ConfigurationDevicePlugin(made.node, made.slots, "cam")
 
 
 async def test_an_allocation_fails_immediately_if_the_server_is_not_connected() -> None:
     made = Allocator(shared=True)
     made.slots.session_ended()
     with pytest.raises(AllocationDenied, match=NOT_CONNECTED):
-        await plugins_of(made).allocate("cam", True, [["0"]])
+        await cameras_of(made).allocate([["0"]])
 
 
 async def test_a_server_that_does_not_answer_is_asked_once() -> None:
     made = Allocator(shared=True, answer_seconds=0.01)
     with pytest.raises(AllocationDenied, match=NO_ANSWER):
-        await plugins_of(made).allocate("cam", True, [["0"]])
+        await cameras_of(made).allocate([["0"]])
     assert len([request for request in made.sent if request.changes[0].after]) == 1
 
 
 async def test_a_refused_allocation_is_planned_again_a_few_times() -> None:
     made = Allocator(shared=True)
-    allocating = asyncio.create_task(plugins_of(made).allocate("cam", True, [["0"]]))
+    allocating = asyncio.create_task(cameras_of(made).allocate([["0"]]))
     for attempt in range(1, ATTEMPTS + 1):
         await made.requested(attempt)
         made.answer(granted=False)
@@ -48,7 +48,7 @@ async def test_an_allocation_never_takes_longer_than_the_limit(monkeypatch: pyte
     monkeypatch.setattr("ankaios.devices.kubelet_plugins.ALLOCATE_SECONDS", 0.01)
     made = Allocator(shared=True)
     with pytest.raises(AllocationDenied, match="not settled with the server within"):
-        await plugins_of(made).allocate("cam", True, [["0"]])
+        await cameras_of(made).allocate([["0"]])
     assert made.used() == {}
     assert [change.after for change in made.sent[-1].changes] == [""]  # the server is asked to undo it
 
@@ -56,14 +56,14 @@ async def test_an_allocation_never_takes_longer_than_the_limit(monkeypatch: pyte
 async def test_an_id_whose_device_is_gone_gets_no_empty_grant() -> None:
     """A pod would run without its device, and count as having it."""
     made = Allocator(shared=False)
-    plugins = plugins_of(made)
-    (id_,) = [device.id for device in plugins.advertised("cam", True)]
-    (grant,) = await plugins.allocate("cam", True, [[id_]])
+    cameras = cameras_of(made)
+    (id_,) = [device.id for device in cameras.advertised()]
+    (grant,) = await cameras.allocate([[id_]])
     assert len(grant.annotations) == 1
     made.node.observe("cam", "s", [], False, 1)
     made.node.expire(2)
     with pytest.raises(SlotConflict, match=r"a device of 'akri\.sh/cam' vanished while it was allocated"):
-        await plugins.allocate("cam", True, [[id_]])
+        await cameras.allocate([[id_]])
 
 
 async def test_each_device_and_each_configuration_has_a_plugin_as_long_as_it_exists() -> None:
@@ -79,4 +79,4 @@ async def test_each_device_and_each_configuration_has_a_plugin_as_long_as_it_exi
     assert [resource in plugins._host for resource in both] == [True, True]
     plugins.changed(node.configure({}))
     assert [resource in plugins._host for resource in both] == [False, False]
-    assert plugins.advertised("cam", True) == ()
+    assert ConfigurationDevicePlugin(node, an_allocator(node), "cam").advertised() == ()

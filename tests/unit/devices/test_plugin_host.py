@@ -1,28 +1,62 @@
 """Plugins that are offered to a kubelet, and what happens to them when its folder changes."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ankaios.devices.kubelet_plugins import KubeletPlugins
-from ankaios.devices.kubelet_registration import PluginHost
+import pytest
+
+from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
+from ankaios.devices.kubelet_registration import PluginHost, created
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
-from ankaios.devices.plugin_service import ConfigurationDevicePlugin
+from tests.integration.devices.cluster import until
+from tests.integration.devices.short_paths import short_path  # noqa: F401
 from tests.unit.devices.nodes import a_node, an_allocator
 
 
-def a_host(folder: Path) -> PluginHost:
-    """With one plugin that listens at `cam.sock`."""
+@pytest.fixture
+async def host(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PluginHost]:  # noqa: F811
+    """With one plugin, in a folder without a kubelet."""
+    monkeypatch.setattr("ankaios.devices.kubelet_registration.POLL_SECONDS", 0.01)
     node = a_node()
-    host = PluginHost(folder)
-    host.add(ConfigurationDevicePlugin(KubeletPlugins(node, an_allocator(node), folder), "cam"))
-    host._sockets["cam.sock"] = "akri.sh/cam"
-    return host
+    host = PluginHost(short_path)
+    host.add(ConfigurationDevicePlugin(node, an_allocator(node), "cam"))
+    running = asyncio.create_task(host.run())
+    await until(lambda: bool(sockets(host)))
+    yield host
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_socket_of_a_plugin_that_is_ending_may_be_deleted(tmp_path: Path) -> None:
+def sockets(host: PluginHost) -> set[str]:
+    return {path.name for path in host._folder.iterdir()} - {KUBELET_SOCKET}
+
+
+async def test_a_deleted_socket_is_replaced_by_a_fresh_one(host: PluginHost) -> None:
+    (name,) = sockets(host)
+    (host._folder / name).unlink()
+    await until(lambda: bool(sockets(host)))
+    assert name not in sockets(host)
+
+
+async def test_another_registration_socket_means_that_the_kubelet_has_restarted(host: PluginHost) -> None:
+    (name,) = sockets(host)
+    (host._folder / KUBELET_SOCKET).touch()
+    await until(lambda: bool(sockets(host)) and name not in sockets(host))
+
+
+async def test_the_socket_of_a_plugin_that_is_ending_may_be_deleted(host: PluginHost) -> None:
     """As a kubelet does when it restarts: the plugin ends anyway, and all others continue."""
-    host = a_host(tmp_path)
+    (name,) = sockets(host)
     host.remove("akri.sh/cam")
-    host._noticed("cam.sock", exists=False)
-    host._noticed("unknown.sock", exists=False)
-    host._noticed(KUBELET_SOCKET, exists=True)
+    (host._folder / name).unlink()
+    (host._folder / KUBELET_SOCKET).touch()
+    await asyncio.sleep(0.05)
+    assert sockets(host) == set()
     assert "akri.sh/cam" not in host
+
+
+def test_a_file_that_does_not_exist_was_never_created(tmp_path: Path) -> None:
+    assert created(tmp_path / "missing") == 0
+    (tmp_path / "file").touch()
+    assert created(tmp_path / "file") > 0

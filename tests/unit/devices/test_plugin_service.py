@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,10 @@ from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.kubelet_plugins import KubeletPlugins
+from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin, InstanceDevicePlugin
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import ALLOCATE, LIST_AND_WATCH, OPTIONS, PRE_START, PREFERRED
-from ankaios.devices.plugin_service import ConfigurationDevicePlugin, DevicePluginService, InstanceDevicePlugin
+from ankaios.devices.plugin_service import DevicePluginService
 from tests.unit.devices.nodes import an_allocator
 
 A, B = "cam-fbcb99", "cam-d2981e"
@@ -48,11 +47,10 @@ class Node:
     def __init__(self) -> None:
         self.devices = NodeDevices("node-a")
         self.allocator = an_allocator(self.devices, self.changed)
-        self.plugins = KubeletPlugins(self.devices, self.allocator, Path("/nowhere"))
         self.services = {
-            "cam": DevicePluginService(ConfigurationDevicePlugin(self.plugins, "cam")),
-            A: DevicePluginService(InstanceDevicePlugin(self.plugins, A)),
-            B: DevicePluginService(InstanceDevicePlugin(self.plugins, B)),
+            "cam": DevicePluginService(ConfigurationDevicePlugin(self.devices, self.allocator, "cam")),
+            A: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, A)),
+            B: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, B)),
         }
         self.devices.configure({"cam": Configuration("cam", "fake", capacity=2, offline_grace=0)})
         self.see("foo0", "foo1")
@@ -157,10 +155,10 @@ async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothi
 async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:
     """[utest->akri~cl-notification-rules~1]"""
     node = await watched()
-    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.plugins, "cam-95f05d"))
+    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, "cam-95f05d"))
     changes = node.devices.observe("cam", "s", map(DiscoveredDevice, ("foo0", "foo1", "foo2")), False, 0)
     node.services |= {
-        name: DevicePluginService(InstanceDevicePlugin(node.plugins, name))
+        name: DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, name))
         for name in changes.instances
         if name not in node.services
     }
