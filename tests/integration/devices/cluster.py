@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from ankaios.common.device_grant import DeviceGrant
-from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
@@ -19,7 +18,7 @@ from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import DeviceHost, WaitingForDevices
-from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
+from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChanges
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -90,7 +89,7 @@ class Agent:
     def disconnect(self) -> None:
         self.connected = False
         self.manager.disconnected()
-        self.cluster.perform(self.cluster.desk.gone(self.name))
+        self.cluster.perform(self.cluster.directory.gone(self.name))
 
     async def stop(self) -> None:
         """As if killed: nothing is given back."""
@@ -99,7 +98,7 @@ class Agent:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        self.cluster.perform(self.cluster.desk.gone(self.name))
+        self.cluster.perform(self.cluster.directory.gone(self.name))
 
     def _wake(self, owner: str) -> None:
         self.wakes.append(owner)
@@ -129,7 +128,7 @@ class Agent:
 class Cluster:
     def __init__(self, folder: Path, settled: bool = True) -> None:
         self.folder = folder
-        self.desk = DeviceDesk(settled)
+        self.directory = DeviceDirectory(settled)
         self.agents: dict[str, Agent] = {}
         self.tree: dict[str, base.DeviceInstance] = {}
         self.news = asyncio.Event()
@@ -148,13 +147,13 @@ class Cluster:
         handler = base.DiscoveryHandler(name="fake", discoveryDetails=details)
         configuration = base.DeviceConfiguration(discoveryHandler=handler, **fields)  # type: ignore[arg-type]
         self.configurations[name] = configuration
-        self.perform(self.desk.configure({name: configuration}))
+        self.perform(self.directory.configure({name: configuration}))
 
     def restart_server(self) -> None:
         """Everything the server knew is lost; agents connect again."""
-        self.desk = DeviceDesk(settled=False)
+        self.directory = DeviceDirectory(settled=False)
         self.tree.clear()
-        self.desk.configure(self.configurations)
+        self.directory.configure(self.configurations)
 
     def to_server(self, agent: str, message: grpc.ToServer) -> None:
         self._to_server.append((agent, message))
@@ -164,20 +163,20 @@ class Cluster:
         agent, message = self._to_server.popleft()
         match message.WhichOneof("ToServerEnum"):
             case "agentHello":
-                self.perform(self.desk.hello(agent, {}, message.agentHello.devices))
+                self.perform(self.directory.hello(agent, {}, message.agentHello.devices))
             case "deviceReport":
-                self.perform(self.desk.report(agent, message.deviceReport))
+                self.perform(self.directory.report(agent, message.deviceReport))
             case "slotRequest":
-                self.perform(self.desk.slot_request(agent, message.slotRequest))
+                self.perform(self.directory.slot_request(agent, message.slotRequest))
 
-    def perform(self, effects: list[DeskEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, ToAgent):
-                asyncio.get_running_loop().call_soon(self._deliver, self.agents[effect.agent], effect.message)
-            elif isinstance(effect, InstanceChanged) and effect.instance is not None:
-                self.tree[effect.name] = effect.instance
-            elif isinstance(effect, InstanceChanged):
-                self.tree.pop(effect.name, None)
+    def perform(self, changes: DirectoryChanges) -> None:
+        for message in changes.messages:
+            asyncio.get_running_loop().call_soon(self._deliver, self.agents[message.agent], message.message)
+        for name, instance in changes.instances.items():
+            if instance is not None:
+                self.tree[name] = instance
+            else:
+                self.tree.pop(name, None)
         self.news.set()
 
     def _deliver(self, agent: Agent, message: grpc.FromServer) -> None:

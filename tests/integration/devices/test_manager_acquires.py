@@ -22,7 +22,7 @@ from ankaios.devices.discovery.registration_server import RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import WaitingForDevices
 from ankaios.devices.slot_allocator import NO_ANSWER
-from ankaios.server.core.device_desk import NODE_LOST_TICKS
+from ankaios.server.core.device_directory import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster, until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
@@ -199,7 +199,7 @@ async def test_claims_outlive_a_restart_of_the_server(cluster: Cluster) -> None:
     assert isinstance(await other.acquire("w2"), WaitingForDevices)
     agent.connect()
     for _ in range(3):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
     waiting = asyncio.create_task(other.acquire_when_possible("w2"))
@@ -329,7 +329,7 @@ async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) 
     await agent.acquire_when_possible("w1")
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     assert cluster.usage() == {}
     agent.connect()
     await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": "C:0:node-a"})
@@ -343,7 +343,7 @@ async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster:
     await agent.acquire_when_possible("w1")
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2")
     agent.connect()
     await until(lambda: agent.restarted == ["w1"])
@@ -361,7 +361,7 @@ async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(c
     await agent.acquire_when_possible("w1", name)
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2", name)
     agent.connect()
     await until(lambda: agent.manager.claims.records["w1"].lost)

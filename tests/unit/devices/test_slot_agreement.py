@@ -12,9 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.server.core.device_desk import SETTLE_TICKS, DeskEffect, DeviceDesk
+from ankaios.server.core.device_directory import SETTLE_TICKS, DeviceDirectory, DirectoryChanges
 from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
 
 NAMES = ("a", "b", "c")
@@ -42,31 +41,31 @@ class Agreement(RuleBasedStateMachine):
         super().__init__()
         self.loop = StandingClock()
         self.nodes = {name: Node(name, self.loop, SHARED, LOCAL) for name in NAMES}
-        self.desk = self.new_desk(settled=True)
+        self.directory = self.new_directory(settled=True)
         self.settled = True
         for node in self.nodes.values():
             self.loop.do(node.process.start)
             node.connect()
         self.deliver_all()
 
-    def new_desk(self, settled: bool) -> DeviceDesk:
-        desk = DeviceDesk(settled)
-        desk.configure(CONFIGURATIONS)
-        return desk
+    def new_directory(self, settled: bool) -> DeviceDirectory:
+        directory = DeviceDirectory(settled)
+        directory.configure(CONFIGURATIONS)
+        return directory
 
-    def perform(self, effects: list[DeskEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, ToAgent) and self.nodes[effect.agent].connected:
-                self.nodes[effect.agent].inbox.append(effect.message)
+    def perform(self, changes: DirectoryChanges) -> None:
+        for it in changes.messages:
+            if self.nodes[it.agent].connected:
+                self.nodes[it.agent].inbox.append(it.message)
 
     def serve(self, name: str) -> None:
         message = self.nodes[name].outbox.popleft()
         if message.HasField("agentHello"):
-            self.perform(self.desk.hello(name, {}, True))
+            self.perform(self.directory.hello(name, {}, True))
         elif message.HasField("deviceReport"):
-            self.perform(self.desk.report(name, message.deviceReport))
+            self.perform(self.directory.report(name, message.deviceReport))
         else:
-            self.perform(self.desk.slot_request(name, message.slotRequest))
+            self.perform(self.directory.slot_request(name, message.slotRequest))
 
     def deliver_all(self) -> None:
         while any(node.outbox or node.inbox for node in self.nodes.values()):
@@ -124,7 +123,7 @@ class Agreement(RuleBasedStateMachine):
     def connection_breaks(self, name: str) -> None:
         if self.crashes and self.nodes[name].connected:
             self.nodes[name].cut()
-            self.perform(self.desk.gone(name))
+            self.perform(self.directory.gone(name))
 
     @rule(name=nodes)
     def agent_connects(self, name: str) -> None:
@@ -136,14 +135,14 @@ class Agreement(RuleBasedStateMachine):
         if not self.crashes:
             return
         if self.nodes[name].connected:
-            self.perform(self.desk.gone(name))
+            self.perform(self.directory.gone(name))
         self.nodes[name].kill()
 
     @rule(really=st.booleans())
     def server_is_killed_and_starts_again(self, really: bool) -> None:
         if not (self.crashes and really):  # more often there would hardly ever be one for long
             return
-        self.desk = self.new_desk(settled=False)
+        self.directory = self.new_directory(settled=False)
         self.settled = False
         for node in self.nodes.values():
             node.cut()
@@ -158,7 +157,7 @@ class Agreement(RuleBasedStateMachine):
             while node.outbox:
                 self.serve(node.name)
         for _ in range(SETTLE_TICKS):
-            self.perform(self.desk.tick())
+            self.perform(self.directory.tick())
         self.settled = True
 
     @rule(name=nodes, configuration=st.sampled_from(["cam", "mic"]), count=st.integers(0, 2))
@@ -212,7 +211,7 @@ class Agreement(RuleBasedStateMachine):
         self.no_slot_has_two_users()
         used = {slot: owner for it in self.nodes.values() for owner, slots in it.containers.items() for slot in slots}
         shared = {slot: owner for slot, owner in used.items() if slot.startswith("cam-")}
-        claims = (self.desk.ledger.claims_on(name) for name in NAMES)
+        claims = (self.directory.ledger.claims_on(name) for name in NAMES)
         server = {str(slot): claim.owner for held in claims for slot, claim in held.items()}
         assert {slot: owner for slot, owner in server.items() if slot.startswith("cam-")} == shared
         for node in self.nodes.values():

@@ -19,11 +19,11 @@ from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.server.core import device_controller
-from ankaios.server.core.device_desk import NODE_LOST_TICKS, SETTLE_TICKS
+from ankaios.server.core import brokers
+from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import UpdateRejected
-from tests.unit.server.desks import an_instance_message
+from tests.unit.server.directories import an_instance_message
 from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of, web
 
 CAM = "cam-8120fe"
@@ -658,7 +658,7 @@ def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytes
         made.append(configuration)
         return {}
 
-    monkeypatch.setattr(device_controller, "brokers_of", seen_making)
+    monkeypatch.setattr(brokers, "brokers_of", seen_making)
     change = SlotChange(Slot(CAM, 0), Claim("n1", "0", "web"))
     story.from_agent("n1", slotRequest=slot_request("1", [change]))
     story.add("web")
