@@ -57,7 +57,6 @@ class _Agent(Struct):
     said_hello: bool = False
     reported: bool = False  # in this session
     gone_since: int = 0
-    sees: set[str] = field(default_factory=set)
     resources: dict[str, base.NodeResource] = field(default_factory=dict)
     configurations: dict[str, base.DeviceConfiguration] | None = None  # as last sent
 
@@ -86,19 +85,14 @@ class DeviceDirectory:
             if configuration is None:
                 self._registry.configurations.pop(name, None)
                 for instance in instances:
-                    self._drop(instance)
+                    self._registry.drop(instance)
+                    self._changes.instances[instance] = None
             else:
                 self._registry.configurations[name] = configuration
                 self._publish(instances)
         for agent in self._agents if configurations else ():
             self._send_configurations(agent)
         return self._take_changes()
-
-    def _drop(self, name: str) -> None:
-        for agent in self._registry.viewers(name):
-            self._agents[agent].sees.discard(name)
-        self._registry.drop(name)
-        self._changes.instances[name] = None
 
     def _send_configurations(self, agent: str) -> None:
         """An agent receives what it has to discover whenever that changes."""
@@ -145,7 +139,7 @@ class DeviceDirectory:
         if (record := self._agents.get(agent)) is not None:
             record.connected = record.reported = False
             record.gone_since = self._now
-            self._publish(record.sees)
+            self._publish(self._registry.seen_by(agent))
         return self._take_changes()
 
     def tick(self) -> DirectoryChanges:
@@ -153,8 +147,8 @@ class DeviceDirectory:
         self._now += 1
         if not self._settled and self._first_hello is not None and self._now - self._first_hello >= SETTLE_TICKS:
             self._settled = True
-            for name, record in self._agents.items():
-                self._send_slots([name], self._shared(record.sees))
+            for name in self._agents:
+                self._send_slots([name], self._shared(self._registry.seen_by(name)))
         for name, record in list(self._agents.items()):
             if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
                 self._forget(name)
@@ -163,12 +157,11 @@ class DeviceDirectory:
         return self._take_changes()
 
     def _forget(self, agent: str) -> None:
-        self._unsee(agent, set(self._agents[agent].sees))
+        self._unsee(agent, self._registry.seen_by(agent))
         self._publish(self._registry.forget_claims(agent, {}))
 
     def _unsee(self, agent: str, names: Iterable[str]) -> None:
         for name in sorted(names):
-            self._agents[agent].sees.discard(name)
             if self._registry.unsee(agent, name):
                 self._publish([name])
             else:
@@ -186,9 +179,9 @@ class DeviceDirectory:
             self._changes.warnings.append(f"agent '{agent}' reports devices, but its hello says that it offers none")
             return self._take_changes()
         claims = self._see(agent, report.seen)
-        missing = record.sees - report.seen.keys() if report.complete else record.sees.intersection(report.gone)
-        self._unsee(agent, set(missing))
-        seen = record.sees.intersection(report.seen)
+        sees = self._registry.seen_by(agent)
+        self._unsee(agent, sees - report.seen.keys() if report.complete else sees & set(report.gone))
+        seen = self._registry.seen_by(agent) & report.seen.keys()
         if report.complete:
             claims |= self._registry.hold_unseen(agent, report.held)
             self._take_claims(agent, claims)
@@ -205,7 +198,6 @@ class DeviceDirectory:
         for name, message in sorted(seen.items()):
             try:
                 claims |= self._registry.see(agent, name, message)
-                self._agents[agent].sees.add(name)
             except Rejected as fault:
                 self._changes.warnings.append(f"agent '{agent}' reports an invalid device: {fault}")
         return claims
@@ -256,8 +248,7 @@ class DeviceDirectory:
             raise Rejected(f"cannot change slot '{change.slot}': '{agent}' cannot speak for '{change.claim.node}'")
         if not change.takes:
             return change
-        record = self._agents.get(agent)
-        if record is None or name not in record.sees or not self._registry.is_shared(name):
+        if name not in self._registry.seen_by(agent) or not self._registry.is_shared(name):
             raise Rejected(f"cannot claim slot '{change.slot}': '{agent}' sees no such shared device")
         if not self._settled:
             raise SlotConflict(f"cannot claim slot '{change.slot}': {NOT_SETTLED}")
@@ -338,15 +329,15 @@ class DeviceDirectory:
         return {name: it.tags for name, it in sorted(self._agents.items()) if it.connected and it.offers_devices}
 
     def free_devices(self, agent: str, resource: str) -> FreeDevices:
-        record = self._agents[agent]
+        sees = self._registry.seen_by(agent)
         target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
-        if target in record.sees:
+        if target in sees:
             return FreeDevices({target: len(self.ledger.free_slots(target))})
         if target in self.configurations and resource != target:
-            seen = (name for name in record.sees if self._registry.configuration_of(name) == target)
+            seen = (name for name in sees if self._registry.configuration_of(name) == target)
             required = self.configurations[target].distinct == base.DISTINCT_REQUIRED
             return FreeDevices({name: len(self.ledger.free_slots(name)) for name in seen}, required)
-        known = record.resources.get(resource)
+        known = self._agents[agent].resources.get(resource)
         return FreeDevices({f"{agent}:{resource}": max(0, known.allocatable - known.allocated)} if known else {})
 
 

@@ -5,6 +5,7 @@ decides about shared devices, and mirrors the reports of the agents for local on
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -34,6 +35,7 @@ class DeviceRegistry:
         self.configurations: dict[str, base.DeviceConfiguration] = {}
         self._is_connected = is_connected
         self._devices: dict[str, _Device] = {}
+        self._seen: dict[str, set[str]] = {}  # the devices of each node
 
     # --- devices ---
 
@@ -52,6 +54,7 @@ class DeviceRegistry:
             raise Rejected(f"'{name}' is already a device of another node")
         self._devices[name] = device
         device.views[node] = message
+        self._seen.setdefault(node, set()).add(name)
         self._reopen(name)
         if not device.shared:
             self._mirror(name, {slot: claim for slot, claim in claims.items() if claim.node == node})
@@ -59,15 +62,18 @@ class DeviceRegistry:
 
     def unsee(self, node: str, name: str) -> bool:
         """The node does not see the device any more. Returns whether another node does; else it is removed."""
-        device = self._devices[name]
-        device.views.pop(node, None)
-        if not device.views:
+        del self._devices[name].views[node]
+        self._seen[node].discard(name)
+        if not self._devices[name].views:
             self.drop(name)
         return name in self._devices
 
     def drop(self, name: str) -> None:
         """Claims on a shared device stay in the ledger."""
-        if not self._devices.pop(name).shared:
+        device = self._devices.pop(name)
+        for node in device.views:
+            self._seen[node].discard(name)
+        if not device.shared:
             self._mirror(name, {})
         self.ledger.close(name)
 
@@ -158,6 +164,9 @@ class DeviceRegistry:
 
     def viewers(self, name: str) -> list[str]:
         return sorted(self._devices[name].views)
+
+    def seen_by(self, node: str) -> AbstractSet[str]:
+        return self._seen.get(node, frozenset())
 
     def public(self, name: str) -> base.DeviceInstance | None:
         return self._devices[name].public if name in self._devices else None
