@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ankaios.devices.kubelet_plugins import KubeletPlugins
 
 HANDLERS_PAUSE = 10.0
-KUBELET_ALLOCATES = "the devices of this node are given out by its kubelet"
+KUBELET_ALLOCATES = "the devices of this node are allocated by its kubelet"
 
 log = logging.getLogger(__name__)
 

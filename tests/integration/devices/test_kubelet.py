@@ -169,4 +169,4 @@ async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_us
 
 async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Node) -> None:
     answer = await node.manager.acquire("w", [ResourceRequest("cam", 1)])
-    assert answer == WaitingForDevices("the devices of this node are given out by its kubelet")
+    assert answer == WaitingForDevices("the devices of this node are allocated by its kubelet")

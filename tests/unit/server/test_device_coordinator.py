@@ -152,7 +152,7 @@ def test_a_workload_with_devices_is_never_sent_to_an_agent_that_does_not_know_th
     story.join("old", devices=False)
     effects = story.add("web", agent="old", **wants_cameras())
     assert not [effect for effect in effects if isinstance(effect, ToAgent)]
-    assert story.why("old", "web") == ("Pending: agent 'old' does not know devices, so the workload is not sent to it")
+    assert story.why("old", "web") == ("Pending: agent 'old' offers no devices, so the workload is not sent to it")
 
 
 def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
@@ -160,7 +160,7 @@ def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
     story.add("web", agent="old", **wants_cameras())
     story.add("plain", agent="old")
     assert "old: hello +[plain]" in effects_as_lines(story.join("old", devices=False))
-    assert "does not know devices" in story.why("old", "web")
+    assert "offers no devices" in story.why("old", "web")
     assert "old: hello +[plain, web]" in effects_as_lines(story.join("old"))
 
 
@@ -181,9 +181,9 @@ def test_a_running_workload_that_comes_to_need_devices_is_ended_where_there_are_
     story.report("old", {web("old"): RUNNING_OK})
     effects = story.add("web", agent="old", **wants_cameras())
     assert "old: update +[] -[web]" in effects_as_lines(effects)
-    assert "does not know devices" in story.why("old", "web")
+    assert "offers no devices" in story.why("old", "web")
     story.report("old", {web("old"): REMOVED})
-    assert "does not know devices" in story.why("old", "web")
+    assert "offers no devices" in story.why("old", "web")
 
 
 def test_a_workload_that_was_kept_back_is_sent_when_it_needs_no_devices_any_more() -> None:
@@ -282,7 +282,7 @@ def test_the_server_finds_a_place_and_says_why() -> None:
     effects = story.add("web", agent="", placement={}, **wants_cameras())
     assert [name.split(".")[0::2] for name in success_of(effects)[0]] == [["web", "n2"]]
     assert "n2: update +[web] -[]" in effects_as_lines(effects)
-    assert story.why("n2", "web") == "Pending: agent 'n2' has the most room for 1 x akri.sh/cam"
+    assert story.why("n2", "web") == "Pending: agent 'n2' has the most free devices for 1 x akri.sh/cam"
     assert story.get("desiredState.workloads.web.agent")["desiredState"]["workloads"]["web"]["agent"] == ""
 
 
@@ -290,7 +290,7 @@ def test_a_workload_without_place_waits_and_gets_one_when_a_device_appears() -> 
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     story = DeviceStory("n1")
     story.add("web", agent="", placement={}, **wants_cameras())
-    assert story.why("", "web") == "NotScheduled: no agent has room for 1 x akri.sh/cam"
+    assert story.why("", "web") == "NotScheduled: no agent has enough free devices for 1 x akri.sh/cam"
     effects = story.sees("n1", CAM)
     assert story.brokers() == {"web": "n1"}
     assert any(line.startswith("n1: update") for line in effects_as_lines(effects))
@@ -449,9 +449,9 @@ def test_the_time_to_come_back_begins_with_the_first_agent_that_does() -> None:
     """All of them may have been cut off from the server while it started."""
     story = after_a_start("web", agent="", placement={})
     story.second(10 * SETTLE_TICKS)
-    assert story.why("", "web") == "NotScheduled: no connected agent knows devices"
+    assert story.why("", "web") == "NotScheduled: no connected agent offers devices"
     story.join("n1")
-    assert story.why("", "web") == "NotScheduled: the server has just started and still learns what is in use"
+    assert story.why("", "web") == "NotScheduled: the server has just started and waits for the reports of its agents"
     story.second(SETTLE_TICKS - 1)
     assert greeted(story.join("n2", knows=[web("n2")]) + story.sees("n2")) == ["n2: hello +[web]"]
     story.second(SETTLE_TICKS)
@@ -464,7 +464,7 @@ def test_a_workload_waits_for_its_agent_if_another_one_says_that_it_was_there() 
     story.second(SETTLE_TICKS)
     assert (story.brokers(), story.why("n2", "web")) == (
         {"web": "n2"},
-        "Pending: it is said to be on agent 'n2' already",
+        "Pending: it was on agent 'n2' according to another agent",
     )
     story.second(NODE_LOST_TICKS - 1)
     assert greeted(story.join("n2")) == ["n2: hello +[web]"]
@@ -476,7 +476,7 @@ def test_a_workload_whose_agent_never_returns_is_placed_anew() -> None:
     story.second(SETTLE_TICKS + NODE_LOST_TICKS - 1)
     assert story.brokers() == {"web": "n2"}
     story.second()
-    assert (story.brokers(), story.why("n1", "web")) == ({"web": "n1"}, "Pending: agent 'n1' comes first")
+    assert (story.brokers(), story.why("n1", "web")) == ({"web": "n1"}, "Pending: agent 'n1' is the first by name")
 
 
 @pytest.mark.parametrize("knows_devices", [True, False])

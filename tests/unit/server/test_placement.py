@@ -53,7 +53,7 @@ def wants(quantity: int = 1, name: str = "cam", **tags: str) -> PlacementRequest
 def test_the_agent_with_the_most_room_is_chosen_and_the_reason_given() -> None:
     """[utest->akri~workload-requests-resources~1]"""
     placement = FakeSupply(a=cams(c1=1), b=cams(c2=2)).place("w", wants())
-    assert (placement.agent, placement.reason) == ("b", "agent 'b' has the most room for 1 x akri.sh/cam")
+    assert (placement.agent, placement.reason) == ("b", "agent 'b' has the most free devices for 1 x akri.sh/cam")
     assert str(placement.state) == "Pending(Initial)"
 
 
@@ -63,7 +63,7 @@ def test_between_equals_the_name_decides() -> None:
 
 def test_without_room_the_workload_waits_and_the_reason_is_given() -> None:
     placement = FakeSupply(a=cams(c1=2)).place("w", wants(2))
-    assert (placement.agent, placement.reason) == ("", "no agent has room for 2 x akri.sh/cam")
+    assert (placement.agent, placement.reason) == ("", "no agent has enough free devices for 2 x akri.sh/cam")
     assert str(placement.state) == "NotScheduled"
 
 
@@ -75,12 +75,12 @@ def test_only_agents_with_the_tags_count() -> None:
     supply = FakeSupply({"b": {"zone": "front"}}, a=cams(c1=9), b=cams(c2=1))
     assert supply.place("w", wants(zone="front")).agent == "b"
     nowhere = supply.place("w2", wants(zone="rear"))
-    assert (nowhere.agent, nowhere.reason) == ("", "no connected agent knows devices and has the tags zone=rear")
+    assert (nowhere.agent, nowhere.reason) == ("", "no connected agent offers devices and has the tags zone=rear")
 
 
 def test_a_workload_without_resources_goes_to_the_first_agent() -> None:
-    assert FakeSupply(b={}, a={}).place("w", PlacementRequest()).reason == "agent 'a' comes first"
-    assert FakeSupply().place("w", PlacementRequest()).reason == "no connected agent knows devices"
+    assert FakeSupply(b={}, a={}).place("w", PlacementRequest()).reason == "agent 'a' is the first by name"
+    assert FakeSupply().place("w", PlacementRequest()).reason == "no connected agent offers devices"
 
 
 def test_a_placement_stays_while_the_request_is_the_same() -> None:

@@ -223,7 +223,7 @@ class DeviceCoordinator:
             return Placement(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
         absent = self._known.reported_agent_of(name.workload, name.id)
         if absent is not None and self._directory.may_run(absent, request.accepts):
-            return Placement(request, absent, f"it is said to be on agent '{absent}' already")
+            return Placement(request, absent, f"it was on agent '{absent}' according to another agent")
         return None
 
     # --- greetings ---

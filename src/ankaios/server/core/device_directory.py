@@ -24,7 +24,7 @@ from ankaios.server.core.placement import FreeDevices
 
 SETTLE_TICKS = 3
 NODE_LOST_TICKS = 300
-NOT_SETTLED = "the server has just started and still learns what is in use"
+NOT_SETTLED = "the server has just started and waits for the reports of its agents"
 
 
 class DirectoryChanges(Struct):
@@ -245,7 +245,9 @@ class DeviceDirectory:
     def _checked(self, agent: str, change: SlotChange) -> SlotChange:
         name = change.slot.instance
         if change.claim.node != agent:
-            raise Rejected(f"cannot change slot '{change.slot}': '{agent}' cannot speak for '{change.claim.node}'")
+            raise Rejected(
+                f"cannot change slot '{change.slot}': '{agent}' cannot change claims of '{change.claim.node}'"
+            )
         if not change.takes:
             return change
         if name not in self._registry.seen_by(agent) or not self._registry.is_shared(name):

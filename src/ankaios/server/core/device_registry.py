@@ -1,7 +1,7 @@
 """The devices of the cluster: what each node reports about them, their slots, and their entries in the state.
 
-Input: what nodes see and claim, and the configurations. Output: the entries of devices in the state. Owns the ledger: it
-decides about shared devices, and mirrors the reports of the agents for local ones.
+Input: what nodes see and claim, and the configurations. Output: the entries of devices in the state. Owns the ledger:
+it decides about shared devices, and mirrors the reports of the agents for local ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, ExecutionState
 from ankaios.common.workload import ResourceRequest
 
-NO_AGENT = "no connected agent knows devices"
+NO_AGENT = "no connected agent offers devices"
 
 
 class FreeDevices(Struct, frozen=True):
@@ -160,9 +160,13 @@ def choose_agent(supply: DeviceSupply, request: PlacementRequest, reserved: Call
         return Placement(request, "", f"{NO_AGENT}{f' and has the tags {tags}' if tags else ''}")
     fits = {agent: fit for agent in candidates if (fit := _fit(supply, agent, request, reserved)) is not None}
     if not fits:
-        return Placement(request, "", f"no agent has room for {request}")
+        return Placement(request, "", f"no agent has enough free devices for {request}")
     best = min(fits, key=lambda agent: (-fits[agent][0], agent))
-    reason = f"agent '{best}' has the most room for {request}" if request.resources else f"agent '{best}' comes first"
+    reason = (
+        f"agent '{best}' has the most free devices for {request}"
+        if request.resources
+        else f"agent '{best}' is the first by name"
+    )
     return Placement(request, best, reason, fits[best][1])
 
 

@@ -102,7 +102,7 @@ def states_of_withheld(
     workloads: Iterable[RenderedWorkload], facts: PlanningFacts
 ) -> dict[InstanceName, ExecutionState]:
     names = (workload.instance_name for workload in workloads if is_withheld(workload, facts))
-    text = "agent '{}' does not know devices, so the workload is not sent to it"
+    text = "agent '{}' offers no devices, so the workload is not sent to it"
     return {name: PENDING_INITIAL.because(text.format(name.agent)) for name in names}
 
 

@@ -48,11 +48,11 @@ def test_a_workload_that_leaves_the_choice_gets_an_agent_and_the_reason_as_its_s
     planned = plan_workloads(added(a_workload(placement={}, **CAMERA)), Cluster().facts)
     name = planned.changes.added["web"].instance_name
     assert name.agent == "a"
-    assert planned.states == {name: PENDING_INITIAL.because("agent 'a' has the most room for 1 x akri.sh/cam")}
+    assert planned.states == {name: PENDING_INITIAL.because("agent 'a' has the most free devices for 1 x akri.sh/cam")}
     assert planned.placements["web"] == Placement(
         PlacementRequest.from_form(a_workload(placement={}, **CAMERA).form),
         "a",
-        "agent 'a' has the most room for 1 x akri.sh/cam",
+        "agent 'a' has the most free devices for 1 x akri.sh/cam",
         {"c1": 1},
     )
     assert planned.unsent == planned.never_sent == frozenset()
@@ -64,7 +64,7 @@ def test_a_workload_that_cannot_be_placed_waits_with_the_reason() -> None:
     )
     name = planned.changes.added["two"].instance_name
     assert (name.agent, str(planned.states[name])) == ("", "NotScheduled")
-    assert planned.states[name].additional_info == "no agent has room for 1 x akri.sh/cam"
+    assert planned.states[name].additional_info == "no agent has enough free devices for 1 x akri.sh/cam"
 
 
 def test_planning_the_same_twice_gives_the_same_and_changes_nothing() -> None:
@@ -101,7 +101,7 @@ def test_a_workload_with_devices_is_not_sent_to_an_agent_without() -> None:
     workload = a_workload(agent="old", **CAMERA)
     planned = plan_workloads(added(workload, a_workload("plain", "old")), Cluster().facts)
     assert planned.unsent == {workload.instance_name}
-    assert "does not know devices" in planned.states[workload.instance_name].additional_info
+    assert "offers no devices" in planned.states[workload.instance_name].additional_info
 
 
 def test_a_workload_is_not_sent_before_its_agent_is_greeted() -> None:
