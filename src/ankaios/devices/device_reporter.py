@@ -17,7 +17,7 @@ from ankaios.devices.foreign_devices import ForeignDevices
 
 
 class DeviceReporter:
-    """`send` passes a message to the server, `wake` tells a workload to claim its devices again."""
+    """`send` passes a message to the server, `wake` makes a workload claim its devices again."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Handles workloads that lose a device, as the configuration of the device says.
+"""Handles workloads that lose a device, according to the policy of its configuration.
 
 Input: devices that vanished, and claims that the server revoked. Output: workloads to restart. Owns which workloads are
 stopped until their devices return, and the attempts to claim revoked slots again.

@@ -19,6 +19,7 @@ from ankaios.devices.host import DeviceHost, WaitingForDevices
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 CAM = "akri.sh/cam"
 FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
@@ -98,10 +99,10 @@ async def test_a_claimed_id_may_be_allocated_again(node: Node) -> None:
 
 async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node: Node) -> None:
     lists = len(node.kubelet.plugins[CAM].lists)
-    before = node.manager.node.ledger.snapshot()
+    before = snapshot(node.manager.node.ledger)
     with pytest.raises(AdmissionError, match="Insufficient instances to allocate"):
         await node.admit("pod1", quantity=3, ids=["0", "1", "2"])
-    assert node.manager.node.ledger.snapshot() == before
+    assert snapshot(node.manager.node.ledger) == before
     await asyncio.to_thread(node.kubelet.wait, lambda: len(node.kubelet.plugins[CAM].lists) > lists)
 
 

@@ -25,6 +25,7 @@ from ankaios.devices.slot_allocator import NO_ANSWER
 from ankaios.server.core.device_directory import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster, until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 FOO0, FOO1 = "cam-8120fe", "cam-a19705"
 
@@ -76,9 +77,9 @@ async def test_a_denied_workload_says_what_it_waits_for_and_starts_by_itself(clu
     agent = await cluster.agent("node-a", False, "foo0", "foo1")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("w1", quantity=2)
-    before = agent.manager.node.ledger.snapshot()
+    before = snapshot(agent.manager.node.ledger)
     assert await agent.acquire("w2", quantity=3) == WaitingForDevices("waits for 3 x akri.sh/cam, 2 visible")
-    assert agent.manager.node.ledger.snapshot() == before
+    assert snapshot(agent.manager.node.ledger) == before
     waiting = asyncio.create_task(agent.acquire_when_possible("w2", quantity=3))
     agent.handler.show(*map(DiscoveredDevice, ("foo0", "foo1", "foo2")))
     await waiting

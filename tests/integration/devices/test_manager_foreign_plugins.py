@@ -14,6 +14,7 @@ from ankaios.devices.host import WaitingForDevices
 from tests.integration.devices.cluster import Agent, Cluster, until
 from tests.integration.devices.foreign_plugin import ForeignPlugin
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 GPU = "example.com/gpu"
 HEALTHY = {"g0": "Healthy", "g1": "Healthy", "g2": "Unhealthy"}
@@ -180,11 +181,11 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     await agent.acquire_when_possible("probe", GPU, 1)
     agent.manager.release("probe")
     plugin.refuses = True
-    before = agent.manager.node.ledger.snapshot()
+    before = snapshot(agent.manager.node.ledger)
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
     answer = await agent.manager.acquire("w1", requests)
     assert answer == WaitingForDevices(f"cannot allocate '{GPU}': out of order", failed=True)
-    assert agent.manager.node.ledger.snapshot() == before
+    assert snapshot(agent.manager.node.ledger) == before
     assert agent.manager.foreign.count(GPU).allocated == 0
     plugin.refuses = False
     assert not isinstance(await agent.manager.acquire("w1", requests), WaitingForDevices)

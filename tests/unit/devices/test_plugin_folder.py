@@ -50,7 +50,7 @@ def test_a_deep_folder_for_temporary_files_is_no_place_either(monkeypatch: pytes
 def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noqa: F811
     (short_path / "theirs").mkdir()
     (short_path / "plugins").symlink_to(short_path / "theirs")
-    with pytest.raises(Unavailable, match="belongs to somebody else"):
+    with pytest.raises(Unavailable, match="belongs to another user"):
         open_plugin_folder(short_path / "plugins")
 
 

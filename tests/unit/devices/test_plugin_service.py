@@ -15,6 +15,7 @@ from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin, InstanceD
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import ALLOCATE, LIST_AND_WATCH, OPTIONS, PRE_START, PREFERRED
 from ankaios.devices.plugin_service import DevicePluginService
+from tests.unit.devices.ledgers import snapshot
 from tests.unit.devices.nodes import an_allocator
 
 A, B = "cam-fbcb99", "cam-d2981e"
@@ -142,14 +143,14 @@ async def test_an_instance_level_success_refreshes_the_configuration() -> None:
 async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothing() -> None:
     """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
     node = await watched()
-    before = node.devices.ledger.snapshot()
+    before = snapshot(node.devices.ledger)
     with pytest.raises(GRPCError, match="Insufficient instances"):
         await node.allocate("cam", ["0", "1", "2"])
     assert await node.news() == {"cam": ["0 1"]}
     with pytest.raises(GRPCError, match="has no slot"):
         await node.allocate(A, [f"{A}-9"])
     assert await node.news() == {A: [f"{A}-0 {A}-1"]}
-    assert node.devices.ledger.snapshot() == before
+    assert snapshot(node.devices.ledger) == before
 
 
 async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:

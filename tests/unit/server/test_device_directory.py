@@ -17,6 +17,7 @@ from ankaios.server.core.device_directory import (
     discovers,
 )
 from ankaios.server.core.placement import FreeDevices
+from tests.unit.devices.ledgers import snapshot
 from tests.unit.server.directories import (
     CAM,
     a_configuration,
@@ -258,9 +259,9 @@ def test_a_freed_slot_is_visible_for_the_other_nodes() -> None:
 def test_all_slots_of_a_request_are_given_or_none() -> None:
     directory = a_directory("a", "b", capacity=2)
     request(directory, "b", claim_of("b", 1))
-    before = directory.ledger.snapshot()
+    before = snapshot(directory.ledger)
     assert not request(directory, "a", claim_of("a", 0), claim_of("a", 1, virtual_id="1"))
-    assert directory.ledger.snapshot() == before
+    assert snapshot(directory.ledger) == before
 
 
 @pytest.mark.parametrize(

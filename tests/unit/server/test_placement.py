@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ankaios.common.workload import ResourceRequest
 from ankaios.server.core.placement import (
     FreeDevices,
-    Placement,
+    PlacementDecision,
     PlacementRequest,
     Placements,
     choose_agent,
@@ -23,7 +23,7 @@ class FakeSupply:
         self.agents = dict(agents)
         self.tags = dict(tags or {})
         self.placements = Placements()
-        self.fixed: Placement | None = None
+        self.fixed: PlacementDecision | None = None
 
     def candidates(self) -> Mapping[str, Mapping[str, str]]:
         return {name: self.tags.get(name, {}) for name in self.agents}
@@ -31,10 +31,10 @@ class FakeSupply:
     def free_devices(self, agent: str, resource: str) -> FreeDevices:
         return self.agents[agent].get(resource, FreeDevices())
 
-    def plan(self, requests: Mapping[str, PlacementRequest], *removed: str) -> dict[str, Placement | None]:
+    def plan(self, requests: Mapping[str, PlacementRequest], *removed: str) -> dict[str, PlacementDecision | None]:
         return plan_placements(requests, removed, self.placements, self, lambda name, request: self.fixed)
 
-    def place(self, workload: str, request: PlacementRequest) -> Placement:
+    def place(self, workload: str, request: PlacementRequest) -> PlacementDecision:
         """Plan and commit one workload."""
         self.placements.apply(self.plan({workload: request}))
         placement = self.placements.get(workload)
@@ -94,10 +94,10 @@ def test_a_placement_stays_while_the_request_is_the_same() -> None:
 
 def test_a_fixed_placement_stays_like_a_chosen_one() -> None:
     supply = FakeSupply(a=cams(c1=1))
-    supply.fixed = Placement(wants(), "", "not now")
+    supply.fixed = PlacementDecision(wants(), "", "not now")
     assert supply.place("w", wants()).reason == "not now"
     assert supply.placements.waiting() == ["w"]
-    supply.fixed = Placement(wants(), "b", "it is so")
+    supply.fixed = PlacementDecision(wants(), "b", "it is so")
     assert supply.place("w", wants()).agent == "b"
     supply.fixed = None
     assert (supply.placements.waiting(), supply.place("w", wants()).agent) == ([], "b")

@@ -293,10 +293,3 @@ class SlotLedger:
 
     def owners(self, instance: str) -> dict[str, str]:
         return {str(slot): claim.owner for slot, claim in self.claims(instance).items() if claim.owner}
-
-    def snapshot(self) -> dict[str, tuple[str, int, bool, bool, dict[int, Claim]]]:
-        """The whole content, in an order that does not depend on history."""
-        return {
-            name: (it.configuration, it.capacity, it.online, it.gone, dict(sorted(it.claims.items())))
-            for name, it in sorted(self._devices.items())
-        }

@@ -42,9 +42,6 @@ class HandlerRegistry:
         """Grows with every change; read it before `get` and pass it to `wait_changed`."""
         return self._version
 
-    def names(self) -> list[str]:
-        return sorted({*self._built_in, *(handler.name for handler in self._registered)})
-
     def get(self, name: str) -> list[DiscoveryHandler]:
         """All handlers of that name. The same object means the same handler: a running discovery can continue."""
         registered = [handler for handler in self._registered if handler.name == name]

@@ -22,7 +22,7 @@ from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, DirectoryChanges
 from ankaios.server.core.known_placements import KnownPlacements
-from ankaios.server.core.placement import NO_AGENT, Placement, PlacementRequest, Placements
+from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.workload_plan import (
     PlannedChanges,
@@ -208,22 +208,22 @@ class DeviceCoordinator:
             _log.warning("%s", text)
         return brokers
 
-    def _fixed_placement(self, name: InstanceName, request: PlacementRequest) -> Placement | None:
+    def _fixed_placement(self, name: InstanceName, request: PlacementRequest) -> PlacementDecision | None:
         """An instance that exists stays on its agent. After a start of the server agents need time to report it.
 
         An instance on an agent that has not reconnected by then waits for the agent.
         """
         holder = self._holders.get(name.workload)
         if holder is not None and holder.id == name.id and self._directory.may_run(holder.agent, request.accepts):
-            return Placement(request, holder.agent, f"it uses devices of agent '{holder.agent}' already")
+            return PlacementDecision(request, holder.agent, f"it uses devices of agent '{holder.agent}' already")
         agent = self._known.agent_of(name.workload, name.id)
         if agent is not None and self._directory.may_run(agent, request.accepts):
-            return Placement(request, agent, f"it is on agent '{agent}' already")
+            return PlacementDecision(request, agent, f"it is on agent '{agent}' already")
         if self._is_learning:
-            return Placement(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
+            return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
         absent = self._known.reported_agent_of(name.workload, name.id)
         if absent is not None and self._directory.may_run(absent, request.accepts):
-            return Placement(request, absent, f"it was on agent '{absent}' according to another agent")
+            return PlacementDecision(request, absent, f"it was on agent '{absent}' according to another agent")
         return None
 
     # --- greetings ---

@@ -4,7 +4,7 @@ Input: hellos and reports of agents, their requests for slots, the device config
 Output: messages to agents, and what changed in the state. Owns what is known about each agent; the registry owns the
 devices.
 
-A server that has just started knows of no claims. It sends and grants no slots before agents had the time to reconnect
+A server that has just started has no claims. It sends and grants no slots before agents had the time to reconnect
 and to report theirs, counted from the first one that did; otherwise a slot could get a second owner.
 """
 
@@ -176,7 +176,7 @@ class DeviceDirectory:
         """
         record = self._agents.get(agent)
         if record is None or not record.offers_devices:
-            self._changes.warnings.append(f"agent '{agent}' reports devices, but its hello says that it offers none")
+            self._changes.warnings.append(f"agent '{agent}' reports devices, but offers none according to its hello")
             return self._take_changes()
         claims = self._see(agent, report.seen)
         sees = self._registry.seen_by(agent)

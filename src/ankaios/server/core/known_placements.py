@@ -1,7 +1,8 @@
 """Where workloads were before this server started, as agents report it.
 
-Input: the instances that each agent has or had heard of. Output: the agent of a workload whose placement is not known.
-Owns these reports. What an agent reports about itself takes precedence over the reports of others.
+Input: the instances that each agent has, and those of other agents that it received states of. Output: the agent of a
+workload whose placement is not known. Owns these reports. What an agent reports about itself takes precedence over the
+reports of others.
 """
 
 from collections.abc import Iterable

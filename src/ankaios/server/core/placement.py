@@ -60,7 +60,7 @@ class PlacementRequest(Struct, frozen=True):
         return ", ".join(f"{quantity} x {resource}" for resource, quantity in needs.items())
 
 
-class Placement(Struct, frozen=True):
+class PlacementDecision(Struct, frozen=True):
     """The answer to a request. Without an agent the workload waits. `reserves` counts slots by device."""
 
     request: PlacementRequest
@@ -78,11 +78,11 @@ class Placements:
     """[impl->akri~replicas-spread-over-devices~1]"""
 
     def __init__(self) -> None:
-        self._placed: dict[str, Placement] = {}
-        self._waiting: dict[str, Placement] = {}
+        self._placed: dict[str, PlacementDecision] = {}
+        self._waiting: dict[str, PlacementDecision] = {}
         self._reserved: Counter[str] = Counter()
 
-    def get(self, workload: str) -> Placement | None:
+    def get(self, workload: str) -> PlacementDecision | None:
         """None if the server does not choose the agent of the workload."""
         return self._placed.get(workload) or self._waiting.get(workload)
 
@@ -93,7 +93,7 @@ class Placements:
     def reserved(self, device: str) -> int:
         return self._reserved[device]
 
-    def apply(self, changes: Mapping[str, Placement | None]) -> None:
+    def apply(self, changes: Mapping[str, PlacementDecision | None]) -> None:
         """Take over a plan; None removes a placement."""
         for workload, placement in changes.items():
             self.started(workload)
@@ -115,10 +115,10 @@ class Placements:
     def agent_lost(self, agent: str) -> None:
         """The workloads of the agent need another placement."""
         for name in [name for name, placement in self._placed.items() if placement.agent == agent]:
-            self.apply({name: Placement(self._placed[name].request, "", f"agent '{agent}' is lost")})
+            self.apply({name: PlacementDecision(self._placed[name].request, "", f"agent '{agent}' is lost")})
 
 
-Fixed = Callable[[str, PlacementRequest], Placement | None]
+Fixed = Callable[[str, PlacementRequest], PlacementDecision | None]
 
 
 def plan_placements(
@@ -127,13 +127,13 @@ def plan_placements(
     current: Placements,
     supply: DeviceSupply,
     fixed: Fixed = lambda workload, request: None,
-) -> dict[str, Placement | None]:
+) -> dict[str, PlacementDecision | None]:
     """The placements that change: None for removed ones. A present placement with the same request stays.
 
     `fixed` returns the placement of a workload that leaves nothing to choose. Each placement takes the reservations of
     the earlier ones into account.
     """
-    planned: dict[str, Placement | None] = {}
+    planned: dict[str, PlacementDecision | None] = {}
     delta: Counter[str] = Counter()
     for name in removed:
         if (old := current.get(name)) is not None:
@@ -152,22 +152,22 @@ def plan_placements(
     return planned
 
 
-def choose_agent(supply: DeviceSupply, request: PlacementRequest, reserved: Callable[[str], int]) -> Placement:
+def choose_agent(supply: DeviceSupply, request: PlacementRequest, reserved: Callable[[str], int]) -> PlacementDecision:
     """The agent with the most free devices left; equal ones are ordered by name."""
     candidates = [agent for agent, tags in supply.candidates().items() if request.accepts(tags)]
     if not candidates:
         tags = ", ".join(f"{key}={value}" for key, value in request.tags)
-        return Placement(request, "", f"{NO_AGENT}{f' and has the tags {tags}' if tags else ''}")
+        return PlacementDecision(request, "", f"{NO_AGENT}{f' and has the tags {tags}' if tags else ''}")
     fits = {agent: fit for agent in candidates if (fit := _fit(supply, agent, request, reserved)) is not None}
     if not fits:
-        return Placement(request, "", f"no agent has enough free devices for {request}")
+        return PlacementDecision(request, "", f"no agent has enough free devices for {request}")
     best = min(fits, key=lambda agent: (-fits[agent][0], agent))
     reason = (
         f"agent '{best}' has the most free devices for {request}"
         if request.resources
         else f"agent '{best}' is the first by name"
     )
-    return Placement(request, best, reason, fits[best][1])
+    return PlacementDecision(request, best, reason, fits[best][1])
 
 
 def _fit(

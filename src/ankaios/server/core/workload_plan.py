@@ -13,7 +13,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.placement import (
     DeviceSupply,
-    Placement,
+    PlacementDecision,
     PlacementRequest,
     Placements,
     plan_placements,
@@ -39,7 +39,7 @@ class PlannedChanges(Struct, frozen=True):
     """
 
     changes: WorkloadChanges
-    placements: Mapping[str, Placement | None] = field(default_factory=dict)
+    placements: Mapping[str, PlacementDecision | None] = field(default_factory=dict)
     states: Mapping[InstanceName, ExecutionState] = field(default_factory=dict)
     unsent: frozenset[InstanceName] = frozenset()
     never_sent: frozenset[InstanceName] = frozenset()
@@ -54,7 +54,7 @@ class PlanningFacts(Struct, frozen=True):
 
     placements: Placements
     supply: DeviceSupply
-    fixed: Callable[[InstanceName, PlacementRequest], Placement | None]
+    fixed: Callable[[InstanceName, PlacementRequest], PlacementDecision | None]
     lacks_devices: Callable[[str], bool]
     is_ungreeted: Callable[[str], bool]
     is_unsent: Callable[[InstanceName], bool]

@@ -8,7 +8,7 @@ from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, needs_of, plan_slots
 from ankaios.devices.core.slot_ledger import SlotLedger
-from tests.unit.devices.ledgers import a_ledger
+from tests.unit.devices.ledgers import a_ledger, snapshot
 
 
 def cameras(quantity: int, distinct: bool = True) -> SlotNeed:
@@ -68,17 +68,17 @@ def test_a_denial_says_what_the_workload_waits_for(need: SlotNeed, reason: str) 
 
 def test_all_needs_are_met_or_none() -> None:
     ledger = a_ledger(A="- -")
-    before = ledger.snapshot()
+    before = snapshot(ledger)
     assert isinstance(plan_slots(ledger, [one_camera("A"), cameras(2)], "n", "w"), Denied)
     assert isinstance(plan_slots(ledger, [cameras(1), SlotNeed("akri.sh/mic", "mic", 1, True)], "n", "w"), Denied)
-    assert ledger.snapshot() == before
+    assert snapshot(ledger) == before
 
 
 def test_a_plan_is_only_a_plan() -> None:
     ledger = a_ledger(A="- -")
-    before = ledger.snapshot()
+    before = snapshot(ledger)
     found = plan_slots(ledger, [cameras(1), one_camera("A")], "n", "w")
-    assert ledger.snapshot() == before
+    assert snapshot(ledger) == before
     assert isinstance(found, SlotPlan)
     assert len(ledger.apply(found.changes)) == 2
 
@@ -106,9 +106,9 @@ LINES = st.lists(st.sampled_from(["-", "node-b"]), max_size=3).map(" ".join)
 def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str, needs: list[SlotNeed]) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""
     ledger = a_ledger(A=a, B=b, C=c)
-    before = ledger.snapshot()
+    before = snapshot(ledger)
     found = plan_slots(ledger, needs, "n", "w")
-    assert ledger.snapshot() == before
+    assert snapshot(ledger) == before
     assert isinstance(found, SlotPlan) == fits(ledger, needs)
 
 

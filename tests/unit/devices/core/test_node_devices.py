@@ -7,6 +7,7 @@ from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, NodeDevices
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from tests.unit.devices.ledgers import snapshot
 
 SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
 
@@ -60,11 +61,11 @@ def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> N
 
 def test_in_a_new_session_the_server_has_to_tell_again() -> None:
     node = a_node(shared=True)
-    before = node.ledger.snapshot()
+    before = snapshot(node.ledger)
     assert node.session_began().instances == {SHARED}
     assert (ids(node), list(node.reasons(["akri.sh/cam"]))) == ([], [NOT_RECEIVED])
     node.update_shared({SHARED: base.DeviceInstance()})
-    assert (node.ledger.snapshot(), list(node.reasons(["akri.sh/cam"]))) == (before, [])
+    assert (snapshot(node.ledger), list(node.reasons(["akri.sh/cam"]))) == (before, [])
     assert not a_node().session_began()
 
 
@@ -84,10 +85,10 @@ def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
 
 def test_a_refused_slot_leaves_everything_as_it_was() -> None:
     node = a_node(shared=True)
-    before = node.ledger.snapshot()
+    before = snapshot(node.ledger)
     _, asked = claim(node, "w")
     assert not node.shared.finish(asked, granted=False)
-    assert node.ledger.snapshot() == before
+    assert snapshot(node.ledger) == before
 
 
 def test_a_truth_that_arrives_while_we_ask_takes_nothing_away() -> None:
@@ -143,14 +144,14 @@ def test_only_releases_of_shared_slots_are_told() -> None:
 def test_a_device_that_is_away_for_a_moment_changes_nothing() -> None:
     node = a_node()
     claim(node, "w")
-    before, listed = node.ledger.snapshot(), advertised(node)
+    before, listed = snapshot(node.ledger), advertised(node)
     gone = node.observe("cam", "s", [], False, 1)
     assert gone.instances == {LOCAL}
     assert advertised(node) == (Advertised("0", False),)
     assert node.next_deadline() == 11
     node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], False, 9)
     assert not node.expire(100)
-    assert (node.ledger.snapshot(), advertised(node)) == (before, listed)
+    assert (snapshot(node.ledger), advertised(node)) == (before, listed)
 
 
 def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:

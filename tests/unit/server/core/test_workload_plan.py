@@ -6,7 +6,7 @@ from typing import Any
 from ankaios.common.execution_state import PENDING_INITIAL
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload
-from ankaios.server.core.placement import FreeDevices, Placement, PlacementRequest, Placements
+from ankaios.server.core.placement import FreeDevices, PlacementDecision, PlacementRequest, Placements
 from ankaios.server.core.workload_plan import PlanningFacts, WorkloadChanges, plan_workloads
 
 CAMERA: dict[str, Any] = {"resources": [{"name": "cam", "quantity": 1}]}
@@ -19,7 +19,7 @@ class Cluster:
         self.free = 1
         self.placements = Placements()
         self.unsent: set[InstanceName] = set()
-        self.fixed: Placement | None = None
+        self.fixed: PlacementDecision | None = None
         self.facts = PlanningFacts(
             placements=self.placements,
             supply=self,
@@ -49,7 +49,7 @@ def test_a_workload_that_leaves_the_choice_gets_an_agent_and_the_reason_as_its_s
     name = planned.changes.added["web"].instance_name
     assert name.agent == "a"
     assert planned.states == {name: PENDING_INITIAL.because("agent 'a' has the most free devices for 1 x akri.sh/cam")}
-    assert planned.placements["web"] == Placement(
+    assert planned.placements["web"] == PlacementDecision(
         PlacementRequest.from_form(a_workload(placement={}, **CAMERA).form),
         "a",
         "agent 'a' has the most free devices for 1 x akri.sh/cam",

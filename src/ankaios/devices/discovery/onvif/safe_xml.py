@@ -49,7 +49,7 @@ def parse_xml(data: bytes) -> Element:
     try:
         parser.feed(data)
         root: Element = parser.close()
-    # An encoding that Python does not know, or whose decoder fails, raises one of the other errors.
+    # An encoding that is unknown or whose decoder fails raises one of the other errors.
     except (ElementTree.ParseError, LookupError, ValueError, TypeError) as error:
         raise MalformedXml(str(error)) from error
     return root

@@ -38,7 +38,7 @@ _ESCAPES = "dwsDWS"
 
 
 class PatternError(ValueError):
-    """The pattern is not valid; the text says what to change."""
+    """The pattern is not valid; the text contains what to change."""
 
 
 class Times(Enum):
