@@ -649,6 +649,15 @@ def test_replicas_spread_over_the_agents_that_have_room() -> None:
     assert story.brokers() == {"cam-broker-0": "n1", "cam-broker-1": "n2"}
 
 
+def test_a_workload_that_waits_for_the_device_of_a_broker_gets_it_when_the_broker_is_removed() -> None:
+    story = DeviceStory("n1", **a_broker("perConfiguration"))
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"cam-broker-0": "n1", "web": ""}
+    story.configure()
+    assert story.brokers() == {"web": "n1"}
+
+
 def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     story = DeviceStory("n1", **a_broker("perNode"))
     story.sees("n1", CAM)

@@ -60,3 +60,13 @@ def test_a_local_device_belongs_to_one_node() -> None:
     assert registry.public(CAM) is None
     assert isinstance(registry.refresh(CAM), tuple)
     assert isinstance(registry.public(CAM), base.DeviceInstance)
+
+
+def test_a_dropped_device_is_seen_by_no_node() -> None:
+    registry = a_registry()
+    for node in ("a", "b"):
+        registry.see(node, CAM, an_instance_message(node))
+    registry.unsee("b", CAM)
+    assert (set(registry.seen_by("a")), set(registry.seen_by("b")), set(registry.seen_by("c"))) == ({CAM}, set(), set())
+    registry.drop(CAM)
+    assert set(registry.seen_by("a")) == set()
