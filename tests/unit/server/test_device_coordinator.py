@@ -303,9 +303,9 @@ def test_two_workloads_are_not_sent_after_one_device() -> None:
     story.add("first", agent="", placement={}, **wants_cameras())
     story.add("second", agent="", placement={}, **wants_cameras())
     assert story.brokers() == {"first": "n1", "second": ""}
-    story.update(a_state(), "desiredState.workloads.first")
-    story.sees("n1", CAM, complete=False, online=True)
-    assert "second" in story.brokers()
+    effects = story.update(a_state(), "desiredState.workloads.first")
+    assert story.brokers() == {"second": "n1"}
+    assert "n1: update +[second] -[]" in effects_as_lines(effects)
 
 
 def test_a_place_is_kept_until_the_agent_is_lost() -> None:

@@ -160,7 +160,7 @@ class DeviceCoordinator:
         self._update_learning()
         changes = self._broker_changes(self._stale)
         waiting: dict[str, RenderedWorkload] = {}
-        if self._supply_changed:
+        if self._supply_changed or changes.deleted:
             changed = changes.added.keys() | changes.deleted.keys()
             names = (name for name in self._placements.waiting() if name in self._state.effective)
             waiting = {name: self._state.effective[name] for name in names if name not in changed}
@@ -168,7 +168,8 @@ class DeviceCoordinator:
         return plan_workloads(changes, self._facts, waiting)
 
     def commit(self, planned: PlannedChanges) -> None:
-        """The changes were committed to the state."""
+        """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
+        self._supply_changed |= None in planned.placements.values()
         self._placements.apply(planned.placements)
         for placement in filter(None, planned.placements.values()):
             if placement.agent:
