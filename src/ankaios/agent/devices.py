@@ -9,6 +9,7 @@ then.
 import asyncio
 import logging
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,7 @@ from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, DeviceUpdate, SlotResponse, ToServer
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.devices.host import DeviceHost, WaitingForDevices
 
@@ -36,6 +38,10 @@ class DeviceProvider(Protocol):
     """Reported in each hello: the server sends no workload with resources to an agent without devices."""
 
     async def run(self, host: DeviceHost) -> None: ...
+
+    def broken(self, why: str) -> None:
+        """An internal error ended `run`, which will be called again."""
+        ...
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | WaitingForDevices:
         """Claim all requested devices or none. Present claims are kept. A waiting workload is woken to try again."""
@@ -68,28 +74,38 @@ class AgentDevices:
             self._needed.set()
         self._ended = False
         self._fault = f"{NOT_AVAILABLE}, see its log"
+        self._outage = ""
+        self._waiting: set[str] = set()
         self._manager: DeviceManager | None = None
         self._host: DeviceHost | None = None
         self._session = False
         # Calls before the device manager is loaded.
-        self._waiting: set[str] = set()
         self._adopted: dict[str, WorkloadSpec] = {}
         self._released: set[str] = set()
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
-        """If this ends, workloads that request devices report why there are none."""
+        """If this ends, workloads that request devices report why there are none. It may be called again."""
         self._host = host
         if self._session:
             self.connected()
         try:
             await self._serve(host)
+            self._ended = True
         except (Unavailable, OSError) as fault:
             log.error("devices are not available: %s", fault)
             self._fault = f"{NOT_AVAILABLE}: {fault}"
-        finally:
             self._ended = True
+        finally:
+            if not self._ended:  # the next call makes its own
+                self._manager = None
             self._wake_waiting(host)
+
+    def broken(self, why: str) -> None:
+        """An internal error ended it; until it runs again, waiting workloads report this reason."""
+        self._outage = f"{NOT_AVAILABLE}: {why}"
+        if self._host is not None:
+            self._wake_waiting(self._host)
 
     async def _serve(self, host: DeviceHost) -> None:
         from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # not part of the agent's start
@@ -132,18 +148,20 @@ class AgentDevices:
 
     async def _run_manager(self, manager: "DeviceManager", host: DeviceHost) -> None:
         """Repeat the earlier calls in the order in which they matter, then run."""
-        self._manager = manager
         for owner in self._released:
             manager.release(owner)
         if self._last_update is not None:
             manager.handle(self._last_update)
         if self._session:
             manager.connected()
+        self._manager, self._outage = manager, ""
+        self._released.clear()
+        adopted, self._adopted = self._adopted, {}
         self._wake_waiting(host)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(manager.run(), name="device manager")
-            for owner, spec in self._adopted.items():
-                tasks.create_task(manager.adopt(owner, spec.resources), name=f"devices of {owner}")
+        async with Supervisor() as tasks:
+            tasks.keep_running("the device manager", manager.run)
+            for spec in adopted.values():
+                tasks.run_once(f"the adoption of the devices of '{spec.instance_name}'", partial(self.adopt, spec))
 
     def _wake_waiting(self, host: DeviceHost) -> None:
         waiting, self._waiting = self._waiting, set()
@@ -168,7 +186,7 @@ class AgentDevices:
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
         if self._manager is not None:
             self._manager.handle(message)
-        elif isinstance(message, DeviceUpdate) and message.complete:
+        if isinstance(message, DeviceUpdate) and message.complete:
             self._last_update = message
             if message.configurations.deviceConfigurations:
                 self._needed.set()
@@ -179,11 +197,14 @@ class AgentDevices:
         owner = str(spec.instance_name)
         if self._ended:
             return WaitingForDevices(self._fault)
+        self._waiting.add(owner)
         if self._manager is None:
             self._needed.set()
-            self._waiting.add(owner)
-            return WaitingForDevices(BEING_LOADED)
-        return await self._manager.acquire(owner, spec.resources)
+            return WaitingForDevices(self._outage or BEING_LOADED)
+        answer = await self._manager.acquire(owner, spec.resources)
+        if isinstance(answer, tuple):
+            self._waiting.discard(owner)
+        return answer
 
     async def adopt(self, spec: WorkloadSpec) -> None:
         owner = str(spec.instance_name)
@@ -195,9 +216,9 @@ class AgentDevices:
 
     async def release(self, name: InstanceName) -> None:
         owner = str(name)
+        self._waiting.discard(owner)
         if self._manager is not None:
             self._manager.release(owner)
         elif self._needed.is_set() and not self._ended:
-            self._waiting.discard(owner)
             self._adopted.pop(owner, None)
             self._released.add(owner)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ankaios.common.device_grant import DeviceGrant
-from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.allocation import Denied
@@ -41,6 +42,10 @@ HANDLERS_PAUSE = 10.0
 KUBELET_ALLOCATES = "the devices of this node are allocated by its kubelet"
 
 log = logging.getLogger(__name__)
+
+
+class NoPluginFolder(Fatal):
+    """Ends the device manager, and nothing else."""
 
 
 class DeviceManager:
@@ -89,20 +94,27 @@ class DeviceManager:
         self.claims.restore()
 
     async def run(self) -> None:
-        """Run all parts until cancelled. If the sockets cannot be used, the agent continues without devices."""
+        """Run all parts until cancelled. If the plugin folder cannot be used, the agent continues without devices."""
+        reconciler = self._reconciler()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.foreign.run(), name="foreign device plugins")
-                tasks.create_task(self._discovery.run(), name="discovery")
-                tasks.create_task(self._serve_handlers(), name="discovery handlers")
-                tasks.create_task(self._expire_devices(), name="vanished devices")
-                tasks.create_task(self._lost.run(), name="lost devices")
-                tasks.create_task(every_round(self._reconciler().review), name="device reconciler")
-                tasks.create_task(every_round(self._retry_failed), name="retry of failed claims")
+            async with Supervisor() as tasks:
+                tasks.keep_running("the foreign device plugins", self._serve_plugins)
+                tasks.keep_running("the discovery", self._discovery.run)
+                tasks.keep_running("the registration of discovery handlers", self._serve_handlers)
+                tasks.keep_running("the end of vanished devices", self._expire_devices)
+                tasks.keep_running("the lost devices", self._lost.run)
+                tasks.keep_running("the device reconciler", lambda: every_round(reconciler.review))
+                tasks.keep_running("the retry of failed claims", lambda: every_round(self._retry_failed))
                 if self._kubelet is not None:
-                    tasks.create_task(self._kubelet.run(), name="kubelet plugins")
-        except* (Unavailable, OSError) as faults:
+                    tasks.keep_running("the plugins for the kubelet", self._kubelet.run)
+        except* NoPluginFolder as faults:
             log.error("devices are not available: %s", "; ".join(map(str, faults.exceptions)))
+
+    async def _serve_plugins(self) -> None:
+        try:
+            await self.foreign.run()
+        except (Unavailable, OSError) as fault:
+            raise NoPluginFolder(str(fault)) from fault
 
     def _reconciler(self) -> Reconciler | PodReconciler:
         if self._kubelet_dir is not None:

@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from itertools import count
 from typing import Protocol
 
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails, MissingPackage
@@ -38,10 +40,10 @@ class DiscoveryRunner:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # the current ones of each configuration
         self._numbers = count()
-        self._group: asyncio.TaskGroup | None = None
+        self._group: Supervisor | None = None
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with Supervisor() as group:
             self._group = group
             try:
                 self.configure(self._wanted)
@@ -62,13 +64,13 @@ class DiscoveryRunner:
                 self._sources.pop(name, None)
         for name, configuration in wanted.items():
             if name not in self._running:
-                task = self._group.create_task(self._discover(configuration), name=f"discovery for {name}")
-                self._running[name] = task
+                work = partial(self._discover, configuration)
+                self._running[name] = self._group.keep_running(f"the discovery for '{name}'", work)
 
     async def _discover(self, configuration: Configuration) -> None:
         """Follow all handlers with the name, including those that register later."""
         following: dict[DiscoveryHandler, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
+        async with Supervisor() as group:
             while True:
                 version = self._registry.version
                 self._update(configuration, following, group)
@@ -78,7 +80,7 @@ class DiscoveryRunner:
         self,
         configuration: Configuration,
         following: dict[DiscoveryHandler, asyncio.Task[None]],
-        group: asyncio.TaskGroup,
+        group: Supervisor,
     ) -> None:
         handlers = self._registry.get(configuration.handler)
         sources = self._sources.setdefault(configuration.name, {})
@@ -89,8 +91,11 @@ class DiscoveryRunner:
             self._observer.observed(configuration.name, sources.pop(handler), (), handler.shared)
         for handler in [handler for handler in handlers if handler not in following]:
             source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
-            work = self._follow(configuration, handler, source)
-            following[handler] = group.create_task(work, name=f"discovery for {configuration.name}")
+            following[handler] = group.keep_running(
+                f"the discovery handler '{handler.name}' for '{configuration.name}'",
+                partial(self._follow, configuration, handler, source),
+                partial(self._broken, configuration, handler, source),
+            )
         if not handlers:
             log.info("waiting for discovery handler '%s' to register", configuration.handler)
 
@@ -128,8 +133,13 @@ class DiscoveryRunner:
         self, configuration: Configuration, handler: DiscoveryHandler, source: str, fault: HandlerLost
     ) -> None:
         log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
-        if isinstance(fault, MissingPackage) and self._is_current(configuration, handler, source):
-            self._observer.discovery_failed(configuration.name, source, str(fault))
+        if isinstance(fault, MissingPackage):
+            self._broken(configuration, handler, source, str(fault))
+
+    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
+        """The handler cannot be used at the moment; its devices are kept, as after every interruption."""
+        if self._is_current(configuration, handler, source):
+            self._observer.discovery_failed(configuration.name, source, reason)
 
     def _is_current(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
         """A discovery that is being cancelled may still report a list for earlier details."""

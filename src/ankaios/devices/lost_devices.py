@@ -7,9 +7,11 @@ stopped until their devices return, and the attempts to claim revoked slots agai
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
@@ -40,10 +42,10 @@ class LostDevices:
 
     async def run(self) -> None:
         """Own the tasks that claim revoked slots again."""
-        async with asyncio.TaskGroup() as tasks:
+        async with Supervisor() as tasks:
             while True:
                 slot, claim = await self._revoked.get()
-                tasks.create_task(self._claim_again(slot, claim), name=f"claim of slot {slot}")
+                tasks.keep_running(f"the claim of slot {slot}", partial(self._claim_again, slot, claim))
 
     def changed(self, changes: DeviceChanges) -> None:
         for instance in changes.vanished:

@@ -17,6 +17,7 @@ from grpclib.exceptions import GRPCError
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.extended_resource import check_resource_name
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import API_VERSION, HEALTHY, LIST_AND_WATCH, OPTIONS, REGISTER
@@ -63,7 +64,7 @@ class RegisteredPlugins:
         self._changed = changed
         self._grace = grace
         self._plugins: dict[str, Plugin] = {}
-        self._group: asyncio.TaskGroup | None = None
+        self._group: Supervisor | None = None
 
     def get(self, resource: str) -> Plugin | None:
         return self._plugins.get(resource)
@@ -73,11 +74,11 @@ class RegisteredPlugins:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serve registrations until cancelled."""
-        listener = self._listener or open_plugin_folder(self._folder)
+        listener, self._listener = self._listener or open_plugin_folder(self._folder), None
         handler = Handler(self._register, Cardinality.UNARY_UNARY, pb.RegisterRequest, pb.Empty)
         server = UnixServer(self._folder / KUBELET_SOCKET, {REGISTER: handler})
         try:
-            async with asyncio.TaskGroup() as group:
+            async with Supervisor() as group:
                 self._group = group
                 try:
                     await server.start(listener)
@@ -120,14 +121,14 @@ class RegisteredPlugins:
             raise Unavailable("the agent stops")
         self._connect(Plugin(request.resource_name, request.endpoint, channel, options), self._group)
 
-    def _connect(self, plugin: Plugin, group: asyncio.TaskGroup) -> None:
+    def _connect(self, plugin: Plugin, group: Supervisor) -> None:
         """The newest registration of a resource serves it."""
         if (older := self._plugins.get(plugin.resource)) is not None:
             plugin.devices = older.devices  # until it sends its list
             self._cancel_forgetting(older)
             older.channel.close()
         self._plugins[plugin.resource] = plugin
-        group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
+        group.run_once(f"the device plugin for '{plugin.resource}'", lambda: self._follow(plugin))
 
     async def _follow(self, plugin: Plugin) -> None:
         method = UnaryStreamMethod(plugin.channel, LIST_AND_WATCH, pb.Empty, pb.ListAndWatchResponse)

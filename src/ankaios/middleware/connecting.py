@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.middleware.grpc_call import CallFailed, Status, request_headers
 
@@ -41,7 +41,7 @@ class CannotConnect(Unavailable):
         self.reason = reason
 
 
-class VersionRefused(Rejected):
+class VersionRefused(Rejected, Fatal):
     """The server does not speak our protocol version; `text` is what it says."""
 
     def __init__(self, text: str) -> None:

@@ -131,6 +131,13 @@ class MiddlewareServer:
         for stream, payload in deliveries:
             self._send(stream, payload)
 
+    def drop_agent(self, agent: str, why: str) -> None:
+        """It connects again, with a hello."""
+        stream = self._agent_streams.get(agent)
+        if stream is not None and stream.broken is None:
+            log.warning("The connection of agent '%s' from %s is ended: %s.", agent, stream.link.peer_address, why)
+            stream.cut(final_headers(Status.INTERNAL, why, headers_sent=True), why)
+
     def _send(self, stream: Stream, payload: bytes) -> None:
         limits = self._limits
         if stream.queued_count >= limits.max_queued_messages or (

@@ -24,6 +24,9 @@ class FakeDevices:
         self.host = host
         await asyncio.Event().wait()
 
+    def broken(self, why: str) -> None:
+        self.heard.append(why)
+
     def appear(self, grant: DeviceGrant) -> None:
         assert self.host is not None
         self.grant = grant
@@ -64,6 +67,8 @@ class NoDevices:
     offers_devices = False
 
     async def run(self, host: DeviceHost) -> None: ...
+
+    def broken(self, why: str) -> None: ...
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | WaitingForDevices:
         return WaitingForDevices("this agent offers no devices")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common import supervision
 from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
 from ankaios.devices.kubelet_registration import PluginHost, created
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
+from tests.bugs import FailsOnce
 from tests.integration.devices.cluster import until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 from tests.unit.devices.nodes import a_node, an_allocator
@@ -54,6 +56,17 @@ async def test_the_socket_of_a_plugin_that_is_ending_may_be_deleted(host: Plugin
     await asyncio.sleep(0.05)
     assert sockets(host) == set()
     assert "akri.sh/cam" not in host
+
+
+async def test_an_internal_error_in_one_plugin_is_logged_and_the_plugin_is_started_again(
+    host: PluginHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(host, "_register", FailsOnce(host._register))
+    (name,) = sockets(host)
+    (host._folder / name).unlink()
+    await until(lambda: "internal error in the device plugin 'akri.sh/cam'" in caplog.text)
+    await until(lambda: bool(sockets(host)))
 
 
 def test_a_file_that_does_not_exist_was_never_created(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""Which workloads must have ended before another one may be deleted. The only owner of these conditions."""
+"""Which workloads must have ended before another one may be deleted. The only owner of these conditions.
+
+A condition belongs to the dependent workload: it exists from the moment the dependent is added until its last instance
+that needed the other workload is removed. An update or a restart of the needed workload does not touch it.
+"""
 
 from collections.abc import Mapping
 
@@ -8,10 +12,10 @@ RUNNING = "ADD_COND_RUNNING"
 
 
 class DeleteGraph:
-    """Conditions by the name of the workload to be deleted; only what expects a running one must end first."""
+    """Dependents by the name of the workload they need; only `ADD_COND_RUNNING` leads to a condition."""
 
     def __init__(self) -> None:
-        self._conditions: dict[str, dict[str, DeleteCondition]] = {}
+        self._dependents: dict[str, set[str]] = {}
         self._needs: dict[str, set[str]] = {}
 
     def insert(self, workload: str, dependencies: Mapping[str, str]) -> None:
@@ -19,37 +23,31 @@ class DeleteGraph:
 
         [impl->swdd~server-state-stores-delete-condition~1]
         """
-        for needed, condition in dependencies.items():
-            if condition == RUNNING:
-                conditions = self._conditions.setdefault(needed, {})
-                conditions[workload] = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING
-                self._needs.setdefault(workload, set()).add(needed)
+        for needed in _running(dependencies):
+            self._dependents.setdefault(needed, set()).add(workload)
+            self._needs.setdefault(workload, set()).add(needed)
 
     def conditions(self, workload: str) -> Mapping[str, DeleteCondition]:
         """[impl->swdd~server-state-adds-delete-conditions-to-deleted-workload~1]"""
-        return self._conditions.get(workload, {})
+        dependents = sorted(self._dependents.get(workload, ()))
+        return dict.fromkeys(dependents, DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING)
 
     def forget(self, workload: str, successor: Mapping[str, str]) -> None:
-        """The workload is gone and nothing waits for its end any more.
+        """An instance of the workload was removed, so nothing has to wait for its end.
 
-        `successor` are the dependencies of what is to run now under the same name: these stay.
+        `successor` are the dependencies of the workload that runs next under the same name: their conditions stay.
         [impl->swdd~server-removes-obsolete-delete-graph-entires~1]
         """
-        for dependent in self._conditions.pop(workload, {}):
-            self._drop(self._needs, dependent, workload)
-        kept = {needed for needed, condition in successor.items() if condition == RUNNING}
-        for needed in self._needs.get(workload, set()) - kept:
-            self._drop(self._needs, workload, needed)
-            self._drop_condition(needed, workload)
+        for needed in self._needs.get(workload, set()) - _running(successor):
+            _drop(self._needs, workload, needed)
+            _drop(self._dependents, needed, workload)
 
-    def _drop_condition(self, needed: str, workload: str) -> None:
-        conditions = self._conditions[needed]
-        del conditions[workload]
-        if not conditions:
-            del self._conditions[needed]
 
-    @staticmethod
-    def _drop(graph: dict[str, set[str]], name: str, other: str) -> None:
-        graph[name].discard(other)
-        if not graph[name]:
-            del graph[name]
+def _running(dependencies: Mapping[str, str]) -> set[str]:
+    return {needed for needed, condition in dependencies.items() if condition == RUNNING}
+
+
+def _drop(graph: dict[str, set[str]], name: str, other: str) -> None:
+    graph[name].discard(other)
+    if not graph[name]:
+        del graph[name]

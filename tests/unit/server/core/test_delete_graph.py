@@ -19,10 +19,17 @@ def test_only_running_dependencies_make_a_delete_wait() -> None:
     assert graph.conditions("watch") == {}
 
 
-def test_a_removed_workload_has_no_conditions_any_more() -> None:
-    """[utest->swdd~server-removes-obsolete-delete-graph-entires~1]"""
+def test_an_update_of_the_needed_workload_keeps_the_conditions_of_its_dependents() -> None:
     graph = a_graph()
     graph.forget("db", {})
+    assert graph.conditions("db") == {"web": WAIT, "api": WAIT}
+
+
+def test_the_conditions_of_a_workload_end_with_its_dependents() -> None:
+    """[utest->swdd~server-removes-obsolete-delete-graph-entires~1]"""
+    graph = a_graph()
+    for dependent in ("web", "api"):
+        graph.forget(dependent, {})
     assert graph.conditions("db") == {}
 
 
