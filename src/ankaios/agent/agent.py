@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from ankaios.agent.agent_devices import AgentDevices
 from ankaios.agent.agent_manager import AgentManager
-from ankaios.agent.device_joint import DeviceService, NoDevices
+from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
@@ -53,7 +52,7 @@ def _chance() -> float:
 async def run_agent(
     settings: AgentSettings,
     connectors: Mapping[str, RuntimeConnector],
-    devices_of: Callable[[AgentSettings], DeviceService] = lambda _: NoDevices(),
+    devices_of: Callable[[AgentSettings], DeviceProvider],
     chance: Callable[[], float] = _chance,
 ) -> None:
     """Until it is cancelled. A server that refuses our protocol version is a failed start, whenever it happens."""
@@ -82,7 +81,7 @@ async def _run(
     connection: ConnectionSettings,
     connectors: Mapping[str, RuntimeConnector],
     folder: RunFolder,
-    devices: DeviceService,
+    devices: DeviceProvider,
     chance: Callable[[], float],
 ) -> None:
     outbox, inbox = Outbox(), LinkChannel(LINK_CAPACITY)
@@ -135,7 +134,7 @@ def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -
     return connectors
 
 
-def devices_for(settings: AgentSettings) -> DeviceService:
+def devices_for(settings: AgentSettings) -> DeviceProvider:
     folder = RunFolder(settings.run_folder, settings.name).path / "devices"
     return AgentDevices(settings.name, folder, settings.kubelet_dir)
 

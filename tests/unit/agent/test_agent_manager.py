@@ -686,11 +686,3 @@ async def test_a_workload_found_running_keeps_its_devices() -> None:
 
 def _left_over(runtime: FakeRuntime, spec: WorkloadSpec) -> None:
     runtime.add_existing(spec.instance_name)
-
-
-async def test_an_agent_without_devices_says_so() -> None:
-    camera = web(resources=(ResourceRequest("camera", 1),))
-    async with an_agent() as a:
-        assert await a.server_says(server_hello(camera)) == [
-            "web Pending(WaitingToStart)«this agent offers no devices, the workload needs 'akri.sh/camera'»"
-        ]

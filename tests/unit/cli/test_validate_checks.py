@@ -471,7 +471,7 @@ def test_several_requests_for_one_resource_count_together() -> None:
 
 def test_nothing_is_concluded_from_a_configuration_that_cannot_work() -> None:
     (found,) = asking("{name: camera, quantity: 9}", CAMERA.replace("[a, b]", "a"))
-    assert "'descriptions' must be a list of texts" in found
+    assert "Expected `array`, got `str` - at `$.descriptions`" in found
 
 
 def configured(name: str, handler: str, more: str = "") -> list[str]:
@@ -483,13 +483,13 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     (found,) = configured("a", "{name: udev, discoveryDetails: 'udevRules: [FOO]'}")
     assert found.startswith(".discoveryHandler.discoveryDetails: cannot use udev rule 1")
     (found,) = configured("a", "{name: debugEcho}")
-    assert "'descriptions' is missing" in found
+    assert "missing required field `descriptions`" in found
     (found,) = configured(
         "a", "{name: opcua, discoveryDetails: 'opcuaDiscoveryMethod: {standard: {discoveryUrls: [x]}}'}"
     )
     assert "write opc.tcp://" in found
     (found,) = configured("a", "{name: onvif, discoveryDetails: 'uuids: 5'}")
-    assert "'uuids' must be a mapping" in found
+    assert "got `int` - at `$.uuids`" in found
     (found,) = configured("a", "{name: onvif, discoveryProperties: {device_credential_list: x}}")
     assert found.startswith(".discoveryHandler.discoveryProperties: ")
     (found,) = configured("a", "{name: Udev}")

@@ -20,7 +20,8 @@ from grpclib.exceptions import GRPCError
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceMount, DeviceNode
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.devices.unix_rpc import CALL_FAILED, LARGEST_MESSAGE, failure, limit_messages
 
