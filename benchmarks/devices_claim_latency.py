@@ -1,7 +1,7 @@
 """Promise: a workload has its device within 50 ms of asking, and gives it back within 5 ms.
 
-The whole way is walked: plan, the server's word for a shared device, the device plugin API over a real unix socket, the
-devices file, and the record that outlives a crash. Ten and two hundred devices are seen.
+The whole claim is measured: plan, the server's answer for a shared device, the ledger, the devices file, and the record
+that outlives a crash. The agent sees ten and two hundred devices.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ async def measure(agent: Agent) -> tuple[float, float]:
         began = time.perf_counter()
         await agent.acquire_when_possible(f"w{number}")
         granted = time.perf_counter()
-        agent.service.release(f"w{number}")
+        agent.manager.release(f"w{number}")
         claims.append(granted - began)
         releases.append(time.perf_counter() - granted)
     return statistics.median(claims), statistics.median(releases)
@@ -38,7 +38,7 @@ async def with_devices(number: int, shared: bool) -> tuple[float, float]:
         cluster.configure(capacity=10)
         async with asyncio.timeout(60):
             await agent.acquire_when_possible("probe")
-            await until(lambda: len(agent.service.manager.resources()) > number)
+            await until(lambda: agent.manager.node.ledger.free_instances("cam") == number)
         result = await measure(agent)
         await cluster.stop()
         return result

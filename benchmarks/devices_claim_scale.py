@@ -13,15 +13,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.devices.core.claim_plan import SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import slot_request
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.node_reports import NodeReports
-from ankaios.devices.core.workload_plan import Plan
-from ankaios.devices.discovery.base import DiscoveredDevice
-from ankaios.server.core.device_desk import DeskEffect, DeviceDesk
+from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChanges
 
 AGENTS, CAPACITY, SEEN_BY, CLAIMS, ROUNDS = 100, 10, 10, 500, 3
 SETTINGS = base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="fake"), capacity=CAPACITY)
@@ -30,8 +29,8 @@ FACTOR = 2.0
 
 class SimulatedCluster:
     def __init__(self, devices: int) -> None:
-        self.desk = DeviceDesk(settled=True)
-        self.desk.configure({"cam": SETTINGS})
+        self.directory = DeviceDirectory(settled=True)
+        self.directory.configure({"cam": SETTINGS})
         self.nodes = {f"node-{number}": NodeDevices(f"node-{number}") for number in range(AGENTS)}
         seen: dict[str, list[DiscoveredDevice]] = {name: [] for name in self.nodes}
         names = list(self.nodes)
@@ -42,26 +41,24 @@ class SimulatedCluster:
             node.session_began()
             node.configure({"cam": Configuration("cam", "fake", capacity=CAPACITY)})
             node.observe("cam", "s", seen[name], True, 0)
-            self.desk.hello(name, {}, True)
-            self.deliver(self.desk.report(name, NodeReports(node).complete_report()))
+            self.directory.hello(name, {}, True)
+            self.deliver(self.directory.report(name, NodeReports(node).complete_report()))
         self.useful = [name for name, found in seen.items() if found]
 
-    def deliver(self, effects: list[DeskEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, ToAgent) and effect.message.deviceUpdate.instances:
-                self.nodes[effect.agent].learn(effect.message.deviceUpdate.instances)
+    def deliver(self, changes: DirectoryChanges) -> None:
+        for it in changes.messages:
+            if it.message.deviceUpdate.instances:
+                self.nodes[it.agent].update_shared(it.message.deviceUpdate.instances)
 
     def claim_and_release(self, name: str, owner: str) -> None:
         node = self.nodes[name]
-        wish = node.wish("akri.sh/cam", 1)
-        assert wish is not None
-        plan = node.plan([wish], owner)
-        assert isinstance(plan, Plan), plan
-        _, asked = node.begin(plan.changes)
-        self.deliver(self.desk.slot_request(name, slot_request("1", asked)))
-        node.settle(asked, granted=True)
-        ended = node.end(node.ledger.claims_of(owner))
-        self.deliver(self.desk.slot_request(name, slot_request("2", ended)))
+        plan = node.plan([("akri.sh/cam", 1)], owner)
+        assert isinstance(plan, SlotPlan), plan
+        _, requested = node.shared.begin(plan.changes)
+        self.deliver(self.directory.slot_request(name, slot_request("1", requested)))
+        node.shared.finish(requested, granted=True)
+        ended = node.shared.release(node.ledger.claims_of(owner))
+        self.deliver(self.directory.slot_request(name, slot_request("2", ended)))
 
 
 def rounds(cluster: SimulatedCluster) -> Iterator[float]:

@@ -1,6 +1,6 @@
 """Promise: a device that the kernel announces is advertised to a kubelet within 100 ms, and usually within 20 ms.
 
-A real loop device is attached; the time runs from the return of `losetup` until the device manager has the new list of
+A real loop device is attached; the time runs from the return of `losetup` until the kubelet side has the new list of
 the configuration's plugin, over a real unix socket. The slowest one is judged. Needs root, losetup, pyudev and a free
 loop device.
 """
@@ -17,7 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.devices.device_service import DeviceService, Host
+from ankaios.devices.device_manager import DeviceManager
+from ankaios.devices.foreign_devices import ForeignDevices
+from ankaios.devices.host import DeviceHost
+from ankaios.devices.kubelet_plugins import PLUGIN_FOLDER
 
 SLOWEST, MEDIAN, ROUNDS = 0.100, 0.020, 50
 RULE = """udevRules: ['SUBSYSTEM=="block", KERNEL=="loop*", ATTR{{loop/backing_file}}=="{}"']\n"""
@@ -28,36 +31,28 @@ def losetup(*arguments: str) -> str:
 
 
 class Watched:
-    """A device service whose list of advertised devices can be waited for."""
+    """A device manager under a kubelet, whose list of devices can be waited for."""
 
     def __init__(self, folder: Path) -> None:
-        host = Host(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
-        self.service = DeviceService("node-a", folder / "d", host, handlers_dir=folder / "h")
         self.changed = asyncio.Event()
-        tell = self.service.manager._plugins._changed
-
-        def heard(resource: str, came: bool) -> None:
-            tell(resource, came)
-            self.changed.set()
-
-        self.service.manager._plugins._changed = heard
-        self.task = asyncio.create_task(self.service.run())
+        self.kubelet = ForeignDevices(folder / "k" / PLUGIN_FOLDER, lambda resource, registered: self.changed.set())
+        host = DeviceHost(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
+        self.manager = DeviceManager("a", folder / "d", host, kubelet_dir=folder / "k", handlers_dir=folder / "h")
+        self.tasks = [asyncio.create_task(part.run()) for part in (self.kubelet, self.manager)]
 
     def configure(self, details: str) -> None:
         update = grpc.DeviceUpdate(complete=True)
         handler = base.DiscoveryHandler(name="udev", discoveryDetails=details)
         settings = base.DeviceConfiguration(discoveryHandler=handler, offlineGraceSeconds=0)
         update.configurations.deviceConfigurations["loop"].CopyFrom(settings)
-        self.service.handle(update)
+        self.manager.handle(update)
 
     async def until_advertised(self, number: int) -> None:
+        resource = "akri.sh/loop"
         async with asyncio.timeout(30):
-            while self.service.manager.count("akri.sh/loop").allocatable != number or not self._is_ready():
+            while self.kubelet.count(resource).allocatable != number or not self.kubelet.is_ready(resource):
                 self.changed.clear()
                 await self.changed.wait()
-
-    def _is_ready(self) -> bool:
-        return self.service.manager.is_ready("akri.sh/loop")
 
 
 async def measure(folder: Path) -> list[float]:
@@ -74,8 +69,9 @@ async def measure(folder: Path) -> list[float]:
         times.append(time.perf_counter() - began)
         await asyncio.to_thread(losetup, "--detach", node)
         await watched.until_advertised(0)
-    watched.task.cancel()
-    await asyncio.gather(watched.task, return_exceptions=True)
+    for task in watched.tasks:
+        task.cancel()
+    await asyncio.gather(*watched.tasks, return_exceptions=True)
     return times[1:]  # with the first one ends the look at all devices with which every discovery begins
 
 

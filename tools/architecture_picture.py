@@ -169,15 +169,14 @@ REQUEST = (
 )
 CAMERA = (
     Step(0, 0, "a camera", "is plugged in"),
-    Step(1, 0, "discovery/udev", "reports all it sees"),
+    Step(1, 0, "discovery/udev/handler", "reports all devices"),
     Step(1, 1, "inventory", "finds the new one"),
     Step(1, 2, "slot_ledger", "opens its slots"),
-    Step(1, 3, "resource_views", "this one; any camera"),
-    Step(1, 4, "plugin_service", "streams both lists"),
-    Step(2, 4, "device_manager", "or a kubelet"),
-    Step(2, 5, "workload_task", "needs two cameras", after=None),
-    Step(1, 5, "allocation", "which slots?"),
-    Step(1, 6, "slot_ledger", "notes the claim"),
+    Step(1, 3, "pending_claims", "finds waiting workloads"),
+    Step(2, 3, "workload_task", "needs two cameras"),
+    Step(1, 4, "claim_plan", "chooses slots"),
+    Step(1, 5, "slot_allocator", "claims them in the ledger"),
+    Step(1, 6, "claim_store", "writes the claim file"),
     Step(3, 6, "create_workload", "with both cameras"),
 )
 
@@ -187,7 +186,7 @@ def pictures() -> dict[str, str]:
         "architecture": programs(),
         "walk-apply": walk("ank apply, step by step", ("ank", "ank-server", "ank-agent", "runtime"), APPLY),
         "walk-request": walk("a request of a workload", ("workload", "ank-agent", "ank-server"), REQUEST),
-        "walk-camera": walk("a camera on its way", ("the node", "devices", "who asks", "runtime"), CAMERA),
+        "walk-camera": walk("a camera on its way", ("the node", "devices", "workload", "runtime"), CAMERA),
     }
 
 

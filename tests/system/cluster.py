@@ -23,7 +23,7 @@ from typing import Any
 
 from ankaios.cli.connection import commander_hello
 from ankaios.cli.session import Session
-from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
@@ -147,7 +147,7 @@ class Cluster:
     def state(self, *masks: str) -> dict[str, Any]:
         """As `ank get state` prints it, but without a process for each time somebody waits for something."""
         with connect_blocking(ConnectionSettings(self.url), Method.CLI, commander_hello()) as connection:
-            return complete_state_to_form(Session(connection, ANSWER_MS).complete_state(*masks))
+            return COMPLETE_STATE.to_form(Session(connection, ANSWER_MS).complete_state(*masks))
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Workload name -> ("State(Sub)", additional information); the last one wins if there are several instances."""

@@ -37,7 +37,7 @@ def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
         taken = {f"{FOO0}-0": "C:0:node-a", f"{FOO0}-1": "", f"{FOO1}-0": "C:1:node-a", f"{FOO1}-1": ""}
         cluster.wait_until("the cluster knows what the pod has", lambda: usage(cluster) == taken)
         assert cluster.wait_for("web", "Pending(WaitingToStart)") == (
-            "the devices of this node are given out by its kubelet"
+            "the devices of this node are allocated by its kubelet"
         )
         kubelet.restart()
         kubelet.wait(lambda: kubelet.healthy(RESOURCE) == ["0", "1", "2", "3"], seconds=30)

@@ -187,7 +187,7 @@ def test_the_server_places_workloads_where_the_devices_are(cluster: Cluster) -> 
     owners = cluster.state("deviceInstances")["deviceInstances"]
     assert {instance["nodes"][0] for instance in owners.values()} == {"node-a", "node-b"}
     (waiting,) = {"one", "two", "three"} - running(cluster)
-    reason = ("NotScheduled", f"no agent has room for 1 x akri.sh/{CONFIGURATION}")
+    reason = ("NotScheduled", f"no agent has enough free devices for 1 x akri.sh/{CONFIGURATION}")
     cluster.wait_until("the third says why it waits", lambda: cluster.states()[waiting] == reason)
     ended = next(iter(running(cluster)))
     delete(cluster, ended)

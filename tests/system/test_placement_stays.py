@@ -81,7 +81,7 @@ def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -
     cluster.kill_server()
     cluster.start_server(manifest(cluster))
     cluster.wait_until("the other one is back", lambda: agents(cluster) == {OTHER})
-    expected = {HAS_IT: ("Pending", f"it is said to be on agent '{HAS_IT}' already")}
+    expected = {HAS_IT: ("Pending", f"it was on agent '{HAS_IT}' according to another agent")}
     cluster.wait_until("the server has learned", lambda: place(cluster) == expected)
     cluster.agents[HAS_IT].send_signal(signal.SIGCONT)
     is_untouched(cluster)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.device_grant import DeviceNode
-from ankaios.devices.discovery.base import Devices
-from ankaios.devices.discovery.udev import UdevHandler
-from ankaios.devices.discovery.udev_tree import PyudevTree
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.udev.handler import UdevHandler
+from ankaios.devices.discovery.udev.tree import PyudevTree
 from tests.system.loop_devices import attached, needs_loop_devices
 from tests.system.loop_devices import udev_details as rule
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ankaios.cli.tree.ank import ANK
-from ankaios.common.manifest import schema_text
+from ankaios.common.model.schema import schema_text
 from tools.reference.markdown import plain
 from tools.reference.wire_page import FILES, PROTO, read_proto
 from tools.reference_docs import ROOT, main, pages

@@ -1,27 +1,24 @@
-"""The page about manifests: the JSON schema as tables, one for each kind of object, and what each runtime reads.
+"""The page about manifests: the declared fields as tables, one for each kind of object, and what each runtime reads.
 
-The keys of runtimeConfig are the fields of the classes that read it; only what they mean is written here.
+The keys of runtimeConfig are the fields of the classes that read it; only their meaning is written here.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from ankaios.common.manifest import schema_text
-from ankaios.common.names import MAX_NAME_LENGTH
+from ankaios.common.model.schema import DESCRIPTION
+from ankaios.common.model.state import STATE
+from ankaios.common.names import MAX_DEVICE_CONFIGURATION_NAME_LENGTH, MAX_NAME_LENGTH
 from ankaios.runtimes.container_config import ContainerConfig
 from ankaios.runtimes.kube_workload import KubeConfig
 from ankaios.runtimes.native_order import NativeConfig
-from tools.reference.markdown import code, fence, heading, link, page_of, plain, sentence, table, words
+from tools.reference.markdown import code, fence, heading, page_of, plain, sentence, table
+from tools.reference.object_tables import HEADER, sections
 
-Schema = Mapping[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/templated-config/manifest.yaml"
-SCHEMA: Schema = json.loads(schema_text())
-NAMES = ("name", "deviceConfigurationName")
 _UNDERSCORE = re.compile(r"_([a-z])")
 
 RUNTIMES: Mapping[str, tuple[str, type[msgspec.Struct], Mapping[str, str]]] = {
@@ -63,118 +60,26 @@ RUNTIMES: Mapping[str, tuple[str, type[msgspec.Struct], Mapping[str, str]]] = {
 def page() -> str:
     return page_of(
         "Manifest",
-        "src/ankaios/common/manifest.schema.json",
-        f"{plain(SCHEMA['description'])} `ank schema` prints the schema for editors, `ank validate` checks manifests "
+        "src/ankaios/common/model/state.py",
+        f"{plain(DESCRIPTION)} `ank schema` prints the schema for editors, `ank validate` checks manifests "
         "against it and against everything else that can be known without a server.",
         fence("yaml", EXAMPLE.read_text(encoding="utf-8")),
-        "JSON is YAML, too. What a template may say is told in [Configs and files](../tutorials/configs-and-files.md).",
-        *_sections(),
+        "JSON is YAML, too. Templates are described in [Configs and files](../tutorials/configs-and-files.md).",
+        *sections(STATE),
         *_names(),
         *_runtime_configs(),
     )
-
-
-# --- objects of the schema --------------------------------------------------------------------------------------------
-
-
-def _sections() -> Iterator[str]:
-    """Objects, each followed by those it is made of, each once."""
-    waiting: list[tuple[str, str, Schema]] = [("Top level", "top-level", SCHEMA)]
-    met = {"top-level"}
-    while waiting:
-        title, anchor, schema = waiting.pop(0)
-        yield heading(2, title, anchor)
-        yield from _object(schema, anchor)
-        new = {name: inner for name, inner in _nested(schema, anchor) if name not in met}
-        met |= new.keys()
-        waiting = [(words(name.replace("-", ": ")).capitalize(), name, inner) for name, inner in new.items()] + waiting
-
-
-def _object(schema: Schema, anchor: str) -> Iterator[str]:
-    if schema.get("description") and anchor != "top-level":
-        yield plain(schema["description"])
-    if "properties" not in schema:
-        return
-    yield _properties(schema, anchor)
-    for part in schema.get("allOf", ()):
-        ((key, wanted),) = part["if"]["properties"].items()
-        yield f"With `{key}: {wanted['const']}` also:"
-        yield _properties(part["then"], anchor)
-
-
-def _properties(schema: Schema, anchor: str) -> str:
-    required = schema.get("required", ())
-    rows = [
-        (code(name), _type(name, inner, anchor), "**yes**" if name in required else "", _meaning(inner))
-        for name, inner in schema["properties"].items()
-    ]
-    return table(("key", "value", "required", "meaning"), rows)
-
-
-def _meaning(schema: Schema) -> str:
-    text = plain(schema.get("description", ""))
-    if "default" in schema:
-        text += f" Default: {code(str(schema['default']))}."
-    return text
-
-
-def _nested(schema: Schema, anchor: str) -> Iterator[tuple[str, Schema]]:
-    """The objects that values of this one are made of, with their anchors."""
-    parts = [*schema.get("properties", {}).items()]
-    for conditional in schema.get("allOf", ()):
-        parts += conditional["then"]["properties"].items()
-    for name, inner in parts:
-        for used in (inner, inner.get("items", {}), inner.get("additionalProperties", {})):
-            target, place = _target(name, used, anchor)
-            if place:
-                yield place, target
-
-
-def _target(name: str, schema: Schema, anchor: str) -> tuple[Schema, str]:
-    """What the schema is in full, and the anchor of its section; without anchor it has none."""
-    if reference := schema.get("$ref"):
-        name = reference.rpartition("/")[2]
-        target: Schema = SCHEMA["definitions"][name]
-        return target, name if "properties" in target or name == "configItem" else ""
-    if "properties" in schema:
-        return schema, name if anchor == "top-level" else f"{anchor}-{name}"
-    return schema, ""
-
-
-def _type(name: str, schema: Schema, anchor: str) -> str:
-    target, place = _target(name, schema, anchor)
-    if place:
-        return link(words(place.rpartition("-")[2]), place)
-    if schema.get("$ref", "").rpartition("/")[2] in NAMES:
-        return link("name", "names")
-    if "enum" in target:
-        return " or ".join(map(code, target["enum"]))
-    kinds = target.get("type", "")
-    if "array" in kinds:
-        return f"list of {_plural(_type(name, target['items'], anchor))}"
-    if "object" in kinds:
-        inner = _type(name, target["additionalProperties"], anchor)
-        return f"map to {inner}" if " or " in inner else f"map of {_plural(inner)}"
-    least = target.get("minimum")
-    return f"{kinds}, {least} or more" if least is not None else str(kinds)
-
-
-def _plural(text: str) -> str:
-    if text.startswith("["):
-        return text.replace("]", "s]", 1)
-    return text if " or " in text else f"{text}s"
 
 
 # --- names and runtimes -----------------------------------------------------------------------------------------------
 
 
 def _names() -> Iterator[str]:
-    longest = SCHEMA["definitions"]["deviceConfigurationName"]["maxLength"]
     yield heading(2, "Names", "names")
     yield (
         "Names of workloads, configuration items, aliases and device configurations, and the keys of all maps, are "
         "made of the characters `a-z`, `A-Z`, `0-9`, `_` and `-`. A name has at most "
-        f"{MAX_NAME_LENGTH} characters, that of a device configuration at most {longest}."
+        f"{MAX_NAME_LENGTH} characters, that of a device configuration at most {MAX_DEVICE_CONFIGURATION_NAME_LENGTH}."
     )
 
 
@@ -191,7 +96,7 @@ def _runtime_configs() -> Iterator[str]:
             is_optional = not field.required or (runtime == "native" and field.name != "command")
             required = "" if is_optional else "**yes**"
             rows.append((code(key), kind, required, sentence(meanings[key])))
-        yield table(("key", "value", "required", "meaning"), rows)
+        yield table(HEADER, rows)
 
 
 def _python_type(text: str) -> str:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from ankaios.agent.agent_devices import AgentDevices
 from ankaios.agent.agent_manager import AgentManager
-from ankaios.agent.device_joint import DeviceService, NoDevices
+from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
@@ -26,10 +25,10 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.service_manager import (
     READY,
     STOPPING,
-    keep_from_children,
-    keep_watchdog_calm,
+    dump_traceback_on_abort,
+    hide_from_children,
     notify,
-    tell_where_it_hangs,
+    send_watchdog_pings,
 )
 from ankaios.common.supervision import Supervisor
 from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
@@ -53,7 +52,7 @@ def _chance() -> float:
 async def run_agent(
     settings: AgentSettings,
     connectors: Mapping[str, RuntimeConnector],
-    devices_of: Callable[[AgentSettings], DeviceService] = lambda _: NoDevices(),
+    devices_of: Callable[[AgentSettings], DeviceProvider],
     chance: Callable[[], float] = _chance,
 ) -> None:
     """Until it is cancelled. A server that refuses our protocol version is a failed start, whenever it happens."""
@@ -82,7 +81,7 @@ async def _run(
     connection: ConnectionSettings,
     connectors: Mapping[str, RuntimeConnector],
     folder: RunFolder,
-    devices: DeviceService,
+    devices: DeviceProvider,
     chance: Callable[[], float],
 ) -> None:
     outbox, inbox = Outbox(), LinkChannel(LINK_CAPACITY)
@@ -94,9 +93,9 @@ async def _run(
         tasks.keep_running("the load reports", load.run)
         tasks.keep_running("the agent manager", lambda: manager.run(inbox))
         tasks.keep_running("the devices", lambda: _run_devices(manager), devices.broken)
-        tasks.keep_running("the watchdog", keep_watchdog_calm)
+        tasks.keep_running("the watchdog", send_watchdog_pings)
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
-        tell_where_it_hangs()
+        dump_traceback_on_abort()
         notify(READY)
 
 
@@ -135,7 +134,7 @@ def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -
     return connectors
 
 
-def devices_for(settings: AgentSettings) -> DeviceService:
+def devices_for(settings: AgentSettings) -> DeviceProvider:
     folder = RunFolder(settings.run_folder, settings.name).path / "devices"
     return AgentDevices(settings.name, folder, settings.kubelet_dir)
 
@@ -154,7 +153,7 @@ async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> Non
 
 async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None = None) -> None:
     """SIGTERM and SIGINT end the agent, and nothing but the agent."""
-    keep_from_children()
+    hide_from_children()
     loop = asyncio.get_running_loop()
     agent = asyncio.create_task(_run_alone(settings, early), name="agent")
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
-from ankaios.agent.device_joint import DeviceHost, DeviceService
+from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.log_streams import LogSource, LogStreams
@@ -41,6 +41,7 @@ from ankaios.common.proto_conversion import (
 )
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
+from ankaios.devices.host import DeviceHost
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 REQUESTS_UNDER_WAY = 20
@@ -57,7 +58,7 @@ class AgentManager:
         name: str,
         connectors: Mapping[str, RuntimeConnector],
         folder: RunFolder,
-        devices: DeviceService,
+        devices: DeviceProvider,
         outbox: Outbox,
         load: LoadReporter,
         tasks: Supervisor,
@@ -221,23 +222,24 @@ class AgentManager:
         workload = self._work.workloads.get(name)
         return workload.log_source() if workload else None
 
-    def _wake(self, name: InstanceName) -> None:
-        """It waits for devices."""
-        if workload := self._current(name):
+    def _wake(self, owner: str) -> None:
+        """The workload waits for devices and should claim them again."""
+        if workload := self._current(owner):
             workload.devices_changed()
 
-    def _restart(self, name: InstanceName) -> None:
-        if workload := self._current(name):
+    def _restart(self, owner: str) -> None:
+        if workload := self._current(owner):
             workload.restart()
 
-    def _current(self, name: InstanceName) -> WorkloadObject | None:
-        """None: it was replaced or deleted meanwhile."""
-        workload = self._work.workloads.get(name.workload)
-        return workload if workload is not None and workload.current == name else None
+    def _current(self, owner: str) -> WorkloadObject | None:
+        """None if the workload was replaced or deleted in the meantime."""
+        workload = self._work.workloads.get(owner.partition(".")[0])
+        return workload if workload is not None and str(workload.current) == owner else None
 
-    def _living(self) -> Collection[InstanceName] | None:
-        """Not known before the server said what is wanted and every runtime what exists."""
-        return self._work.instances() if self._is_welcome and not self._planner.unlisted() else None
+    def _living(self) -> Collection[str] | None:
+        """None until the server has sent the workloads and all runtimes have listed theirs."""
+        is_known = self._is_welcome and not self._planner.unlisted()
+        return set(map(str, self._work.instances())) if is_known else None
 
 
 def _added(message: FromServer) -> list[InstanceName]:

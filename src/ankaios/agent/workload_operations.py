@@ -14,7 +14,7 @@ from ankaios.agent.core.dependencies import Decision, DependencyScheduler
 from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.agent.core.runtime_manager import Found, Plan
-from ankaios.agent.device_joint import DeviceService
+from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
@@ -42,7 +42,7 @@ class WorkloadOperations:
         agent: str,
         connectors: Mapping[str, RuntimeConnector],
         folder: RunFolder,
-        devices: DeviceService,
+        devices: DeviceProvider,
         outbox: Outbox,
         outside: Callable[[], Outside],
         tasks: Supervisor,

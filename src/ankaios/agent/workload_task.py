@@ -49,7 +49,7 @@ from ankaios.agent.core.workload_events import (
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
-from ankaios.agent.device_joint import DeviceService, Waiting
+from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
@@ -62,6 +62,7 @@ from ankaios.common.execution_state import (
 )
 from ankaios.common.supervision import internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.devices.host import WaitingForDevices
 from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
 
 UNSUPPORTED_RUNTIME = "Unsupported Runtime"
@@ -78,7 +79,7 @@ class Surroundings(Struct, frozen=True):
 
     connectors: Mapping[str, RuntimeConnector]
     folder: RunFolder
-    devices: DeviceService
+    devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
     chance: Callable[[], float]
 
@@ -281,7 +282,7 @@ class WorkloadTask:
 
     async def _acquire(self, spec: WorkloadSpec) -> Event:
         answer = await self._around.devices.acquire(spec)
-        if isinstance(answer, Waiting):
+        if isinstance(answer, WaitingForDevices):
             return DevicesMissing(answer.reason)
         self._grants = answer
         return DevicesGranted()

@@ -1,31 +1,17 @@
 """Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
+
+if TYPE_CHECKING:
+    from ankaios.common.model.kind import Kind
 
 _LIMIT_MS = 500
-
-
-def _fields(message: Any) -> list[str]:
-    return [field.json_name for field in message.DESCRIPTOR.fields]
-
-
-_KNOWN_KEYS = {
-    (): _fields(base.CompleteState),
-    ("desiredState",): _fields(base.State),
-    ("effectiveState",): _fields(base.State),
-    ("desiredState", "workloads", "*"): _fields(base.Workload),
-    ("effectiveState", "workloads", "*"): _fields(base.Workload),
-    ("agents", "*"): _fields(base.AgentAttributes),
-    ("agents", "*", "status"): _fields(base.AgentStatus),
-    ("workloadStates", "*", "*", "*"): ["additionalInfo", "state", "subState"],
-}
 
 
 def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequence[str]) -> None:
@@ -70,16 +56,16 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 
 
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
-    """The fixed keys at this place of the state, or else the names that the server has there."""
-    for pattern, keys in _KNOWN_KEYS.items():
-        if len(pattern) == len(parent) and all(
-            known in ("*", part) for known, part in zip(pattern, parent, strict=True)
-        ):
-            return keys
+    """The declared keys at this place of the state, or else the names that the server has there."""
+    from ankaios.common.model.state import COMPLETE_STATE
+
+    kind: Kind | None = COMPLETE_STATE
+    for part in parent:
+        kind = kind.part(part) if kind is not None else None
+    if kind is not None and kind.known_keys is not None:
+        return list(kind.known_keys)
     state = _request(session, ".".join(parent))
-    if state is None:
-        return []
-    found = _values_at(complete_state_to_form(state), parent)
+    found = [] if state is None else _values_at(COMPLETE_STATE.to_form(state), parent)
     return sorted({key for value in found if isinstance(value, dict) for key in value})
 
 

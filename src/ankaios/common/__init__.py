@@ -1,4 +1,6 @@
-"""The vocabulary every other part speaks. It imports nothing of them.
+"""What server, agent and command line share: names, workloads, states, paths, templates, conversion, configuration.
+
+Nothing here imports the other packages.
 
 [impl->swdd~common-library-dependencies~1]
 [impl->swdd~common-interface-definitions~1]

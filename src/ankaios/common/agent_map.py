@@ -1,8 +1,8 @@
-"""The connected agents and what is known of them. This map is the only owner of these facts.
+"""The connected agents and their attributes. This map is the only owner of these facts.
 
-They are kept in the form in which they are read: `{name: {status: {cpuUsage, freeMemory}, tags: {…}, resources: […]}}`,
-parts that are unknown or empty being absent. The attributes of an agent are replaced, never changed. Whoever wants to
-know what changes is told the path before it happens.
+They are stored in plain form: `{name: {status: {cpuUsage, freeMemory}, tags: {…}, resources: […]}}`, without parts that
+are unknown or empty. The attributes of an agent are replaced, never changed. `before_change` is called with the path of
+each change.
 
 [impl->swdd~agent-map-manages-agent-names-with-agent-attributes~2]
 """
@@ -10,33 +10,34 @@ know what changes is told the path before it happens.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Form = dict[str, Any]
-Touch = Callable[[tuple[str, ...]], None]
-_ORDER = ("status", "tags", "resources")
+from ankaios.common.model.state import AGENT_ATTRIBUTES
+from ankaios.common.model.values import Form
+
+BeforeChange = Callable[[tuple[str, ...]], None]
 
 
-def _nobody(_: tuple[str, ...]) -> None:
+def _ignore(_: tuple[str, ...]) -> None:
     pass
 
 
 class AgentMap:
-    """`form` may be read by everybody and changed only here."""
+    """`form` may be read everywhere and is changed only here."""
 
-    def __init__(self, touch: Touch = _nobody) -> None:
+    def __init__(self, before_change: BeforeChange = _ignore) -> None:
         self.form: dict[str, Form] = {}
-        self._touch = touch
+        self._before_change = before_change
 
     def __contains__(self, agent: str) -> bool:
         return agent in self.form
 
     def add(self, agent: str, tags: Mapping[str, str]) -> None:
         """A newly connected agent has tags but no status; an older entry of that name is replaced."""
-        self._touch((agent,))
+        self._before_change((agent,))
         self.form[agent] = {"tags": dict(tags)} if tags else {}
 
     def remove(self, agent: str) -> None:
         if agent in self.form:
-            self._touch((agent,))
+            self._before_change((agent,))
             del self.form[agent]
 
     def set_load(self, agent: str, cpu_usage: int, free_memory: int) -> None:
@@ -52,6 +53,6 @@ class AgentMap:
         """Agents that are not connected have no attributes."""
         if agent not in self.form:
             return
-        self._touch((agent,))
+        self._before_change((agent,))
         parts = {**self.form[agent], part: value}
-        self.form[agent] = {name: parts[name] for name in _ORDER if parts.get(name)}
+        self.form[agent] = {name: parts[name] for name in AGENT_ATTRIBUTES.fields if parts.get(name)}

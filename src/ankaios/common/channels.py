@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class ChannelClosed(Exception):
-    """Nobody sends, or nobody receives, any more."""
+    """The channel has no more senders or no more receivers."""
 
 
 class Channel(Generic[T]):
     """Many producers, one consumer, first in first out.
 
-    `send` waits while the channel is full; `try_send` answers False instead, for producers that must not wait. After
-    `close` the consumer still gets what was sent before.
+    `send` waits while the channel is full; `try_send` returns False instead, for producers that must not wait. After
+    `close` the consumer still receives the items that were sent before.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -55,7 +55,7 @@ class Channel(Generic[T]):
             try:
                 await turn
             except asyncio.CancelledError:
-                # Whoever woke us counted on a send: hand the turn on.
+                # This producer was woken for a free place that it does not use: wake the next one.
                 if turn.done() and not turn.cancelled():
                     self._wake_producer()
                 raise

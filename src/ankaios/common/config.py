@@ -1,7 +1,7 @@
 """Start configuration of server, agent and CLI: flag over environment over file over default.
 
-Comes in: values of the command line, environment variables, a TOML file (`version = 'v1'`), PEM files. Goes out: plain
-values and the PEM material for mutual TLS, or `StartupFailed` naming what is wrong and where. Owns nothing.
+Input: values of the command line, environment variables, a TOML file (`version = 'v1'`), PEM files. Output: plain
+values and the PEM material for mutual TLS, or `StartupFailed` with what is wrong and where. Owns nothing.
 
 Typical use:
 
@@ -56,7 +56,7 @@ class Pem(NamedTuple):
 
 
 class GivenPem(NamedTuple):
-    """What was given of the three PEM items; `require_security` decides whether that is enough."""
+    """The given ones of the three PEM items; `require_security` decides whether they are enough."""
 
     ca: Pem | None = None
     crt: Pem | None = None
@@ -64,7 +64,7 @@ class GivenPem(NamedTuple):
 
 
 class PemMaterial(NamedTuple):
-    """All that mutual TLS needs: certificate authority, own certificate and own private key."""
+    """Certificate authority, own certificate and own private key for mutual TLS."""
 
     ca: Pem
     crt: Pem
@@ -108,7 +108,7 @@ def _read_toml(path: AnyPath) -> ConfigTable:
 
 
 def _with_default_table(file: ConfigTable) -> ConfigTable:
-    """Keys standing in both places: the later one wins in alphabetical order, the table standing at `default`."""
+    """Of a key in both places the later one in alphabetical order counts; keys of the table count as `default`."""
     table = file.get("default", {})
     if not isinstance(table, dict):
         raise StartupFailed(CONFIG_CONTEXT, "'default' must be a table")
@@ -246,7 +246,7 @@ def pem_mode_fault(name: str, mode: int) -> str | None:
 
 
 def require_security(given: GivenPem, insecure: bool) -> PemMaterial | None:
-    """All three PEM items mean TLS, whatever `insecure` says; none of them needs the spoken word "insecure".
+    """All three PEM items mean TLS, also with `insecure`. Without any of them `insecure` is required.
 
     [impl->swdd~server-fails-on-missing-file-paths-and-insecure-cli-arguments~1]
     """

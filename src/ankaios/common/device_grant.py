@@ -1,4 +1,4 @@
-"""What a container or process receives with its devices: the device manager gives it, the runtimes pass it on."""
+"""Grants: what a container or process receives with its devices. The device manager makes them, runtimes apply them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeviceNode(Struct, frozen=True):
 
 
 class DeviceGrant(Struct, frozen=True):
-    """All that the devices of a workload bring along; `container` is that of the request, for pods."""
+    """Everything that the devices of a workload add to it; `container` is that of the request, for pods."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[DeviceMount, ...] = ()

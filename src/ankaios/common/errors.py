@@ -1,24 +1,24 @@
-"""Error families, named for what the catcher does next.
+"""Error families, named after what the caller does next.
 
-Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Everything outside these families is
-a bug: `supervision` logs it with its traceback, reports it in the state that it concerns, and keeps the rest going.
+Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Any other exception is a bug:
+`supervision` logs it with its traceback, reports it in the affected state, and keeps the other parts running.
 """
 
 
 class AnkaiosError(Exception):
-    """The root of everything that may be shown to a person."""
+    """Base of all errors whose text may be shown to users."""
 
 
 class Rejected(AnkaiosError):
-    """Tell the requester and change nothing."""
+    """Report to the requester, change nothing."""
 
 
 class Unavailable(AnkaiosError):
-    """Nothing is wrong with the request: try again later."""
+    """The request is valid: retry later."""
 
 
 class Fatal(AnkaiosError):
-    """The program cannot go on: end it."""
+    """The program must end."""
 
 
 class StartupFailed(Fatal):

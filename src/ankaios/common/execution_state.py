@@ -1,4 +1,4 @@
-"""How a workload is doing: states, substates, their texts and the one transition that is damped.
+"""Execution states of workloads: states, substates, their texts and the transition that is suppressed.
 
 [impl->swdd~common-workload-states-supported-states~1]
 [impl->swdd~common-workload-state-additional-information~1]
@@ -11,7 +11,7 @@ _WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
 
 
 class ExecutionState(Struct, frozen=True):
-    """`state` and `sub_state` are the words of manifests, tables and events; `str()` is the table form."""
+    """`state` and `sub_state` are the words in tables and events; `str()` is the text in tables."""
 
     state: str
     sub_state: str
@@ -24,7 +24,7 @@ class ExecutionState(Struct, frozen=True):
         return replace(self, additional_info=info)
 
     def is_same(self, other: "ExecutionState") -> bool:
-        """Equal but for the additional information."""
+        """Equal apart from the additional information."""
         return self.state == other.state and self.sub_state == other.sub_state
 
 
@@ -49,21 +49,21 @@ TRIGGERED_AT_RUNTIME = "Triggered at runtime."
 
 
 def exited(code: int) -> ExecutionState:
-    """What the end of a process means."""
+    """The state after the process ended with this exit code."""
     return SUCCEEDED_OK if code == 0 else FAILED_EXEC_FAILED.because(f"Exit code: '{code}'")
 
 
 _HELD = {STOPPING_REQUESTED_AT_RUNTIME.sub_state, STOPPING_WAITING_TO_STOP.sub_state}
-_DAMPED = {"Running", "Succeeded", "Failed"}
+_SUPPRESSED = {"Running", "Succeeded", "Failed"}
 
 
 def transition(old: ExecutionState, new: ExecutionState) -> ExecutionState:
-    """What is to be stored when `new` is reported over `old`.
+    """The state to store when `new` is reported after `old`.
 
-    While a stop is under way the runtime may still report the workload as running or ended; the state must not flip
-    back and forth, so stopping is kept.
+    While a workload is being stopped, the runtime may still report it as running or ended. The stored state stays
+    stopping, so that it does not alternate.
     [impl->swdd~common-workload-state-transitions~1]
     """
-    if old.state == "Stopping" and old.sub_state in _HELD and new.state in _DAMPED:
+    if old.state == "Stopping" and old.sub_state in _HELD and new.state in _SUPPRESSED:
         return old
     return new

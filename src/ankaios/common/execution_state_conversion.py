@@ -1,6 +1,6 @@
-"""Execution states to protobuf messages and back. Apart from the other conversions, because `ank` needs only these.
+"""Execution states to protobuf messages and back. Short commands of `ank` import only these conversions.
 
-What cannot be converted (an unset oneof, an unknown number) is `Rejected`.
+An unset oneof or an unknown number is `Rejected`.
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]
 """
 
@@ -26,6 +26,8 @@ _FIELDS: dict[tuple[str, str], tuple[str, int]] = {
     ("NotScheduled", "NotScheduled"): ("notScheduled", base.NOT_SCHEDULED),
     ("Removed", "Removed"): ("removed", base.REMOVED),
 }
+STATE_WORDS = tuple(dict.fromkeys(state for state, _ in _FIELDS))
+SUB_STATE_WORDS = tuple(dict.fromkeys(sub_state for _, sub_state in _FIELDS))
 _STATES = {field: ExecutionState(*words) for words, field in _FIELDS.items()}
 
 

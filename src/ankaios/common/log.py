@@ -1,9 +1,8 @@
 """Log lines of server and agent on stderr: `[<UTC seconds>Z LEVEL module] text`.
 
-Comes in: the environment variables `RUST_LOG` (directives of the env_logger syntax: `level`, `module=level` lists and
-an optional `/regular expression` at the end) and `RUST_LOG_STYLE` (`auto`, `always`, `never`); `JOURNAL_STREAM`, which
-systemd sets, tells whether stderr is its journal. Goes out: a configured `logging` root. Owns nothing. The CLI does not
-use it.
+Input: the environment variables `RUST_LOG` (directives of the env_logger syntax: `level`, `module=level` lists and an
+optional `/regular expression` at the end), `RUST_LOG_STYLE` (`auto`, `always`, `never`) and `JOURNAL_STREAM`, by which
+systemd shows that stderr is its journal. Output: a configured `logging` root. Owns nothing. The CLI does not use it.
 
 Modules are named as in Eclipse Ankaios (`ank_server::shell` for `ankaios.server.shell`), so that existing directives
 keep their meaning; dotted Python names are understood, too.
@@ -44,7 +43,7 @@ _CRATES = (
     ("ankaios.grpc", "grpc"),
     ("ankaios.common", "common"),
 )
-# Text from outside must not be able to move the cursor, colour the terminal or start a line of its own.
+# Text from outside must not move the cursor, colour the terminal or begin a new line.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _CONTROL[ord("\n")] = "\n    "
 
@@ -70,7 +69,7 @@ class Directives(Struct, frozen=True):
 
 
 def parse_directives(spec: str) -> tuple[Directives, list[str]]:
-    """Understand a `RUST_LOG` text; what is not understood is left out and reported, never fatal."""
+    """Parse a `RUST_LOG` text. Invalid directives are reported and ignored."""
     parts = spec.split("/")
     if len(parts) > 2:
         return Directives((("", logging.ERROR),)), [f"invalid logging spec '{spec}', ignoring it (too many '/'s)"]
@@ -112,12 +111,12 @@ def module_of(logger_name: str) -> str:
 
 
 def level_word(level: int) -> str:
-    """Five characters, so that the texts stand in one column."""
+    """Five characters, so that the texts are aligned."""
     return next((word for limit, word in _WORDS if level >= limit), "TRACE")
 
 
 class LineFormatter(logging.Formatter):
-    """One record, one line; further lines are indented so that no text can pass itself off as a record."""
+    """One line for each record; further lines are indented so that no text looks like a record."""
 
     def __init__(self, coloured: bool, for_journal: bool = False) -> None:
         super().__init__()
@@ -158,7 +157,7 @@ def wants_colour(style: str, is_terminal: bool) -> bool:
 
 
 def is_journal(variable: str, stream: TextIO) -> bool:
-    """`variable` is `<device>:<inode>` of the stream that systemd gave to the service; it may lead elsewhere by now."""
+    """`variable` is `<device>:<inode>` of the stream of the service; the stream may have been redirected since."""
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -167,7 +166,7 @@ def is_journal(variable: str, stream: TextIO) -> bool:
 
 
 def setup_logging(environ: Mapping[str, str] | None = None, stream: TextIO | None = None) -> None:
-    """Call once, first thing in a program; an earlier set-up is replaced."""
+    """Call this once at the start of a program. It replaces an earlier set-up."""
     variables = os.environ if environ is None else environ
     target = sys.stderr if stream is None else stream
     directives, faults = parse_directives(variables.get("RUST_LOG", "info"))
@@ -183,5 +182,5 @@ def setup_logging(environ: Mapping[str, str] | None = None, stream: TextIO | Non
 
 
 def log_startup_error(error: StartupFailed) -> None:
-    """Start errors carry no module: `[… ERROR] <context>: '<reason>'`."""
+    """Start errors are logged without module: `[… ERROR] <context>: '<reason>'`."""
     logging.root.error("%s", error)

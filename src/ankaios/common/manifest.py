@@ -1,18 +1,17 @@
-"""Manifests: from text to the change of the desired state that they ask for.
+"""Manifests: from text to the change of the desired state that they request.
 
-In comes YAML text written by people; out goes `ManifestChange` (what is to be set, and the update masks), or `Rejected`
-saying what is wrong and where. Pure but for reading our own schema. Owns the manifest formats `v1` and `v0.1`.
+Input: YAML text written by people. Output: `ManifestChange` (what is to be set, and the update masks), or `Rejected`
+with what is wrong and where. Owns the manifest formats `v1` and `v0.1`; the fields are declared in `model.state`.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ankaios.common.errors import Rejected
-from ankaios.common.json_schema import Validator
+from ankaios.common.model.state import API_VERSION, DEPRECATED_API_VERSION, SECTIONS, STATE
 from ankaios.common.names import CHARACTERS_TEXT, has_allowed_characters
 from ankaios.common.yaml_text import load_yaml
 
@@ -20,57 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from ankaios.common.json_schema import Violation
+    from ankaios.common.model.values import Form, Violation
 
-    Form = dict[str, Any]
-
-API_VERSION = "v1"
-DEPRECATED_API_VERSION = "v0.1"
-_SCHEMA_FILE = os.path.join(os.path.dirname(__file__), "manifest.schema.json")  # noqa: PTH118, PTH120
 DEPRECATED_WARNING = (
     f"The manifest API version '{DEPRECATED_API_VERSION}' is deprecated and support will be removed in future "
     f"releases. Please update to the latest API version '{API_VERSION}'."
 )
-SECTIONS = ("workloads", "configs", "deviceConfigurations")
-"""The maps whose entries a manifest names; an applied entry replaces the one of the same name as a whole."""
-
-_FILE_FIELDS = ("mountPoint", "data", "binaryData")
-_RESOURCE_FIELDS = ("name", "quantity", "container")
-
-
-def _is_name(text: str) -> bool:
-    return bool(text) and has_allowed_characters(text)
-
-
-_SHORTCUTS = {
-    "^v1$": API_VERSION.__eq__,
-    "^[a-zA-Z0-9_-]+$": _is_name,
-    r"^(?:[a-zA-Z0-9_-]|\{\{[a-zA-Z0-9_-]+(?:\.[a-zA-Z0-9_-]+)*\}\})*$": has_allowed_characters,
-}
-"""How to tell without regular expressions that a text of a usual manifest matches a pattern of the schema."""
 
 
 class ManifestChange(Struct, frozen=True):
-    """`desired_state` has the form of the state; `masks` are sorted and name every entry."""
+    """`desired_state` is a plain form; `masks` are sorted and name every entry."""
 
     desired_state: Form
     masks: tuple[str, ...]
 
 
-def schema_text() -> str:
-    with open(_SCHEMA_FILE, encoding="utf-8") as opened:  # noqa: PTH123
-        return opened.read()
-
-
-_validators: list[Validator] = []  # at most one, made when it is first needed
-
-
 def violations(manifest: Any) -> list[Violation]:
     """Everything that the schema of `v1` manifests forbids, in the order of the schema."""
-    if not _validators:
-        # JSON is YAML, and that parser is there anyway.
-        _validators.append(Validator(load_yaml(schema_text(), "the schema"), _SHORTCUTS))
-    return _validators[0].violations(manifest)
+    return list(STATE.violations(manifest, ""))
 
 
 def is_deprecated(manifest: Any) -> bool:
@@ -78,7 +44,7 @@ def is_deprecated(manifest: Any) -> bool:
 
 
 def load_manifest(text: str | bytes, what: str) -> Form:
-    """Parse and check one manifest. Whatever its `apiVersion` says, its form is that of `v1`."""
+    """Parse and check one manifest. The result has the format of `v1`, also for a manifest of `v0.1`."""
     try:
         manifest = load_yaml(text, what)
     except Rejected as fault:
@@ -103,7 +69,7 @@ def _schema_violated(found: Iterable[Violation]) -> Rejected:
 
 
 def _check_entry_names(manifest: Form) -> None:
-    """YAML knows numbers as keys, paths do not."""
+    """Keys of YAML may be numbers, parts of paths are text."""
     for section in SECTIONS:
         for name in manifest.get(section) or {}:
             if not isinstance(name, str):
@@ -126,10 +92,6 @@ def _from_deprecated(manifest: Form) -> Form:
 def _workload_from_deprecated(name: str, workload: Any) -> Form:
     if not isinstance(workload, dict):
         raise Rejected(f"Invalid manifest data provided: workload '{name}' must be a map")
-    for key in ("files", "resources"):
-        entries = workload.get(key, [])
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise Rejected(f"Invalid manifest data provided: '{key}' of workload '{name}' must be a list of maps")
     if "tags" not in workload:
         return workload
     tags = workload["tags"]
@@ -174,42 +136,18 @@ def change_of(manifests: Iterable[Form], agent: str | None = None, *, need_agent
                 entries = desired.setdefault(section, {})
                 if name in entries:
                     raise Rejected(f"Multiple workloads with the same name '{name}' found!")
-                entries[name] = _completed(section, entry, agent, need_agent)
+                entries[name] = _with_agent(entry, agent, need_agent) if section == "workloads" else entry
                 masks.append(f"desiredState.{section}.{name}")
     return ManifestChange(desired, tuple(sorted(masks)))
 
 
-def _completed(section: str, entry: Any, agent: str | None, need_agent: bool) -> Any:
-    if section == "workloads":
-        return _with_agent(entry, agent, need_agent)
-    if section == "deviceConfigurations" and "broker" in entry:
-        broker = entry["broker"]
-        return entry | {"broker": broker | {"workload": _normalized(broker["workload"])}}
-    return entry
-
-
 def _with_agent(workload: Form, agent: str | None, need_agent: bool) -> Form:
-    workload = _normalized(workload)
     if agent is not None:
         return workload | {"agent": agent}
     if "agent" in workload:
         return workload
     if "placement" in workload:
-        return workload | {"agent": ""}  # the server finds one
+        return workload | {"agent": ""}  # the server chooses one
     if need_agent:
         raise Rejected("No agent name specified -> use '--agent' option to specify!")
     return workload
-
-
-def _normalized(workload: Form) -> Form:
-    """Unknown keys are allowed and mean nothing; a resource without quantity is one."""
-    changed: Form = {}
-    if "files" in workload:
-        changed["files"] = [_only(_FILE_FIELDS, file) for file in workload["files"]]
-    if "resources" in workload:
-        changed["resources"] = [{"quantity": 1} | _only(_RESOURCE_FIELDS, one) for one in workload["resources"]]
-    return workload | changed
-
-
-def _only(fields: tuple[str, ...], entry: Form) -> Form:
-    return {name: value for name, value in entry.items() if name in fields}

@@ -1,7 +1,7 @@
-"""What travels through the channels between middleware, server and agent.
+"""Messages in the channels between middleware, server and agent.
 
-Messages are the generated protobuf classes themselves: they are plain data, exist once, and are what the wire says. The
-few dataclasses here are what has no wire form: the end of a connection, and to whom something is to be sent.
+Most of them are the generated protobuf classes. The classes here are for what protobuf does not describe: the end of a
+connection, and the receiver of a message.
 
 [impl->swdd~common-object-representation~1]
 """
@@ -13,13 +13,13 @@ from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 
 
 class AgentGone(Struct, frozen=True):
-    """The stream of this agent ended, in whatever way."""
+    """The stream of this agent ended, with or without an error."""
 
     agent: str
 
 
 class ClientGone(Struct, frozen=True):
-    """The connection `cli-conn-…` or `commander-conn-…` ended, politely or not."""
+    """The connection `cli-conn-…` or `commander-conn-…` ended, with or without a goodbye."""
 
     connection: str
 
@@ -42,7 +42,7 @@ ToServerMessage = FromAgent | FromClient | AgentGone | ClientGone
 
 
 class Respond(Struct, frozen=True):
-    """Goes to whom the request id names; that part of the id is removed on the way."""
+    """Sent to the client or agent that the request id begins with; routing removes that part of the id."""
 
     response: Response
 
@@ -55,13 +55,13 @@ class ToAgent(Struct, frozen=True):
 
 
 class BroadcastStates(Struct, frozen=True):
-    """To each agent the states of the others, to each `ConnectCli` client all; empty lists are not sent."""
+    """Sends each agent the states of the other agents and each `ConnectCli` client all states, but no empty lists."""
 
     states: tuple[WorkloadState, ...]
 
 
 class BroadcastLogsCancel(Struct, frozen=True):
-    """To all agents and all `ConnectCli` clients, with the full request id."""
+    """Sent to all agents and all `ConnectCli` clients with the full request id."""
 
     request_id: str
 

@@ -1,4 +1,4 @@
-"""Which names are allowed, and the texts that say why one is not. All lengths are in bytes.
+"""Naming rules and the error texts for names that break them. All lengths are in bytes.
 
 [impl->swdd~common-workload-naming-convention~1]
 [impl->swdd~common-agent-naming-convention~3]
@@ -11,7 +11,16 @@
 from ankaios.common.errors import Rejected
 
 MAX_NAME_LENGTH = 63
-# No regular expressions here: `ank` would have to load them only for this.
+# Names of device instances are made of the configuration name by adding seven characters.
+MAX_DEVICE_CONFIGURATION_NAME_LENGTH = MAX_NAME_LENGTH - 7
+
+# The same rules for the JSON schema of manifests. Each pattern describes the whole text.
+NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
+AGENT_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]|\{\{[a-zA-Z0-9_-]+(?:\.[a-zA-Z0-9_-]+)*\}\})*$"
+FILTER_MASK_PATTERN = r"^(?:\*|[a-zA-Z0-9_-]+)(?:\.(?:\*|[a-zA-Z0-9_-]+))*$"
+LOG_RULE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]+|[a-zA-Z0-9_-]*\*[a-zA-Z0-9_-]*)$"
+RESOURCE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_.-]+(?:/[a-zA-Z0-9_.-]+)?|\{\{PLACEHOLDER\}\})$"
+
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 CHARACTERS_TEXT = "Expected to have characters in [a-zA-Z0-9_-]."
 CONSTRAINT_TEXT = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. Maximum length is 63 characters."
@@ -37,7 +46,7 @@ def check_workload_name(name: str) -> None:
 
 
 def check_agent_name(name: str) -> None:
-    """An empty name is fine: the workload is not scheduled."""
+    """An empty name is allowed: the workload is not scheduled."""
     if not has_allowed_characters(name):
         raise Rejected(f"Unsupported agent name '{name}'. {CONSTRAINT_TEXT}")
 
@@ -69,7 +78,7 @@ def check_filter_mask(mask: str) -> None:
 
 
 def check_log_rule_name(pattern: str) -> None:
-    """A pattern that can match no workload is refused: an ineffective deny rule would grant too much."""
+    """A pattern that can match no workload is rejected: an ineffective deny rule would grant too much."""
     stars = pattern.count("*")
     if stars > 1:
         raise Rejected("Expected at most one '*' symbol.")

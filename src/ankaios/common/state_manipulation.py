@@ -1,7 +1,7 @@
-"""Get, set, remove, select and compare parts of a state by path. In and out go plain dicts, lists and scalars.
+"""Get, set, remove, select and compare parts of a state by path. Input and output are plain forms.
 
 A path is a text with `.` between its parts, or the tuple of these parts; tuples are exact even if a key contains a dot
-or is empty. Only `set_value` and `remove_value` change what they are given.
+or is empty. Only `set_value` and `remove_value` change their arguments.
 
 [impl->swdd~common-state-manipulation-path~1]
 """
@@ -18,12 +18,12 @@ Path = tuple[str, ...]
 
 SEPARATOR: Final = "."
 WILDCARD: Final = "*"
-# Protobuf carries no deeper nesting, so no longer path leads anywhere: the limit spares splitting hostile texts.
+# Protobuf messages are not nested deeper, so a longer path matches nothing. The limit avoids splitting hostile texts.
 MAX_PATH_PARTS: Final = 128
 
 
 class _Missing:
-    """What a path leads to if it leads nowhere; None is a value."""
+    """The result for a path without value; None is a value."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -36,14 +36,14 @@ MISSING: Final = _Missing()
 
 
 class FieldNotFound(Rejected):
-    """A path cannot be followed to where something is to be set or removed."""
+    """The parent of the path that is to be set or removed does not exist."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"Could not find field {format_path(path)}")
 
 
 def parse_path(text: str) -> Path | None:
-    """None if the path is longer than anything that exists."""
+    """None if the path is longer than any existing one."""
     return tuple(text.split(SEPARATOR)) if text.count(SEPARATOR) < MAX_PATH_PARTS else None
 
 
@@ -52,7 +52,7 @@ def format_path(path: Path) -> str:
 
 
 def get_value(form: Any, path: Path) -> Any:
-    """What stands at the path, or MISSING. Elements of lists have no path.
+    """The value at the path, or MISSING. Elements of lists have no path.
 
     [impl->swdd~common-state-manipulation-get~1]
     """
@@ -64,13 +64,13 @@ def get_value(form: Any, path: Path) -> Any:
 
 
 def set_value(form: Form, path: Path, value: Any) -> None:
-    """Put the value at the path.
+    """Set the value at the path.
 
     [impl->swdd~common-state-manipulation-set~1]
     """
     here = form
     for part in path[:-1]:
-        # A missing map is made, so that new branches can be set leaf by leaf.
+        # A missing map is created, so that new branches can be set leaf by leaf.
         # [impl->swdd~common-state-manipulation-set-add-missing-objects~1]
         here = here.setdefault(part, {})
         if not isinstance(here, dict):
@@ -79,7 +79,7 @@ def set_value(form: Form, path: Path, value: Any) -> None:
 
 
 def remove_value(form: Form, path: Path) -> None:
-    """Take away what stands at the path. Only the last part may be missing already.
+    """Remove the value at the path. Only the last part of the path may be missing.
 
     [impl->swdd~common-state-manipulation-remove~1]
     """
@@ -97,7 +97,7 @@ def copy_form(form: Any) -> Any:
 
 
 def expand_wildcards(form: Any, path: Path) -> list[Path]:
-    """All existing paths that the given one stands for, `*` being every key of a map.
+    """All existing paths that match the given one; `*` matches every key of a map.
 
     [impl->swdd~common-state-manipulation-expand-wildcards~1]
     """
@@ -114,9 +114,9 @@ def expand_wildcards(form: Any, path: Path) -> list[Path]:
 
 
 class Selection(Struct):
-    """A set of masks, ready to pick from a form what any of them names.
+    """A set of masks, prepared to pick the parts of a form that any of them matches.
 
-    The masks are kept as a tree, so that picking costs as much as what is picked, not as much as the form is large.
+    The masks are stored as a tree, so that the cost depends on the picked parts, not on the size of the form.
     """
 
     _complete: bool = False
@@ -136,7 +136,7 @@ class Selection(Struct):
         here._complete = True
 
     def pick(self, form: Any) -> Any:
-        """The selected parts, complete ones shared with the form; MISSING if no mask leads to anything."""
+        """The selected parts, complete ones shared with the form; MISSING if no mask matches."""
         return _pick([self], form)
 
 
@@ -154,7 +154,7 @@ def _pick(selections: list[Selection], form: Any) -> Any:
 
 
 def _candidates(selections: list[Selection], form: Form) -> Iterable[str]:
-    """The keys to look at; whichever is smaller is gone through, the form or the masks."""
+    """The keys that may match, found by iterating over the form or the masks, whichever is smaller."""
     if any(WILDCARD in selection._parts for selection in selections):
         return form
     if sum(len(selection._parts) for selection in selections) > len(form):
@@ -213,9 +213,9 @@ class AlteredPaths(Struct):
 
 
 def differences(old: Form, new: Form) -> Differences:
-    """Where two forms differ, as a tree: the topmost new, vanished or changed keys are its leaves.
+    """The differences of two forms as a tree: the topmost added, removed or changed keys are its leaves.
 
-    Parts that are one and the same object are not looked into.
+    Parts that are the same object are not compared.
     [impl->swdd~common-state-manipulation-calculate-state-differences~1]
     [impl->swdd~server-calculates-state-differences~1]
     """

@@ -14,8 +14,8 @@ _SEMVER = rf"({_NUMBER})\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+[0-9
 
 
 def check_version_compatibility(theirs: str) -> None:
-    """Refuse a peer whose protocol version is no semantic version or has another major number."""
-    import re  # whoever is checked need not wait for it
+    """Reject a peer whose protocol version is no semantic version or has another major number."""
+    import re
 
     match = re.fullmatch(_SEMVER, theirs)
     if match is None or match[1] != _MAJOR:

@@ -1,17 +1,15 @@
-"""What a workload is once its templates are rendered: the unit that is compared, sent to agents and run.
+"""Typed workloads as agents run them: their templates are rendered.
 
-All of it is frozen; a change makes a new object, so equality tells whether a workload changed.
+All objects are frozen; a change makes a new object, so a workload changed if it is not equal. Field names and words are
+those of the plain form (`model.state`), in snake case, so that msgspec converts between the two.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
-from types import MappingProxyType
+from enum import Enum
 
 from msgspec import Struct, field
 
 from ankaios.common.names import has_allowed_characters
-
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class InstanceName(Struct, frozen=True, order=True):
@@ -35,7 +33,7 @@ class InstanceName(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> "InstanceName | None":
-        """None if it is no name the server could have given: whoever made a container chose its labels."""
+        """None if the server cannot have assigned the name: labels of containers come from other programs, too."""
         parts = text.split(".")
         if len(parts) != 3 or not parts[0] or not all(map(has_allowed_characters, parts)):
             return None
@@ -47,48 +45,46 @@ class InstanceName(Struct, frozen=True, order=True):
 
 
 def runtime_config_id(runtime_config: str) -> str:
-    """The id is the hash of the rendered runtimeConfig and of nothing else."""
-    from hashlib import sha256  # loads OpenSSL, which an agent can do without: the server assigns ids
+    """The id is the hash of the rendered runtimeConfig alone."""
+    from hashlib import sha256  # loads OpenSSL, which agents do not need: the server assigns ids
 
     return sha256(runtime_config.encode()).hexdigest()
 
 
-class AddCondition(IntEnum):
+class AddCondition(Enum):
     """[impl->swdd~workload-add-conditions-for-dependencies~1]"""
 
-    ADD_COND_RUNNING = 0
-    ADD_COND_SUCCEEDED = 1
-    ADD_COND_FAILED = 2
+    ADD_COND_RUNNING = "ADD_COND_RUNNING"
+    ADD_COND_SUCCEEDED = "ADD_COND_SUCCEEDED"
+    ADD_COND_FAILED = "ADD_COND_FAILED"
 
 
-class DeleteCondition(IntEnum):
+class DeleteCondition(Enum):
     """[impl->swdd~workload-delete-conditions-for-dependencies~1]"""
 
-    DEL_COND_RUNNING = 0
-    DEL_COND_NOT_PENDING_NOR_RUNNING = 1
+    DEL_COND_RUNNING = "DEL_COND_RUNNING"
+    DEL_COND_NOT_PENDING_NOR_RUNNING = "DEL_COND_NOT_PENDING_NOR_RUNNING"
 
 
-class RestartPolicy(IntEnum):
-    NEVER = 0
-    ON_FAILURE = 1
-    ALWAYS = 2
+class RestartPolicy(Enum):
+    NEVER = "NEVER"
+    ON_FAILURE = "ON_FAILURE"
+    ALWAYS = "ALWAYS"
 
 
-class Operation(IntEnum):
-    """Numbers as on the wire; the names in manifests are Nothing, Read, Write, ReadWrite."""
-
-    NOTHING = 0
-    READ = 1
-    WRITE = 2
-    READ_WRITE = 5
+class Operation(Enum):
+    NOTHING = "Nothing"
+    READ = "Read"
+    WRITE = "Write"
+    READ_WRITE = "ReadWrite"
 
 
-class StateRule(Struct, frozen=True):
+class StateRule(Struct, frozen=True, rename="camel", tag_field="type", tag="StateRule"):
     operation: Operation
     filter_masks: tuple[str, ...]
 
 
-class LogRule(Struct, frozen=True):
+class LogRule(Struct, frozen=True, rename="camel", tag_field="type", tag="LogRule"):
     workload_names: tuple[str, ...]
 
 
@@ -96,12 +92,12 @@ AccessRule = StateRule | LogRule
 
 
 class ControlInterfaceAccess(Struct, frozen=True):
-    allow: tuple[AccessRule, ...] = ()
-    deny: tuple[AccessRule, ...] = ()
+    allow: tuple[AccessRule, ...] = field(name="allowRules", default=())
+    deny: tuple[AccessRule, ...] = field(name="denyRules", default=())
 
 
-class File(Struct, frozen=True):
-    """Either text or base64 is set."""
+class File(Struct, frozen=True, rename="camel"):
+    """Either `data` or `binary_data`, which is Base64, is set."""
 
     mount_point: str
     data: str | None = None
@@ -124,10 +120,10 @@ class ResourceRequest(Struct, frozen=True):
 
 
 class Placement(Struct, frozen=True):
-    tags: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
-class WorkloadSpec(Struct, frozen=True):
+class WorkloadSpec(Struct, frozen=True, rename="camel"):
     """A rendered workload. Mappings are never changed after construction."""
 
     instance_name: InstanceName
@@ -135,9 +131,9 @@ class WorkloadSpec(Struct, frozen=True):
     runtime_config: str
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     dependencies: Mapping[str, AddCondition] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    tags: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
-    access: ControlInterfaceAccess = ControlInterfaceAccess()
+    access: ControlInterfaceAccess = field(name="controlInterfaceAccess", default=ControlInterfaceAccess())
     resources: tuple[ResourceRequest, ...] = ()
     placement: Placement | None = None
 
@@ -147,7 +143,7 @@ class WorkloadSpec(Struct, frozen=True):
 
     @property
     def needs_control_interface(self) -> bool:
-        """Deny rules alone give nothing to talk about.
+        """Deny rules alone permit no request.
 
         [impl->swdd~common-workload-needs-control-interface~1]
         """

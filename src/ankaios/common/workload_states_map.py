@@ -1,14 +1,12 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
-They are kept in the form in which they are read: `{agent: {workload: {id: {additionalInfo, state, subState}}}}`. A
-state is replaced, never changed, and maps that become empty vanish. Whoever wants to know what changes is told the path
-before it happens.
+They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState}}}}`. A state is replaced,
+never changed, and maps that become empty are removed. `before_change` is called with the path of each change.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from ankaios.common.execution_state import (
     AGENT_DISCONNECTED,
@@ -16,20 +14,20 @@ from ankaios.common.execution_state import (
     PENDING_INITIAL,
     ExecutionState,
 )
+from ankaios.common.model.values import Form
 from ankaios.common.workload import InstanceName
 
-Form = dict[str, Any]
-Touch = Callable[[tuple[str, ...]], None]
+BeforeChange = Callable[[tuple[str, ...]], None]
 
 REMOVED_WORD = "Removed"
 _SHARED: dict[tuple[str, str], Form] = {}
 
 
-def _nobody(_: tuple[str, ...]) -> None:
+def _ignore(_: tuple[str, ...]) -> None:
     pass
 
 
-def state_form(state: ExecutionState) -> Form:
+def execution_state_to_form(state: ExecutionState) -> Form:
     """States without additional information are shared: there are only a few of them."""
     if state.additional_info:
         return {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
@@ -44,11 +42,11 @@ def _state_of(form: Form) -> ExecutionState:
 
 
 class WorkloadStatesMap:
-    """`form` may be read by everybody and changed only here."""
+    """`form` may be read everywhere and is changed only here."""
 
-    def __init__(self, touch: Touch = _nobody) -> None:
+    def __init__(self, before_change: BeforeChange = _ignore) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
-        self._touch = touch
+        self._before_change = before_change
 
     def get(self, name: InstanceName) -> ExecutionState | None:
         form = self.form.get(name.agent, {}).get(name.workload, {}).get(name.id)
@@ -66,7 +64,7 @@ class WorkloadStatesMap:
                 yield InstanceName(workload, instance_id, agent), _state_of(form)
 
     def process(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
-        """Take over reported states; a removed workload has none."""
+        """Store reported states; a removed workload has no state."""
         for name, state in states:
             if state.state == REMOVED_WORD:
                 self.remove(name)
@@ -74,14 +72,14 @@ class WorkloadStatesMap:
                 self.put(name, state)
 
     def put(self, name: InstanceName, state: ExecutionState) -> None:
-        self._touch((name.agent, name.workload, name.id))
-        self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = state_form(state)
+        self._before_change((name.agent, name.workload, name.id))
+        self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = execution_state_to_form(state)
 
     def remove(self, name: InstanceName) -> None:
         ids = self.form.get(name.agent, {}).get(name.workload, {})
         if name.id not in ids:
             return
-        self._touch((name.agent, name.workload, name.id))
+        self._before_change((name.agent, name.workload, name.id))
         del ids[name.id]
         if not ids:
             del self.form[name.agent][name.workload]
@@ -89,7 +87,7 @@ class WorkloadStatesMap:
             del self.form[name.agent]
 
     def add_initial(self, names: Iterable[InstanceName]) -> None:
-        """What already has a state keeps it.
+        """Instances that already have a state keep it.
 
         [impl->swdd~server-sets-state-of-new-workloads-to-pending~1]
         """
@@ -98,7 +96,7 @@ class WorkloadStatesMap:
                 self.put(name, PENDING_INITIAL if name.agent else NOT_SCHEDULED)
 
     def mark_disconnected(self, agent: str) -> list[InstanceName]:
-        """Nothing is known any more of what this agent runs."""
+        """The states of all workloads of the agent are unknown from now on."""
         names = [name for name, _ in self._walk(agent)]
         for name in names:
             self.put(name, AGENT_DISCONNECTED)

@@ -1,35 +1,37 @@
-"""Keeps what each workload was given over a restart of the agent: one file for each workload.
+"""Files about the devices of workloads: claim records that outlive the agent, and the devices files of containers.
 
-In: records of allocations. Out: the same after a restart. A file is written before the workload starts and removed
-after it let go, so its cost follows the change. One that cannot be read is left out and said; it is removed only if
-what stands in it is wrong, since a disk may recover.
+Input: claim records and grants. Output: the records after a restart, and grants extended by the devices file. A record
+is written before its workload starts and removed when the workload releases its devices. A file is always complete: the
+old or the new content, also if the process dies. After a power failure a file may be incomplete; then no workload runs
+any more, and the checksum detects it.
 """
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
-from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
+from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
-from ankaios.devices.whole_file import remove_drafts, write_whole
 
 SUFFIX = ".json"
+DRAFT_SUFFIX = ".new"
 
 log = logging.getLogger(__name__)
 
 
 class Allocation(Struct, frozen=True):
-    """Devices of one resource in one container, and what their plugin gave for them."""
+    """Devices of one resource in one container, and their grant."""
 
     resource: str
     container: str | None
@@ -43,9 +45,15 @@ class HeldSlot(Struct, frozen=True):
     instance: Instance
     capacity: int
 
+    @property
+    def resource(self) -> str:
+        """The resource through which the slot was claimed."""
+        target = self.slot.instance if self.claim.virtual_id is None else self.instance.configuration
+        return DEFAULT_RESOURCE_PREFIX + target
 
-class Record(Struct, frozen=True):
-    """All that one workload holds. `lost`: of what it was given, some slot went to somebody else."""
+
+class ClaimRecord(Struct, frozen=True):
+    """All devices of one workload. `lost`: at least one of its slots is claimed by another workload now."""
 
     owner: str
     allocations: tuple[Allocation, ...]
@@ -58,101 +66,120 @@ class Record(Struct, frozen=True):
 
 
 class ClaimStore:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    """Keeps claim records in the folder `claims` and devices files in the folder `files`."""
 
-    def load(self) -> Iterator[Record]:
-        """The newest first: if two records name the same thing, the newer one is right."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        remove_drafts(self._folder)
-        for path in sorted(self._folder.glob(f"*{SUFFIX}"), key=_written, reverse=True):
+    def __init__(self, folder: Path) -> None:
+        self._claims = folder / "claims"
+        self._files = folder / "files"
+
+    def load(self) -> Iterator[ClaimRecord]:
+        """All records, the newest first: if two records contain the same slot, the newer one is right.
+
+        A file that cannot be read is skipped; it is removed only if its content is invalid, because a disk may recover.
+        """
+        for folder, mode in ((self._claims, 0o700), (self._files, 0o711)):
+            folder.mkdir(mode=mode, parents=True, exist_ok=True)
+            remove_drafts(folder)
+        for path in sorted(self._claims.glob(f"*{SUFFIX}"), key=_modified, reverse=True):
             try:
                 yield record_from_json(path.read_text())
             except OSError as error:
                 log.warning("the claims in '%s' cannot be read now: %s", path, error)
             except (ValueError, KeyError, TypeError) as error:
-                log.warning("the claims in '%s' cannot be read and are dropped: %r", path, error)
+                log.warning("the claims in '%s' are not valid and are dropped: %r", path, error)
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def save(self, record: Record) -> None:
-        """After a crash there is the whole record, or the one before."""
-        path = self._path(record.owner)
+    def save(self, record: ClaimRecord) -> None:
+        path = self._claims_path(record.owner)
         try:
-            write_whole(path, record_to_json(record), 0o600)
+            replace_file(path, record_to_json(record), 0o600)
         except OSError as error:
             raise Unavailable(f"cannot keep the claims of '{record.owner}' in '{path}': {error}") from error
 
-    def remove(self, owner: str) -> None:
-        """If it stays, its devices are held after a restart until somebody notices that the workload is gone."""
+    def write_devices_file(
+        self, owner: str, number: int, grant: DeviceGrant, allocated: Sequence[Allocated]
+    ) -> DeviceGrant:
+        """Write the devices file of a container and add it to the grant.
+
+        It has the same path inside and outside of the container, so that it is right for native processes too.
+        """
+        path = self._devices_path(owner, number)
+        envs = {**grant.envs, DEVICES_FILE_VARIABLE: str(path)}
+        mounts = (*grant.mounts, DeviceMount(str(path), str(path), read_only=True))
+        complete = replace(grant, envs=envs, mounts=mounts)
+        text = devices_file_text(owner, complete, allocated)
         try:
-            self._path(owner).unlink(missing_ok=True)
+            if not _has_content(path, text):
+                replace_file(path, text, 0o444)
         except OSError as error:
-            log.warning("cannot remove the claims of '%s': %s", owner, error)
+            raise Unavailable(f"cannot write the devices file '{path}': {error}") from error
+        return complete
 
-    def _path(self, owner: str) -> Path:
-        return self._folder / f"{blake2b(owner.encode(), digest_size=16).hexdigest()}{SUFFIX}"
+    def remove(self, owner: str, containers: int) -> None:
+        """Remove all files of the workload.
+
+        A record that stays holds its devices after a restart until the reconciler finds that the workload is gone.
+        """
+        for path in (self._claims_path(owner), *(self._devices_path(owner, number) for number in range(containers))):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("cannot remove '%s' of '%s': %s", path, owner, error)
+
+    def _claims_path(self, owner: str) -> Path:
+        return self._claims / f"{blake2b(owner.encode(), digest_size=16).hexdigest()}{SUFFIX}"
+
+    def _devices_path(self, owner: str, number: int) -> Path:
+        return self._files / f"{blake2b(owner.encode(), digest_size=8).hexdigest()}-{number}{SUFFIX}"
 
 
-def _written(path: Path) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
         return 0.0
 
 
-def record_to_json(record: Record) -> str:
-    content = json.dumps(asdict(record), default=_plain)
-    return json.dumps({"checksum": _checksum(content), "record": json.loads(content)})
+def _has_content(path: Path, text: str) -> bool:
+    with suppress(OSError, ValueError):
+        return path.read_text() == text
+    return False
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else asdict(value)
+def replace_file(path: Path, text: str, mode: int) -> None:
+    """Replace a file as a whole. Raises OSError with nothing changed."""
+    draft = path.with_suffix(DRAFT_SUFFIX)
+    try:
+        draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
+        draft.write_text(text)
+        draft.chmod(mode)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
-def record_from_json(text: str) -> Record:
-    """Raises one of ValueError, KeyError and TypeError for what was not written by us."""
+def remove_drafts(folder: Path) -> None:
+    """Remove the drafts of a process that died."""
+    for draft in folder.glob(f"*{DRAFT_SUFFIX}"):
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def record_to_json(record: ClaimRecord) -> str:
+    content = msgspec.to_builtins(record)
+    return json.dumps({"checksum": _checksum(content), "record": content})
+
+
+def record_from_json(text: str) -> ClaimRecord:
+    """Raises ValueError, KeyError or TypeError for content that was not written by `record_to_json`."""
     document = json.loads(text)
-    content = document["record"]
-    if document["checksum"] != _checksum(json.dumps(content)):
+    if document["checksum"] != _checksum(document["record"]):
         raise ValueError("the checksum is wrong")
-    return Record(
-        content["owner"],
-        tuple(map(_allocation, content["allocations"])),
-        tuple(
-            HeldSlot(Slot(**it["slot"]), Claim(**it["claim"]), _instance(it["instance"]), it["capacity"])
-            for it in content["slots"]
-        ),
-        content.get("lost", False),
-    )
+    return msgspec.convert(document["record"], ClaimRecord)
 
 
-def _checksum(content: str) -> str:
-    return blake2b(content.encode(), digest_size=8).hexdigest()
-
-
-def _allocation(form: dict[str, Any]) -> Allocation:
-    return Allocation(form["resource"], form["container"], tuple(form["ids"]), _grant(form["grant"]))
-
-
-def _grant(form: dict[str, Any]) -> DeviceGrant:
-    mounts = tuple(DeviceMount(**it) for it in form["mounts"])
-    devices = tuple(DeviceNode(**it) for it in form["devices"])
-    return DeviceGrant(
-        form["envs"], mounts, devices, form["annotations"], tuple(form["cdi_devices"]), form["container"]
-    )
-
-
-def _instance(form: dict[str, Any]) -> Instance:
-    device = form["device"]
-    return Instance(
-        form["name"],
-        form["configuration"],
-        form["shared"],
-        DiscoveredDevice(
-            device["id"],
-            device["properties"],
-            tuple(DeviceMount(**it) for it in device["mounts"]),
-            tuple(DeviceNode(**it) for it in device["device_specs"]),
-        ),
-    )
+def _checksum(content: object) -> str:
+    return blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()

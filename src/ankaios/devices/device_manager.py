@@ -1,188 +1,257 @@
-"""What a kubelet does with devices: it chooses them for workloads and asks their plugins to allocate.
+"""The device manager of an agent: discovery, claims of workloads, plugins, and reports to the server.
 
-In: the wishes of workloads, and the plugins that registered, ours and those of others. Out: what each plugin gives for
-a container. Owned: which device id is used by which workload.
+Input: messages of the server, lists of discovery handlers, and workloads that acquire or release devices. Output:
+grants, reports, and calls of the host. Owns the tasks of all parts. Each change of devices passes `_changed` once.
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-from google.protobuf.message import Message
-from msgspec import Struct
+from ankaios.common.device_grant import DeviceGrant
+from ankaios.common.errors import Fatal, Rejected, Unavailable
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.supervision import Supervisor
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.claim_store import ClaimStore
+from ankaios.devices.core.allocation import Denied
+from ankaios.devices.core.claim_plan import ResourceNeed, needs_of
+from ankaios.devices.core.configuration import Configuration, configuration_from_pb
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
+from ankaios.devices.core.pending_claims import PendingClaims
+from ankaios.devices.device_reporter import DeviceReporter
+from ankaios.devices.discovery.registration_server import RegistrationServer
+from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.discovery_runner import DiscoveryRunner
+from ankaios.devices.foreign_devices import ForeignDevices
+from ankaios.devices.host import DeviceHost, WaitingForDevices
+from ankaios.devices.lost_devices import LostDevices
+from ankaios.devices.plugin_folder import short_folder
+from ankaios.devices.reconciler import PodReconciler, Reconciler, every_round
+from ankaios.devices.slot_allocator import SlotAllocator
+from ankaios.devices.workload_claims import WorkloadClaims
 
-from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
-from ankaios.common.errors import Unavailable
-from ankaios.devices.core.extended_resource import pick
-from ankaios.devices.core.grants import checked
-from ankaios.devices.pb import device_plugin_pb2 as pb
-from ankaios.devices.plugin_service import ALLOCATE, OWNER_HEADER, PRE_START, PREFERRED
-from ankaios.devices.registered_plugins import ENDPOINT_GRACE_SECONDS, Changed, Plugin, RegisteredPlugins
-from ankaios.grpc.wire_format import CallFailed
+if TYPE_CHECKING:
+    from ankaios.devices.kubelet_plugins import KubeletPlugins
 
-ALLOCATE_SECONDS = 30.0
-PRE_START_SECONDS = 30.0
-
-A = TypeVar("A", bound=Message)
+HANDLERS_PAUSE = 10.0
+KUBELET_ALLOCATES = "the devices of this node are allocated by its kubelet"
 
 log = logging.getLogger(__name__)
 
 
-class PluginFailed(Unavailable):
-    """A plugin refused or did not answer; the text says which and why."""
-
-
-class Count(Struct, frozen=True):
-    """What a node says of a resource."""
-
-    capacity: int
-    allocatable: int
-    allocated: int
+class NoPluginFolder(Fatal):
+    """Ends the device manager, and nothing else."""
 
 
 class DeviceManager:
-    """`changed` is called when a plugin comes or goes, tells another list, or its devices are used otherwise."""
+    """Workloads are identified by the text of their instance name."""
 
     def __init__(
         self,
+        node: str,
         folder: Path,
-        changed: Changed,
-        grace: float = ENDPOINT_GRACE_SECONDS,
-        listener: socket.socket | None = None,
+        host: DeviceHost,
+        registry: HandlerRegistry | None = None,
+        kubelet_dir: Path | None = None,
+        handlers_dir: Path | None = None,
+        plugin_folder: tuple[Path, socket.socket] | None = None,
     ) -> None:
-        """`listener`: the plugin folder is open already."""
-        self.folder = folder
-        self._changed = changed
-        self._plugins = RegisteredPlugins(folder, changed, grace, listener)
-        self._used: dict[str, dict[str, str]] = {}  # resource -> id -> owner
+        """`plugin_folder` with its registration socket, if it is open already."""
+        self.node = NodeDevices(node)
+        self._host = host
+        self._registry = registry or HandlerRegistry()
+        self._handlers_dir = handlers_dir
+        sockets, listener = plugin_folder or (short_folder(folder / "plugins"), None)
+        self.foreign = ForeignDevices(sockets, self._plugin_changed, listener=listener)
+        self.allocator = SlotAllocator(self.node, host.send, self._changed)
+        self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder))
+        self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart)
+        self._pending = PendingClaims(self._obstacle)
+        self._reporter = DeviceReporter(self.node, self.foreign, self._pending, host.send, host.wake)
+        self._discovery = DiscoveryRunner(self._registry, self)
+        self._kubelet_dir = kubelet_dir
+        self._kubelet = None if kubelet_dir is None else self._kubelet_plugins(kubelet_dir)
+        self._deadline_changed = asyncio.Event()
+        self._has_configurations = asyncio.Event()
 
-    async def run(self, ready: asyncio.Event) -> None:
-        """Serve registrations until cancelled."""
-        await self._plugins.run(ready)
+    def _kubelet_plugins(self, kubelet_dir: Path) -> "KubeletPlugins":
+        from ankaios.devices.kubelet_plugins import KubeletPlugins  # most agents run without a kubelet
 
-    # --- what is so ---
+        return KubeletPlugins(self.node, self.allocator, kubelet_dir)
 
-    def is_ready(self, resource: str) -> bool:
-        """Whether a plugin is there that can be asked."""
-        plugin = self._plugins.get(resource)
-        return plugin is not None and plugin.connected and plugin.listed
+    # --- life cycle ---
 
-    def has_lost(self, resource: str) -> bool:
-        """Whether a plugin was there and broke off."""
-        plugin = self._plugins.get(resource)
-        return plugin is not None and not plugin.connected
+    def restore(self) -> None:
+        """Take over the claims from before a restart, before the first report to the server.
 
-    def resources(self) -> list[str]:
-        return self._plugins.resources()
-
-    def count(self, resource: str) -> Count:
-        plugin = self._plugins.get(resource)
-        devices = plugin.devices if plugin else {}
-        return Count(len(devices), sum(devices.values()), len(self._used.get(resource, {})))
-
-    def free(self, resource: str) -> int:
-        return len(self._free(resource))
-
-    def are_healthy(self, resource: str, ids: Sequence[str]) -> bool:
-        plugin = self._plugins.get(resource)
-        return plugin is not None and plugin.connected and all(plugin.devices.get(id_, False) for id_ in ids)
-
-    # --- allocation ---
-
-    async def pick(self, resource: str, quantity: int, owner: str) -> list[str]:
-        """Choose devices of a plugin and mark them as used; [] if there are not enough.
-
-        The plugin's preference is a hint; whatever it says, only usable devices are taken.
+        Reads files; raises OSError if their folder cannot be used.
         """
-        plugin = self._plugins.get(resource)
-        free = self._free(resource)
-        if plugin is None or len(free) < quantity:
-            return []
-        wishes: Sequence[str] = ()
-        if plugin.options.get_preferred_allocation_available:
-            wishes = await self._preferred(plugin, free, quantity)
-        chosen = pick(self._free(resource), wishes, quantity)
-        self.mark(resource, chosen, owner)
-        return chosen
+        self.claims.restore()
 
-    def _free(self, resource: str) -> list[str]:
-        used = self._used.get(resource, {})
-        plugin = self._plugins.get(resource)
-        return [id_ for id_, healthy in plugin.devices.items() if healthy and id_ not in used] if plugin else []
-
-    async def _preferred(self, plugin: Plugin, free: Sequence[str], quantity: int) -> Sequence[str]:
-        wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=free, allocation_size=quantity)
-        request = pb.PreferredAllocationRequest(container_requests=[wanted])
+    async def run(self) -> None:
+        """Run all parts until cancelled. If the plugin folder cannot be used, the agent continues without devices."""
+        reconciler = self._reconciler()
         try:
-            response = await plugin.channel.unary(
-                PREFERRED, request, pb.PreferredAllocationResponse, time_limit=ALLOCATE_SECONDS
-            )
-            return list(response.container_responses[0].deviceIDs)
-        except (CallFailed, IndexError) as error:
-            log.info("the device plugin for '%s' has no preference: %s", plugin.resource, error)
-            return ()
+            async with Supervisor() as tasks:
+                tasks.keep_running("the foreign device plugins", self._serve_plugins)
+                tasks.keep_running("the discovery", self._discovery.run)
+                tasks.keep_running("the registration of discovery handlers", self._serve_handlers)
+                tasks.keep_running("the end of vanished devices", self._expire_devices)
+                tasks.keep_running("the lost devices", self._lost.run)
+                tasks.keep_running("the device reconciler", lambda: every_round(reconciler.review))
+                tasks.keep_running("the retry of failed claims", lambda: every_round(self._retry_failed))
+                if self._kubelet is not None:
+                    tasks.keep_running("the plugins for the kubelet", self._kubelet.run)
+        except* NoPluginFolder as faults:
+            log.error("devices are not available: %s", "; ".join(map(str, faults.exceptions)))
 
-    def mark(self, resource: str, ids: Sequence[str], owner: str) -> None:
-        self._used.setdefault(resource, {}).update(dict.fromkeys(ids, owner))
-        self._changed(resource, False)
-
-    def unmark(self, resource: str, ids: Sequence[str], owner: str) -> None:
-        used = self._used.get(resource, {})
-        for id_ in ids:
-            if used.get(id_) == owner:
-                del used[id_]
-        if not used:
-            self._used.pop(resource, None)
-        self._changed(resource, False)
-
-    async def allocate(self, resource: str, ids: Sequence[str], owner: str) -> DeviceGrant:
-        """One call for one container, as a kubelet does it; the first answer counts."""
-        request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        about = {OWNER_HEADER: owner}
-        response = await self._ask(resource, ALLOCATE, request, pb.AllocateResponse, ALLOCATE_SECONDS, about)
-        if not response.container_responses:
-            raise PluginFailed(f"cannot allocate '{resource}': the plugin gave no answer for the container")
+    async def _serve_plugins(self) -> None:
         try:
-            return checked(grant_from_pb(response.container_responses[0]))
-        except ValueError as error:
-            raise PluginFailed(f"cannot use what the plugin of '{resource}' gives: {error}") from error
+            await self.foreign.run()
+        except (Unavailable, OSError) as fault:
+            raise NoPluginFolder(str(fault)) from fault
 
-    async def pre_start(self, resource: str, ids: Sequence[str]) -> None:
-        """Before every start of a container, for plugins that want it."""
-        if self._connected(resource).options.pre_start_required:
-            request = pb.PreStartContainerRequest(devices_ids=ids)
-            await self._ask(resource, PRE_START, request, pb.PreStartContainerResponse, PRE_START_SECONDS)
+    def _reconciler(self) -> Reconciler | PodReconciler:
+        if self._kubelet_dir is not None:
+            return PodReconciler(self.node, self.allocator, self._kubelet_dir)
+        return Reconciler(self.node, self.allocator, self.claims, self._host.living)
 
-    async def _ask(
-        self,
-        resource: str,
-        method: str,
-        request: Message,
-        answer: type[A],
-        seconds: float,
-        about: Mapping[str, str] = {},
-    ) -> A:
+    async def _serve_handlers(self) -> None:
+        """Handlers of other processes can register as soon as there is a configuration."""
+        await self._has_configurations.wait()
+        server = RegistrationServer(self._registry, self._handlers_dir)
+        await self._start(server)
         try:
-            channel = self._connected(resource).channel
-            return await channel.unary(method, request, answer, time_limit=seconds, metadata=about)
-        except CallFailed as failure:
-            raise PluginFailed(f"cannot allocate '{resource}': {failure.reason}") from failure
+            await asyncio.Event().wait()
+        finally:
+            await server.close()
 
-    def _connected(self, resource: str) -> Plugin:
-        plugin = self._plugins.get(resource)
-        if plugin is None or not plugin.connected:
-            raise PluginFailed(f"cannot allocate '{resource}': its device plugin is away")
-        return plugin
+    async def _start(self, server: RegistrationServer) -> None:
+        """Another agent on this machine may serve the registrations as long as it runs."""
+        reported = ""
+        while True:
+            try:
+                return await server.start()
+            except Unavailable as fault:
+                if str(fault) != reported:
+                    log.warning("only built-in discovery handlers can be used for now: %s", fault)
+                reported = str(fault)
+            await asyncio.sleep(HANDLERS_PAUSE)
 
+    async def _expire_devices(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            self._deadline_changed.clear()
+            try:
+                async with asyncio.timeout_at(self.node.next_deadline()):
+                    await self._deadline_changed.wait()
+            except TimeoutError:
+                self._changed(self.node.expire(clock()))
 
-def grant_from_pb(message: pb.ContainerAllocateResponse) -> DeviceGrant:
-    return DeviceGrant(
-        envs=dict(sorted(message.envs.items())),
-        mounts=tuple(DeviceMount(it.container_path, it.host_path, it.read_only) for it in message.mounts),
-        devices=tuple(DeviceNode(it.container_path, it.host_path, it.permissions or "rwm") for it in message.devices),
-        annotations=dict(sorted(message.annotations.items())),
-        cdi_devices=tuple(it.name for it in message.cdi_devices),
-    )
+    async def _retry_failed(self, now: float) -> None:
+        del now
+        self._reporter.retry_failed()
+
+    # --- the server ---
+
+    def connected(self) -> None:
+        """A new session begins: the server has no information about the devices of this node."""
+        self.allocator.session_began()
+        self._changed(self.node.session_began())
+        self._reporter.report_all()
+        self._reporter.retry_failed()
+
+    def disconnected(self) -> None:
+        """Local devices can still be claimed, shared ones in the next session."""
+        self.allocator.session_ended()
+        self._changed(self.node.session_ended())
+        self._reporter.retry_failed()
+
+    def handle(self, message: grpc.DeviceUpdate | grpc.SlotResponse) -> None:
+        if isinstance(message, grpc.SlotResponse):
+            self.allocator.answered(message)
+            return
+        if message.complete:
+            self._configure(message)
+        if message.instances:
+            self._changed(self.node.update_shared(message.instances))
+
+    def _configure(self, message: grpc.DeviceUpdate) -> None:
+        configurations: dict[str, Configuration] = {}
+        for name, configuration in sorted(message.configurations.deviceConfigurations.items()):
+            try:
+                configurations[name] = configuration_from_pb(name, configuration)
+            except Rejected as fault:
+                log.warning("%s", fault)
+        changes = self.node.configure(configurations)
+        self._discovery.configure(configurations)
+        if configurations:
+            self._has_configurations.set()
+        self._changed(changes)
+
+    # --- devices ---
+
+    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        self._changed(self.node.observe(configuration, source, devices, shared, now))
+
+    def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
+        self._changed(self.node.discovery_failed(configuration, source, reason))
+
+    def _plugin_changed(self, resource: str, registered: bool) -> None:
+        self._reporter.plugin_changed(resource, registered)
+
+    def _changed(self, changes: DeviceChanges) -> None:
+        for text in changes.warnings:
+            log.warning("%s", text)
+        for instance in changes.vanished:
+            log.info("device '%s' is gone", instance.name)
+        self._deadline_changed.set()
+        if self._kubelet is not None:
+            self._kubelet.changed(changes)
+        self._reporter.changed(changes)
+        self._lost.changed(changes)
+
+    # --- workloads ---
+
+    async def acquire(
+        self, owner: str, requests: Sequence[ResourceRequest]
+    ) -> tuple[DeviceGrant, ...] | WaitingForDevices:
+        """Claim all requested devices, or return why the workload has to wait. Present claims are kept.
+
+        The host wakes a waiting workload when it should try again.
+        """
+        self._pending.remove(owner)
+        if self._kubelet is not None:
+            return WaitingForDevices(KUBELET_ALLOCATES)
+        needs = needs_of(requests)
+        if reason := self._lost.stop_reason(owner):
+            answer: tuple[DeviceGrant, ...] | WaitingForDevices = WaitingForDevices(reason)
+        else:
+            answer = await self.claims.acquire(owner, needs)
+        if isinstance(answer, WaitingForDevices):
+            self._pending.add(owner, needs, answer.reason, answer.failed)
+        return answer
+
+    def _obstacle(self, owner: str, needs: tuple[ResourceNeed, ...]) -> str | None:
+        if reason := self._lost.stop_reason(owner):
+            return reason
+        plan = self.claims.plan(owner, needs)
+        return plan.reason if isinstance(plan, Denied) else None
+
+    async def adopt(self, owner: str, requests: Sequence[ResourceRequest]) -> None:
+        """A workload was found running. If it has no record, its devices are claimed as far as possible."""
+        if owner not in self.claims.records and self._kubelet is None:
+            answer = await self.claims.acquire(owner, needs_of(requests))
+            if isinstance(answer, WaitingForDevices):
+                log.warning("'%s' runs, but its devices are not recorded: %s", owner, answer.reason)
+
+    def release(self, owner: str) -> None:
+        self._pending.remove(owner)
+        self._lost.released(owner)
+        self.claims.release(owner)

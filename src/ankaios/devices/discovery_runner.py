@@ -1,9 +1,8 @@
-"""Runs discovery: for each configuration, every handler of the name it asks for.
+"""Runs discovery: for each configuration, all handlers with the name it contains.
 
-In: configurations that come, change and go, and handlers likewise. Out: the lists of the handlers, with who told them,
-and their refusals. A handler that breaks off is asked again; what it said stays until it says something else, is gone
-for good, or is no longer the one to ask. One that refuses the question sees nothing: what answered an earlier question
-is no answer to this one, and after a restart nobody would know of it.
+Input: configurations and handlers that are added, changed and removed. Output: the lists of the handlers with their
+source, and failures. A handler whose stream ends is called again; its last list stays valid until it sends another one
+or is removed. A handler that rejects the details reports no devices: an earlier list answered other details.
 """
 
 import asyncio
@@ -16,7 +15,8 @@ from typing import Protocol
 
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails, MissingPackage
 from ankaios.devices.discovery.registry import HandlerRegistry
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -24,21 +24,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-class Observer(Protocol):
-    """Who hears what handlers say; `source` names the one that speaks."""
+class DiscoveryObserver(Protocol):
+    """Receives the lists and failures of handlers; `source` identifies the handler."""
 
     def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None: ...
 
-    def refused(self, configuration: str, source: str, why: str) -> None: ...
+    def discovery_failed(self, configuration: str, source: str, reason: str) -> None: ...
 
 
 class DiscoveryRunner:
-    def __init__(self, registry: HandlerRegistry, observer: Observer) -> None:
+    def __init__(self, registry: HandlerRegistry, observer: DiscoveryObserver) -> None:
         self._registry = registry
         self._observer = observer
         self._wanted: dict[str, Configuration] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # those that count for a configuration
+        self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # the current ones of each configuration
         self._numbers = count()
         self._group: Supervisor | None = None
 
@@ -52,7 +52,7 @@ class DiscoveryRunner:
                 self._group = None
 
     def configure(self, wanted: Mapping[str, Configuration]) -> None:
-        """A discovery goes on if its question is the same."""
+        """A discovery continues if its handler, details and properties are unchanged."""
         before, self._wanted = self._wanted, dict(wanted)
         if self._group is None:
             return
@@ -68,15 +68,15 @@ class DiscoveryRunner:
                 self._running[name] = self._group.keep_running(f"the discovery for '{name}'", work)
 
     async def _discover(self, configuration: Configuration) -> None:
-        """Follow all handlers of the name, those that register later too."""
+        """Follow all handlers with the name, including those that register later."""
         following: dict[DiscoveryHandler, asyncio.Task[None]] = {}
         async with Supervisor() as group:
             while True:
                 version = self._registry.version
-                self._review(configuration, following, group)
+                self._update(configuration, following, group)
                 await self._registry.wait_changed(version)
 
-    def _review(
+    def _update(
         self,
         configuration: Configuration,
         following: dict[DiscoveryHandler, asyncio.Task[None]],
@@ -87,7 +87,7 @@ class DiscoveryRunner:
         for handler in [handler for handler in sources if handler not in handlers]:
             if handler in following:
                 following.pop(handler).cancel()
-            # Nobody else would ever say that these devices are gone.
+            # The handler is removed, so its devices are gone.
             self._observer.observed(configuration.name, sources.pop(handler), (), handler.shared)
         for handler in [handler for handler in handlers if handler not in following]:
             source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
@@ -100,42 +100,49 @@ class DiscoveryRunner:
             log.info("waiting for discovery handler '%s' to register", configuration.handler)
 
     async def _follow(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> None:
-        """Ask again after a break. A refused question is not repeated before somebody has registered anew."""
-        pause, complaint = FIRST_PAUSE, ""
+        """Call the handler again after an interruption; after a rejection only when a handler registers."""
+        pause, reported = FIRST_PAUSE, ""
         while True:
             version = self._registry.version
             try:
                 async with aclosing(handler.discover(configuration.details, configuration.properties)) as lists:
                     async for devices in lists:
-                        pause, complaint = FIRST_PAUSE, ""
-                        if self._counts(configuration, handler, source):
+                        pause, reported = FIRST_PAUSE, ""
+                        if self._is_current(configuration, handler, source):
                             self._observer.observed(configuration.name, source, devices, handler.shared)
-                raise HandlerLost(f"handler '{handler.name}' said no more")
+                raise HandlerLost(f"handler '{handler.name}' ended its stream of lists")
             except InvalidDetails as fault:
-                self._refused(configuration, handler, source, str(fault))
+                self._rejected(configuration, handler, source, str(fault))
                 await self._registry.wait_changed(version)
             except HandlerLost as fault:
-                if str(fault) != complaint:
-                    log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
-                complaint = str(fault)
+                if str(fault) != reported:
+                    self._interrupted(configuration, handler, source, fault)
+                reported = str(fault)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._registry.wait_changed(version)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _refused(self, configuration: Configuration, handler: DiscoveryHandler, source: str, why: str) -> None:
-        log.error("no devices are discovered for '%s': %s", configuration.name, why)
-        if self._counts(configuration, handler, source):
+    def _rejected(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
+        log.error("no devices are discovered for '%s': %s", configuration.name, reason)
+        if self._is_current(configuration, handler, source):
             self._observer.observed(configuration.name, source, (), handler.shared)
-            self._observer.refused(configuration.name, source, why)
+            self._observer.discovery_failed(configuration.name, source, reason)
 
-    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, why: str) -> None:
-        """Devices that it saw are kept, as after every break."""
-        if self._counts(configuration, handler, source):
-            self._observer.refused(configuration.name, source, why)
+    def _interrupted(
+        self, configuration: Configuration, handler: DiscoveryHandler, source: str, fault: HandlerLost
+    ) -> None:
+        log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
+        if isinstance(fault, MissingPackage):
+            self._broken(configuration, handler, source, str(fault))
 
-    def _counts(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
-        """The last words of a discovery that is being ended answer a question of the past."""
+    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
+        """The handler cannot be used at the moment; its devices are kept, as after every interruption."""
+        if self._is_current(configuration, handler, source):
+            self._observer.discovery_failed(configuration.name, source, reason)
+
+    def _is_current(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
+        """A discovery that is being cancelled may still report a list for earlier details."""
         wanted = self._wanted.get(configuration.name)
-        is_asked = wanted is not None and wanted.discovers_like(configuration)
-        return is_asked and self._sources.get(configuration.name, {}).get(handler) == source
+        is_wanted = wanted is not None and wanted.discovers_like(configuration)
+        return is_wanted and self._sources.get(configuration.name, {}).get(handler) == source

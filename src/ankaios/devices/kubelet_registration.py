@@ -1,7 +1,7 @@
-"""Makes our device plugins known to a kubelet, or to our own device manager, which looks the same from here.
+"""Registers device plugins with a kubelet.
 
-In: which resources there are. Out: one socket for each in the plugin folder, registered, and registered again on a
-fresh socket whenever the kubelet restarts, since it then deletes all sockets in the folder.
+Input: the resources to offer. Output: one socket for each in the plugin folder, registered, and registered again on a
+fresh socket whenever the kubelet restarts, because it then deletes all sockets in the folder.
 
 [impl->akri~kubelet-device-plugin-api~1]
 """
@@ -9,7 +9,6 @@ fresh socket whenever the kubelet restarts, since it then deletes all sockets in
 import asyncio
 import logging
 import resource as resource_limits
-from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
@@ -17,20 +16,19 @@ from pathlib import Path
 
 from ankaios.common.errors import Unavailable
 from ankaios.common.supervision import Supervisor
-from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_api import API_VERSION, REGISTER
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
-from ankaios.devices.plugin_service import API_VERSION, DevicePluginBehaviour, DevicePluginService, options
+from ankaios.devices.plugin_service import DevicePluginBehaviour, DevicePluginService, options
 from ankaios.devices.unix_rpc import UnixServer, unix_channel
 from ankaios.grpc.wire_format import CallFailed
 
-REGISTER = f"/{API_VERSION}.Registration/Register"
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
-WATCH_PAUSE = 1.0
+POLL_SECONDS = 1.0
 REGISTRATIONS_AT_ONCE = 16
 DESCRIPTORS_PER_PLUGIN = 4
-FAREWELL_SECONDS = 1.0
+LAST_LIST_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +36,11 @@ log = logging.getLogger(__name__)
 class PluginHost:
     """Keeps one registered plugin for each resource, as long as `run` runs."""
 
-    def __init__(self, folder: Path, *, watches: bool) -> None:
-        """`watches`: the other side may restart on its own, as a kubelet does and our device manager does not."""
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._watches = watches
         self._services: dict[str, DevicePluginService] = {}
         self._restarts: dict[str, asyncio.Event] = {}
-        self._sockets: dict[str, str] = {}  # file name -> resource
+        self._sockets: dict[str, str] = {}  # resource -> file name
         self._numbers = count()
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         self._group: Supervisor | None = None
@@ -56,7 +52,7 @@ class PluginHost:
             try:
                 for service in self._services.values():
                     self._start(service)
-                await (self._watch() if self._watches else asyncio.Event().wait())
+                await self._watch()
             finally:
                 self._group = None
 
@@ -73,21 +69,12 @@ class PluginHost:
             service.end()
             self._restarts.pop(resource, asyncio.Event()).set()
 
-    def register_again(self, resource: str) -> None:
-        """The other side lost the plugin, though it is there. Not at once: the reason may last."""
-        if resource in self._restarts:
-            loop = asyncio.get_running_loop()
-            loop.call_later(WATCH_PAUSE, self._restarts[resource].set)
-
     def __contains__(self, resource: str) -> bool:
         return resource in self._services
 
     def refresh(self, resource: str) -> None:
         if service := self._services.get(resource):
             service.refresh()
-
-    def resources(self) -> Mapping[str, DevicePluginService]:
-        return self._services
 
     # --- one plugin ---
 
@@ -106,25 +93,25 @@ class PluginHost:
                 await self._register(service, server.path.name, restart)
                 await restart.wait()
                 if service.ended:
-                    await service.farewell(FAREWELL_SECONDS)
+                    await service.wait_until_ended(LAST_LIST_SECONDS)
             except Unavailable as fault:
                 log.warning("device plugin '%s' cannot be offered, trying again: %s", resource, fault)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LONGEST_PAUSE):
                         await restart.wait()
             finally:
-                self._sockets.pop(server.path.name, None)
+                self._sockets.pop(resource, None)
                 await server.close()
 
     def _socket_name(self, resource: str) -> str:
         """Fresh for each registration, and short: the whole path has at most 107 bytes."""
         digest = blake2b(resource.encode(), digest_size=6).hexdigest()
         name = f"akri-{digest}-{next(self._numbers)}.sock"
-        self._sockets[name] = resource
+        self._sockets[resource] = name
         return name
 
     async def _register(self, service: DevicePluginService, endpoint: str, restart: asyncio.Event) -> None:
-        """Until it works, or the plugin is to begin anew."""
+        """Retry until it succeeds, or until the plugin has to start again."""
         pause = FIRST_PAUSE
         request = pb.RegisterRequest(
             version=API_VERSION, endpoint=endpoint, resource_name=service.behaviour.resource, options=options()
@@ -143,38 +130,29 @@ class PluginHost:
                     await restart.wait()
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    # --- restarts of the other side ---
+    # --- restarts of the kubelet ---
 
     async def _watch(self) -> None:
-        complaint = ""
+        """A restarted kubelet has another registration socket, and has deleted those of the plugins."""
+        kubelet = created(self._folder / KUBELET_SOCKET)
         while True:
-            try:
-                async with FolderWatch(self._folder) as watch:
-                    if complaint:
-                        self._restart_all()
-                    complaint = ""
-                    while True:
-                        self._noticed(*await watch.next())
-            except OSError as error:
-                if str(error) != complaint:
-                    log.warning("cannot watch '%s', waiting for it: %s", self._folder, error)
-                complaint = str(error)
-            await asyncio.sleep(WATCH_PAUSE)
+            await asyncio.sleep(POLL_SECONDS)
+            before, kubelet = kubelet, created(self._folder / KUBELET_SOCKET)
+            for resource, name in self._sockets.items():
+                if (kubelet != before or not created(self._folder / name)) and resource in self._restarts:
+                    self._restarts[resource].set()
 
-    def _noticed(self, name: str, exists: bool) -> None:
-        """The kubelet is back, or somebody deleted a socket of ours."""
-        if exists and name in (KUBELET_SOCKET, ""):
-            self._restart_all()
-        elif not exists and (restart := self._restarts.get(self._sockets.get(name, ""))) is not None:
-            restart.set()
 
-    def _restart_all(self) -> None:
-        for event in self._restarts.values():
-            event.set()
+def created(path: Path) -> int:
+    """When the file was made, in nanoseconds; 0 if it does not exist. An inode number may be used again."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def ensure_descriptors(number: int) -> None:
-    """Each plugin has a socket and connections of its own; the usual limit is enough for some hundred of them."""
+    """Each plugin has a socket and connections; the usual limit is enough for some hundred of them."""
     soft, hard = resource_limits.getrlimit(resource_limits.RLIMIT_NOFILE)
     wanted = 2 * number + 256
     if soft < wanted and (soft < hard or hard == resource_limits.RLIM_INFINITY):

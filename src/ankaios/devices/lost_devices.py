@@ -1,7 +1,7 @@
-"""What happens to workloads whose device is gone for good, as their configuration says.
+"""Handles workloads that lose a device, according to the policy of its configuration.
 
-In: devices that vanished, and claims that the server took away. Out: workloads that are to be restarted. Owned: which
-workloads are stopped until their device is back, and the claims that are to be won back.
+Input: devices that vanished, and claims that the server revoked. Output: workloads to restart. Owns which workloads are
+stopped until their devices return, and the attempts to claim revoked slots again.
 """
 
 import asyncio
@@ -13,11 +13,10 @@ from msgspec import Struct, field
 
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import OnDeviceLost
-from ankaios.devices.core.node_devices import NodeDevices, Touched
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
-from ankaios.devices.holdings import Holdings
-from ankaios.devices.server_slots import ServerAway
-from ankaios.devices.slot_office import SlotOffice
+from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
+from ankaios.devices.workload_claims import WorkloadClaims
 
 PAUSE_SECONDS = 1.0
 
@@ -26,79 +25,79 @@ log = logging.getLogger(__name__)
 
 class _Stopped(Struct):
     instances: set[str] = field(default_factory=set)
-    let_go: bool = False  # the release that belongs to the stop has happened
+    released: bool = False  # the release that is part of the stop has happened
 
 
 class LostDevices:
     def __init__(
-        self, node: NodeDevices, office: SlotOffice, holdings: Holdings, restart: Callable[[str], None]
+        self, node: NodeDevices, allocator: SlotAllocator, claims: WorkloadClaims, restart: Callable[[str], None]
     ) -> None:
         self._node = node
-        self._office = office
-        self._holdings = holdings
+        self._allocator = allocator
+        self._claims = claims
         self._restart = restart
         self._stopped: dict[str, _Stopped] = {}
-        # No more than there are slots of this node, so it needs no other bound.
-        self._taken_away: asyncio.Queue[tuple[Slot, Claim]] = asyncio.Queue()
+        # Bounded by the number of slots of this node.
+        self._revoked: asyncio.Queue[tuple[Slot, Claim]] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Own the attempts to get slots back."""
+        """Own the tasks that claim revoked slots again."""
         async with Supervisor() as tasks:
             while True:
-                slot, claim = await self._taken_away.get()
+                slot, claim = await self._revoked.get()
                 tasks.keep_running(f"the claim of slot {slot}", partial(self._claim_again, slot, claim))
 
-    def note(self, touched: Touched) -> None:
-        for instance in touched.vanished:
+    def changed(self, changes: DeviceChanges) -> None:
+        for instance in changes.vanished:
             for slot, claim in self._node.ledger.claims(instance.name).items():
                 if claim.node == self._node.node:
                     self._lose(slot, claim, f"device '{instance.name}' is gone")
-        for slot, claim in touched.taken_away.items():
-            if self._holdings.holds(claim.owner, slot):
-                self._taken_away.put_nowait((slot, claim))
+        for slot, claim in changes.revoked.items():
+            if self._claims.holds(claim.owner, slot):
+                self._revoked.put_nowait((slot, claim))
 
     async def _claim_again(self, slot: Slot, claim: Claim) -> None:
-        """The server forgot us, as after a long absence. Maybe nobody else has the slot yet.
+        """The server does not have the claim, for example after a long disconnection. The slot may still be free.
 
-        Only a server that is there can refuse, and only for a device that is there it is asked. The workload may let
-        go at any time; then nothing is claimed for it.
+        The slot is lost only if a connected server refuses it for a device that is online. The workload may release its
+        devices at any time; then the slot is not claimed for it.
         """
-        while self._holdings.holds(claim.owner, slot):
+        while self._claims.holds(claim.owner, slot):
             try:
-                await self._office.claim([SlotChange(slot, claim)])
-                self._give_back_if_too_late(slot, claim)
+                await self._allocator.claim([SlotChange(slot, claim)])
+                self._release_if_unused(slot, claim)
                 return
-            except ServerAway:
+            except ServerUnreachable:
                 pass
             except SlotConflict as refusal:
-                if not self._is_away(slot.instance):
-                    self._holdings.lose(claim.owner, slot)
+                if not self._is_offline(slot.instance):
+                    self._claims.lose(claim.owner, slot)
                     self._lose(slot, claim, str(refusal))
                     return
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _is_away(self, instance: str) -> bool:
-        """For a while: it may return, and the server may yet say who uses it."""
+    def _is_offline(self, instance: str) -> bool:
+        """The device may return, or the server may still send its slots."""
         return instance in self._node.ledger and not self._node.ledger.is_online(instance)
 
-    def _give_back_if_too_late(self, slot: Slot, claim: Claim) -> None:
-        """Whoever acquires anew looks after all claims in its name."""
-        if claim.owner not in self._holdings.under_way and not self._holdings.holds(claim.owner, slot):
-            self._office.give_back({slot: claim})
+    def _release_if_unused(self, slot: Slot, claim: Claim) -> None:
+        """A workload that is claiming devices again takes over all claims in its name."""
+        if claim.owner not in self._claims.in_progress and not self._claims.holds(claim.owner, slot):
+            self._allocator.release({slot: claim})
 
-    def _lose(self, slot: Slot, claim: Claim, why: str) -> None:
-        if claim.owner not in self._holdings.records:
+    def _lose(self, slot: Slot, claim: Claim, reason: str) -> None:
+        if claim.owner not in self._claims.records:
             return
         configuration = self._node.configurations.get(slot.instance.rpartition("-")[0])
         policy = configuration.on_lost if configuration else OnDeviceLost.KEEP
-        log.warning("'%s' loses slot '%s' (%s): %s", claim.owner, slot, policy.value, why)
+        log.warning("'%s' loses slot '%s' (%s): %s", claim.owner, slot, policy.value, reason)
         if policy is OnDeviceLost.STOP:
             self._stopped.setdefault(claim.owner, _Stopped()).instances.add(slot.instance)
         if policy is not OnDeviceLost.KEEP:
             self._restart(claim.owner)
 
-    def stopped_because(self, owner: str) -> str | None:
-        """A workload that was stopped waits for the very devices it had."""
+    def stop_reason(self, owner: str) -> str | None:
+        """A stopped workload waits for the same devices it had."""
         stopped = self._stopped.get(owner)
         if stopped is None:
             return None
@@ -109,9 +108,9 @@ class LostDevices:
         return None
 
     def released(self, owner: str) -> None:
-        """The first release is part of the stop; with another one the workload itself is gone."""
+        """The first release is part of the stop; the second one means that the workload was deleted."""
         stopped = self._stopped.get(owner)
-        if stopped is not None and stopped.let_go:
+        if stopped is not None and stopped.released:
             del self._stopped[owner]
         elif stopped is not None:
-            stopped.let_go = True
+            stopped.released = True

@@ -1,6 +1,6 @@
-"""The folder in which device plugins register, as a kubelet keeps it.
+"""The folder in which device plugins register, with the registration socket, as a kubelet has it.
 
-Cheap on purpose: an agent opens it at its start, and loads what serves it when somebody knocks.
+Cheap on purpose: an agent opens it at its start, and loads what serves it when the first plugin connects.
 """
 
 import logging
@@ -23,24 +23,24 @@ log = logging.getLogger(__name__)
 
 
 def short_folder(folder: Path) -> Path:
-    """Paths of sockets are limited; a run folder deep in the tree has no room for them. The same one for each start."""
-    if _has_room(folder):
+    """The folder itself, or a shorter one if the paths of its sockets would be too long; the same at each start."""
+    if _is_short_enough(folder):
         return folder
     digest = blake2b(os.fsencode(folder), digest_size=8).hexdigest()
     places = [place / f"ankaios-{digest}" for place in (Path(tempfile.gettempdir()), Path("/tmp"))]
-    short = next(filter(_has_room, places))
+    short = next(filter(_is_short_enough, places))
     log.warning("'%s' is too long for sockets, '%s' is used instead", folder, short)
     return short
 
 
-def _has_room(folder: Path) -> bool:
+def _is_short_enough(folder: Path) -> bool:
     return len(os.fsencode(folder)) + LONGEST_SOCKET_NAME < LONGEST_SOCKET_PATH
 
 
 def open_plugin_folder(folder: Path) -> socket.socket:
-    """Listen for registrations. Sockets of an earlier time are removed; their plugins notice and register again.
+    """Listen for registrations. Earlier sockets are removed; their plugins notice it and register again.
 
-    Where nobody can listen no folder is left.
+    If that is not possible, the folder is not left behind.
     """
     try:
         if fault := untrusted_part(folder):
@@ -63,14 +63,14 @@ def open_plugin_folder(folder: Path) -> socket.socket:
 
 
 def bind(path: Path) -> socket.socket:
-    """A socket for the owner only, which does not listen yet."""
+    """A socket that only the owner can use, and that does not listen yet."""
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise Unavailable(f"cannot listen at '{path}': longer than {LONGEST_SOCKET_PATH} bytes")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before it listens; a umask would reach files of other threads
+        path.chmod(0o600)  # it does not listen yet; a umask would affect files of other threads
     except OSError as error:
         sock.close()
         raise Unavailable(f"cannot listen at '{path}': {error}") from error

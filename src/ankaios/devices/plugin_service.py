@@ -1,8 +1,8 @@
 """One device plugin: the kubelet's device plugin API for one resource, over its own socket.
 
-In: calls of a kubelet or of our device manager. Out: lists of virtual devices, and what a container receives. One
-service serves both kinds of resource; they differ in a behaviour. Nothing is kept here: lists are computed from the
-ledger each time, and sent when they differ from what the listener has.
+Input: calls of a kubelet. Output: lists of virtual devices, and what a container receives. One service serves both
+kinds of resource; they differ in a behaviour. Lists are computed from the ledger, and sent when they differ from the
+last list of the listener.
 
 [impl->akri~one-service-two-behaviours~1]
 [impl->akri~kubelet-device-plugin-api~1]
@@ -14,78 +14,36 @@ from contextlib import suppress
 from typing import Protocol
 
 from ankaios.common.device_grant import DeviceGrant
-from ankaios.common.errors import AnkaiosError, Unavailable
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.common.errors import AnkaiosError
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, with_departed
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_api import (
+    ALLOCATE,
+    HEALTHY,
+    LIST_AND_WATCH,
+    OPTIONS,
+    PRE_START,
+    PREFERRED,
+    UNHEALTHY,
+    grant_to_pb,
+)
 from ankaios.grpc.server import Handler, server_streaming, unary
 from ankaios.grpc.wire_format import CallFailed, Status
-
-API_VERSION = "v1beta1"
-SERVICE = f"/{API_VERSION}.DevicePlugin"
-OPTIONS, LIST_AND_WATCH = f"{SERVICE}/GetDevicePluginOptions", f"{SERVICE}/ListAndWatch"
-PREFERRED, ALLOCATE = f"{SERVICE}/GetPreferredAllocation", f"{SERVICE}/Allocate"
-PRE_START = f"{SERVICE}/PreStartContainer"
-OWNER_HEADER = "ankaios-owner"  # our device manager says for which workload it asks; a kubelet does not
-HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 Requests = Sequence[Sequence[str]]
 
 
-class AllocationDenied(Unavailable):
-    """There is no way to give these devices now."""
-
-
-class Devices(Protocol):
-    """What a plugin asks of those who own the slots. `target` is an instance or a configuration."""
-
-    def advertised(self, target: str, by_configuration: bool) -> AdvertisedList: ...
-
-    def preferred(
-        self, target: str, by_configuration: bool, available: Sequence[str], must_include: Sequence[str], size: int
-    ) -> list[str]: ...
-
-    async def allocate(
-        self, target: str, by_configuration: bool, requests: Requests, owner: str
-    ) -> list[DeviceGrant]: ...
-
-
-class DevicePluginBehaviour:
-    """What a resource advertises and gives."""
-
-    by_configuration: bool
-
-    def __init__(self, devices: Devices, target: str) -> None:
-        self._devices = devices
-        self.target = target
+class DevicePluginBehaviour(Protocol):
+    """What a resource advertises and allocates."""
 
     @property
-    def resource(self) -> str:
-        return DEFAULT_RESOURCE_PREFIX + self.target
+    def resource(self) -> str: ...
 
-    def advertised(self) -> AdvertisedList:
-        return self._devices.advertised(self.target, self.by_configuration)
+    def advertised(self) -> AdvertisedList: ...
 
-    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
-        return self._devices.preferred(self.target, self.by_configuration, available, must_include, size)
+    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]: ...
 
-    async def allocate(self, requests: Requests, owner: str) -> list[DeviceGrant]:
-        return await self._devices.allocate(self.target, self.by_configuration, requests, owner)
-
-
-class InstanceDevicePlugin(DevicePluginBehaviour):
-    """One device: its ids are its slots. [impl->akri~instance-level-resource~1]"""
-
-    by_configuration = False
-
-
-class ConfigurationDevicePlugin(DevicePluginBehaviour):
-    """Any device of a configuration: its ids stand for slots that are chosen when they are allocated.
-
-    [impl->akri~configuration-level-resource~1]
-    """
-
-    by_configuration = True
+    async def allocate(self, requests: Requests) -> list[DeviceGrant]: ...
 
 
 class DevicePluginService:
@@ -107,23 +65,23 @@ class DevicePluginService:
         }
 
     def refresh(self, even_if_same: bool = False) -> None:
-        """The slots changed: listeners get a new list, if it is another one.
+        """Send a new list to the listeners, if it differs from the last one.
 
-        After a failed allocation they get it in any case, since the one they went by was wrong.
+        After a failed allocation it is sent in any case, because the last one was outdated.
         [impl->akri~il-notification-rules~1]
         [impl->akri~cl-notification-rules~1]
         """
         for listener in self._listeners:
             listener.repeat |= even_if_same
-            listener.news.set()
+            listener.changed.set()
 
     def end(self) -> None:
-        """The resource is gone: every listener hears that nothing is usable, and its stream ends."""
+        """The resource is gone: report all ids as unhealthy, and end the streams."""
         self.ended = True
         self.refresh()
 
-    async def farewell(self, limit: float) -> None:
-        """Wait until the listeners had their last list."""
+    async def wait_until_ended(self, limit: float) -> None:
+        """Wait until the listeners have their last list."""
         self._idle.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(limit if self._listeners else 0):
@@ -140,8 +98,8 @@ class DevicePluginService:
         try:
             while (listed := listener.next_list(self._current())) is not None or not self.ended:
                 if listed is None:
-                    await listener.news.wait()
-                    listener.news.clear()
+                    await listener.changed.wait()
+                    listener.changed.clear()
                 else:
                     yield to_response(listed)
         finally:
@@ -165,10 +123,10 @@ class DevicePluginService:
         ]
         return pb.PreferredAllocationResponse(container_responses=responses)
 
-    async def _allocate(self, request: pb.AllocateRequest, metadata: Mapping[str, str]) -> pb.AllocateResponse:
+    async def _allocate(self, request: pb.AllocateRequest, _metadata: Mapping[str, str]) -> pb.AllocateResponse:
         wanted = [list(each.devices_ids) for each in request.container_requests]
         try:
-            grants = await self.behaviour.allocate(wanted, metadata.get(OWNER_HEADER, ""))
+            grants = await self.behaviour.allocate(wanted)
         except AnkaiosError as fault:
             self.refresh(even_if_same=True)
             raise CallFailed(Status.UNKNOWN, str(fault)) from fault
@@ -181,45 +139,29 @@ class DevicePluginService:
 
 
 class _Listener:
-    """What one listener was told last, so that it is told only news."""
+    """The last list of one listener, so that only changes are sent."""
 
     def __init__(self) -> None:
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.repeat = False
-        self._told: AdvertisedList | None = None
+        self._sent: AdvertisedList | None = None
 
     def next_list(self, current: AdvertisedList) -> AdvertisedList | None:
-        """The list to send now, or None. Ids that left are unhealthy once, then omitted."""
-        listed = with_departed(self._told or (), current)
-        if listed == self._told and not self.repeat:
+        """The list to send now, or None. Ids that are no longer advertised are unhealthy once, then omitted."""
+        listed = with_departed(self._sent or (), current)
+        if listed == self._sent and not self.repeat:
             return None
         self.repeat = False
-        self._told = listed
+        self._sent = listed
         return listed
 
 
 def options() -> pb.DevicePluginOptions:
-    """A hint is offered, so that ids on the same device are not picked together."""
+    """Preferred allocation keeps a kubelet from picking two ids on the same device."""
     return pb.DevicePluginOptions(get_preferred_allocation_available=True)
 
 
 def to_response(listed: Sequence[Advertised]) -> pb.ListAndWatchResponse:
     return pb.ListAndWatchResponse(
         devices=[pb.Device(ID=device.id, health=HEALTHY if device.healthy else UNHEALTHY) for device in listed]
-    )
-
-
-def grant_to_pb(grant: DeviceGrant) -> pb.ContainerAllocateResponse:
-    return pb.ContainerAllocateResponse(
-        envs=grant.envs,
-        mounts=[
-            pb.Mount(container_path=it.container_path, host_path=it.host_path, read_only=it.read_only)
-            for it in grant.mounts
-        ],
-        devices=[
-            pb.DeviceSpec(container_path=it.container_path, host_path=it.host_path, permissions=it.permissions)
-            for it in grant.devices
-        ],
-        annotations=grant.annotations,
-        cdi_devices=[pb.CDIDevice(name=name) for name in grant.cdi_devices],
     )

@@ -1,7 +1,7 @@
-"""A net under the releases: frees what is held for workloads that are gone.
+"""Releases claims whose users are gone.
 
-In: who holds what, and who is alive. Out: releases. Slots are given back at once when a workload ends; this only
-catches what a crash left behind. If it cannot be known who is alive, nothing is freed.
+Input: the claims, and which workloads or pods exist. Output: releases. Slots are released when a workload ends; this
+only finds what a crash left behind. If it is not known which users exist, nothing is released.
 
 [impl->akri~reconciler-frees-unused-slots~1]
 """
@@ -12,18 +12,20 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from ankaios.devices.core.stale_claims import StaleClaims
-from ankaios.devices.holdings import Holdings
 from ankaios.devices.pb import pod_resources_pb2 as pb
-from ankaios.devices.slot_office import SlotOffice
+from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.devices.unix_rpc import unix_channel
+from ankaios.devices.workload_claims import WorkloadClaims
 from ankaios.grpc.wire_format import CallFailed
 
 INTERVAL_SECONDS = 10.0
 UNUSED_SECONDS = 20.0
 LIST_SECONDS = 10.0
 LIST = "/v1.PodResourcesLister/List"
+POD_RESOURCES = "pod-resources/kubelet.sock"
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +38,19 @@ async def every_round(review: Callable[[float], Awaitable[None]], interval: floa
 
 
 class Reconciler:
-    """Frees what workloads of this agent left behind. `living` answers None as long as it is not known."""
+    """Releases the claims of workloads that do not exist. `living` returns None as long as that is not known."""
 
     def __init__(
         self,
-        holdings: Holdings,
-        office: SlotOffice,
+        node: NodeDevices,
+        allocator: SlotAllocator,
+        claims: WorkloadClaims,
         living: Callable[[], Collection[str] | None],
         unused_seconds: float = UNUSED_SECONDS,
     ) -> None:
-        self._holdings = holdings
-        self._office = office
+        self._node = node
+        self._allocator = allocator
+        self._claims = claims
         self._living = living
         self._owners: StaleClaims[str] = StaleClaims(unused_seconds)
         self._slots: StaleClaims[tuple[Slot, Claim]] = StaleClaims(unused_seconds)
@@ -55,28 +59,30 @@ class Reconciler:
         living = self._living()
         if living is None:
             return
-        for owner in self._owners.review(list(self._holdings.records), living, now):
-            log.warning("freed the devices of '%s', which does not exist any more", owner)
-            self._holdings.release(owner)
-        self._free_unknown(now)
+        for owner in self._owners.review(list(self._claims.records), living, now):
+            log.warning("released the devices of '%s', which does not exist any more", owner)
+            self._claims.release(owner)
+        self._release_unrecorded(now)
 
-    def _free_unknown(self, now: float) -> None:
-        """Claims in the name of this node that no workload knows of, as a lost message leaves them."""
-        node = self._office.node
-        claims = node.ledger.claims_on(node.node)
-        owners = self._holdings.records.keys() | self._holdings.under_way
-        known = [item for item in claims.items() if item[1].owner in owners]
-        for slot, claim in self._slots.review(claims.items(), known, now):
-            log.warning("freed the slot '%s', which nobody uses", slot)
-            self._office.give_back({slot: claim})
+    def _release_unrecorded(self, now: float) -> None:
+        """Claims of this node without a record, which a lost message can leave behind."""
+        claims = self._node.ledger.claims_on(self._node.node)
+        owners = self._claims.records.keys() | self._claims.in_progress
+        recorded = [item for item in claims.items() if item[1].owner in owners]
+        for slot, claim in self._slots.review(claims.items(), recorded, now):
+            log.warning("released the slot '%s', which has no user", slot)
+            self._allocator.release({slot: claim})
 
 
 class PodReconciler:
-    """The same under a kubelet: it says which device ids pods use."""
+    """Releases the slots that no pod uses, according to the kubelet."""
 
-    def __init__(self, office: SlotOffice, socket: Path, unused_seconds: float = UNUSED_SECONDS) -> None:
-        self._office = office
-        self._socket = socket
+    def __init__(
+        self, node: NodeDevices, allocator: SlotAllocator, kubelet_dir: Path, unused_seconds: float = UNUSED_SECONDS
+    ) -> None:
+        self._node = node
+        self._allocator = allocator
+        self._socket = kubelet_dir / POD_RESOURCES
         self._slots: StaleClaims[tuple[str, str]] = StaleClaims(unused_seconds)
 
     async def review(self, now: float) -> None:
@@ -85,12 +91,12 @@ class PodReconciler:
         except CallFailed as failure:
             log.info("cannot ask the kubelet which devices are in use: %s", failure.reason)
             return
-        node = self._office.node
-        claims = {id_of(slot, claim): (slot, claim) for slot, claim in node.ledger.claims_on(node.node).items()}
+        held = self._node.ledger.claims_on(self._node.node)
+        claims = {id_of(slot, claim): (slot, claim) for slot, claim in held.items()}
         for key in self._slots.review(claims, in_use, now):
             slot, claim = claims[key]
-            log.info("freed the slot '%s', which no pod uses any more", slot)
-            self._office.give_back({slot: claim})
+            log.info("released the slot '%s', which no pod uses any more", slot)
+            self._allocator.release({slot: claim})
 
     async def _ids_in_use(self) -> set[tuple[str, str]]:
         channel = unix_channel(self._socket)
@@ -109,7 +115,7 @@ class PodReconciler:
 
 
 def id_of(slot: Slot, claim: Claim) -> tuple[str, str]:
-    """Resource and device id under which a kubelet knows the slot: ids have no prefix."""
+    """Resource and device id of the slot at the kubelet; ids have no prefix."""
     if claim.virtual_id is None:
         return DEFAULT_RESOURCE_PREFIX + slot.instance, str(slot)
     return DEFAULT_RESOURCE_PREFIX + slot.instance.rpartition("-")[0], claim.virtual_id

@@ -1,7 +1,7 @@
-"""The device plugins that registered, ours and those of others, as a kubelet knows them.
+"""The foreign device plugins that registered with this agent.
 
-In: registrations and lists of devices. Out: what each plugin has, and a word when that changed. Owned: the connections.
-Nothing is dropped when a plugin goes: its devices are unhealthy, and forgotten only when it stays away.
+Input: registrations and lists of devices. Output: the devices of each plugin, and a call of `changed` when they change.
+Owns the connections. The devices of a plugin that disconnects become unhealthy, and are dropped after a grace period.
 """
 
 import asyncio
@@ -15,10 +15,9 @@ from msgspec import Struct, field
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.extended_resource import check_resource_name
-from ankaios.devices.kubelet_registration import REGISTER
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.plugin_api import API_VERSION, HEALTHY, LIST_AND_WATCH, OPTIONS, REGISTER
 from ankaios.devices.plugin_folder import KUBELET_SOCKET, open_plugin_folder
-from ankaios.devices.plugin_service import API_VERSION, HEALTHY, LIST_AND_WATCH, OPTIONS
 from ankaios.devices.unix_rpc import MAX_REGISTRATION_SIZE, UnixServer, unix_channel
 from ankaios.grpc.channel import GrpcChannel
 from ankaios.grpc.server import unary
@@ -28,7 +27,7 @@ DIAL_SECONDS = 10.0
 ENDPOINT_GRACE_SECONDS = 300.0
 MOST_DEVICES = 10_000
 
-# A resource of which something changed, and whether its plugin came just now.
+# The resource that changed, and whether its plugin has just registered.
 Changed = Callable[[str, bool], None]
 
 log = logging.getLogger(__name__)
@@ -46,10 +45,10 @@ class Plugin(Struct, eq=False):
 
 
 class RegisteredPlugins:
-    """`changed` is called when a plugin comes or goes, or tells another list."""
+    """`changed` is called when a plugin registers, disconnects, or sends another list."""
 
     def __init__(self, folder: Path, changed: Changed, grace: float, listener: socket.socket | None) -> None:
-        """`listener`: the plugin folder is open already."""
+        """`listener`: the registration socket of the folder, if it is open already."""
         self._folder = folder
         self._listener = listener
         self._changed = changed
@@ -92,7 +91,7 @@ class RegisteredPlugins:
         return pb.Empty()
 
     async def _accept(self, request: pb.RegisterRequest) -> None:
-        """Version, then name, then the plugin is called back before it gets its answer."""
+        """Check the version, then the name, then call the plugin before it gets its answer."""
         if request.version != API_VERSION:
             raise Rejected(f"version '{request.version}' is not supported, only '{API_VERSION}'")
         check_resource_name(request.resource_name)
@@ -109,13 +108,13 @@ class RegisteredPlugins:
             raise
         if self._group is None:
             channel.close()
-            raise Unavailable("the device manager ends")
+            raise Unavailable("the agent stops")
         self._connect(Plugin(request.resource_name, request.endpoint, channel, options), self._group)
 
     def _connect(self, plugin: Plugin, group: Supervisor) -> None:
         """The newest registration of a resource serves it."""
         if (older := self._plugins.get(plugin.resource)) is not None:
-            plugin.devices = older.devices  # until it said what it has
+            plugin.devices = older.devices  # until it sends its list
             self._cancel_forgetting(older)
             older.channel.close()
         self._plugins[plugin.resource] = plugin
@@ -136,11 +135,11 @@ class RegisteredPlugins:
 
     def _take_list(self, plugin: Plugin, message: pb.ListAndWatchResponse) -> None:
         if len(message.devices) > MOST_DEVICES:
-            raise CallFailed(Status.RESOURCE_EXHAUSTED, f"it reports more than {MOST_DEVICES} devices")
+            raise CallFailed(Status.RESOURCE_EXHAUSTED, f"it lists more than {MOST_DEVICES} devices")
         devices = {device.ID: device.health == HEALTHY for device in message.devices}
         if devices != plugin.devices or not plugin.listed:
-            came, plugin.devices, plugin.listed = not plugin.listed, devices, True
-            self._changed(plugin.resource, came)
+            registered, plugin.devices, plugin.listed = not plugin.listed, devices, True
+            self._changed(plugin.resource, registered)
 
     def _lost(self, plugin: Plugin) -> None:
         plugin.connected = False

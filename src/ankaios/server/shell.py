@@ -18,7 +18,7 @@ from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMateria
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
-from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify, tell_where_it_hangs
+from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.middleware.server import Limits, MiddlewareServer
 from ankaios.server.core.ankaios_server import AnkaiosServer
@@ -121,13 +121,13 @@ class ServerShell:
         gc.collect()
         gc.freeze()
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
-        tell_where_it_hangs()
+        dump_traceback_on_abort()
         notify(READY)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         async with Supervisor() as tasks:
             running = tasks.keep_running("the server", self.run)
-            watchdog = tasks.keep_running("the watchdog", keep_watchdog_calm)
+            watchdog = tasks.keep_running("the watchdog", send_watchdog_pings)
             await stopped.wait()
             _log.info("Ankaios server ends.")
             notify(STOPPING)

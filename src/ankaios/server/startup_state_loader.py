@@ -9,8 +9,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ankaios.common.complete_state import API_VERSION, DEPRECATED_API_VERSION, parse_state
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.model.state import API_VERSION, DEPRECATED_API_VERSION, STATE
 from ankaios.common.yaml_text import MAX_YAML_BYTES, load_yaml
 from ankaios.server.core.scalar_spelling import as_written
 
@@ -50,7 +50,7 @@ def parse_startup_manifest(text: bytes) -> Form:
             manifest = as_written(manifest, text.decode())
             if isinstance(manifest.get("workloads"), dict):
                 manifest = _with_checked_tags(manifest)
-        return parse_state(manifest)
+        return STATE.read(manifest)
     except Rejected as fault:
         raise StartupFailed(PARSE_CONTEXT, str(fault)) from fault
 

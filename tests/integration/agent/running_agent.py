@@ -9,6 +9,7 @@ from ankaios.agent.agent import run_agent
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import GivenPem
 from ankaios.runtimes.fake import FakeRuntime
+from tests.unit.agent.fake_devices import no_devices
 
 
 def settings_for(url: str, run_folder: Path, name: str = "A") -> AgentSettings:
@@ -20,7 +21,9 @@ async def an_agent_at(
     url: str, run_folder: Path, runtime: FakeRuntime | None = None, name: str = "A"
 ) -> AsyncIterator[FakeRuntime]:
     podman = runtime or FakeRuntime("podman")
-    agent = asyncio.create_task(run_agent(settings_for(url, run_folder, name), {"podman": podman}), name="agent")
+    agent = asyncio.create_task(
+        run_agent(settings_for(url, run_folder, name), {"podman": podman}, no_devices), name="agent"
+    )
     try:
         yield podman
     finally:

@@ -9,7 +9,6 @@ import pytest
 
 from ankaios.agent import agent as agent_module
 from ankaios.agent.agent_manager import AgentManager
-from ankaios.agent.device_joint import NoDevices
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.server_link import Outbox
 from ankaios.common import supervision
@@ -17,6 +16,7 @@ from tests.bugs import FailsOnce
 from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at
 from tests.integration.agent.scripted_server import ScriptedServer, Session, a_server
+from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.harness import server_hello, update_workload
 
 WEB, LATE = a_workload("web", "A"), a_workload("late", "A")
@@ -43,7 +43,7 @@ KINDS = [
     Kind("the load reports", breaks(ResourceMonitor, "sample")),
     Kind("the agent manager", breaks(AgentManager, "handle")),
     Kind("the devices", breaks(NoDevices, "run")),
-    Kind("the watchdog", breaks(agent_module, "keep_watchdog_calm")),
+    Kind("the watchdog", breaks(agent_module, "send_watchdog_pings")),
 ]
 
 

@@ -18,6 +18,7 @@ from ankaios.runtimes.fake import FakeRuntime
 from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at, settings_for
 from tests.integration.agent.scripted_server import a_server
+from tests.unit.agent.fake_devices import no_devices
 from tests.unit.agent.harness import server_hello, update_workload
 
 WEB = a_workload("web", "A")
@@ -124,7 +125,7 @@ async def test_a_server_of_another_version_ends_the_agent(tmp_path: Path) -> Non
         podman = FakeRuntime("podman")
         with pytest.raises(StartupFailed, match=f"Ankaios version mismatch: '{text}'"):
             async with asyncio.timeout(5):
-                await run_agent(settings_for(server.url, tmp_path), {"podman": podman})
+                await run_agent(settings_for(server.url, tmp_path), {"podman": podman}, no_devices)
         assert podman.closed
 
 

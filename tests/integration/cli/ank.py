@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 LIMIT = 30
 SOURCES = Path(__file__).parents[3] / "src"
@@ -59,7 +59,7 @@ def start(*words: str, url: str, **options: Any) -> subprocess.Popen[bytes]:
 
 def example_state() -> base.CompleteState:
     """One workload that runs, made of a configuration item, on an agent that has told its load."""
-    return complete_state_from_form(
+    return COMPLETE_STATE.from_form(
         {
             "desiredState": {
                 "apiVersion": "v1",

@@ -12,9 +12,9 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadState
-from ankaios.common.state_form import complete_state_from_form, complete_state_to_form
 
 Script = Callable[[ToServer], Iterable[FromServer] | None]
 _END = object()
@@ -143,11 +143,11 @@ def masked(state: base.CompleteState, masks: list[str]) -> base.CompleteState:
         return state
     if any(mask.startswith("desiredState") for mask in masks):
         masks = [*masks, "desiredState.apiVersion"]
-    form = complete_state_to_form(state)
+    form = COMPLETE_STATE.to_form(state)
     selected: dict[str, Any] = {}
     for mask in masks:
         _select(form, selected, mask.split("."))
-    return complete_state_from_form(selected)
+    return COMPLETE_STATE.from_form(selected)
 
 
 def _select(form: dict[str, Any], into: dict[str, Any], parts: list[str]) -> None:

@@ -8,7 +8,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from ankaios import __version__
-from ankaios.common.manifest import schema_text
+from ankaios.common.model.schema import schema_text
 from tests.integration.cli.ank import ERROR, WARN, ank, command, environment, example_state
 from tests.integration.cli.scripted_server import ScriptedServer
 

@@ -1,4 +1,4 @@
-"""A small cluster for tests: the server's device desk, and agents with the real device service over real sockets.
+"""A small cluster for tests: the server's device coordinator, and agents with the real device manager.
 
 Messages travel in order and a little later, as over a network; an agent can be cut off, stopped and started again.
 """
@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from ankaios.common.device_grant import DeviceGrant
-from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices.acquisition import Waiting
-from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.device_manager import DeviceManager
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
-from ankaios.server.core.device_desk import DeskEffect, DeviceDesk, InstanceChanged
+from ankaios.devices.host import DeviceHost, WaitingForDevices
+from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChanges
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -71,25 +71,25 @@ class Agent:
         self.wakes: list[str] = []
         self.woken = asyncio.Event()
         self.living: set[str] | None = None
-        host = Host(self._send, self._wake, self.restarted.append, lambda: self.living)
-        self.service = DeviceService(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
+        host = DeviceHost(self._send, self._wake, self.restarted.append, lambda: self.living)
+        self.manager = DeviceManager(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
         self._task: asyncio.Task[None] | None = None
         self.connected = False
 
     async def start(self) -> None:
-        self.service.restore()
-        self._task = asyncio.create_task(self.service.run(), name=f"agent {self.name}")
+        self.manager.restore()
+        self._task = asyncio.create_task(self.manager.run(), name=f"agent {self.name}")
         self.connect()
 
     def connect(self, knows_devices: bool = True) -> None:
         self.connected = True
         self.cluster.to_server(self.name, grpc.ToServer(agentHello=grpc.AgentHello(devices=knows_devices)))
-        self.service.connected()
+        self.manager.connected()
 
     def disconnect(self) -> None:
         self.connected = False
-        self.service.disconnected()
-        self.cluster.perform(self.cluster.desk.gone(self.name))
+        self.manager.disconnected()
+        self.cluster.perform(self.cluster.directory.gone(self.name))
 
     async def stop(self) -> None:
         """As if killed: nothing is given back."""
@@ -98,7 +98,7 @@ class Agent:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        self.cluster.perform(self.cluster.desk.gone(self.name))
+        self.cluster.perform(self.cluster.directory.gone(self.name))
 
     def _wake(self, owner: str) -> None:
         self.wakes.append(owner)
@@ -108,25 +108,27 @@ class Agent:
         if self.connected:
             self.cluster.to_server(self.name, message)
 
-    async def acquire(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...] | Waiting:
-        return await self.service.acquire(owner, [ResourceRequest(name, quantity)])
+    async def acquire(
+        self, owner: str, name: str = "cam", quantity: int = 1
+    ) -> tuple[DeviceGrant, ...] | WaitingForDevices:
+        return await self.manager.acquire(owner, [ResourceRequest(name, quantity)])
 
     async def acquire_when_possible(self, owner: str, name: str = "cam", quantity: int = 1) -> tuple[DeviceGrant, ...]:
         while True:
             self.woken.clear()
             answer = await self.acquire(owner, name, quantity)
-            if not isinstance(answer, Waiting):
+            if not isinstance(answer, WaitingForDevices):
                 return answer
             await self.woken.wait()
 
     def holds(self, owner: str) -> set[str]:
-        return {str(slot) for slot in self.service.node.ledger.claims_of(owner)}
+        return {str(slot) for slot in self.manager.node.ledger.claims_of(owner)}
 
 
 class Cluster:
     def __init__(self, folder: Path, settled: bool = True) -> None:
         self.folder = folder
-        self.desk = DeviceDesk(settled)
+        self.directory = DeviceDirectory(settled)
         self.agents: dict[str, Agent] = {}
         self.tree: dict[str, base.DeviceInstance] = {}
         self.news = asyncio.Event()
@@ -145,13 +147,13 @@ class Cluster:
         handler = base.DiscoveryHandler(name="fake", discoveryDetails=details)
         configuration = base.DeviceConfiguration(discoveryHandler=handler, **fields)  # type: ignore[arg-type]
         self.configurations[name] = configuration
-        self.perform(self.desk.configure({name: configuration}))
+        self.perform(self.directory.configure({name: configuration}))
 
     def restart_server(self) -> None:
         """Everything the server knew is lost; agents connect again."""
-        self.desk = DeviceDesk(settled=False)
+        self.directory = DeviceDirectory(settled=False)
         self.tree.clear()
-        self.desk.configure(self.configurations)
+        self.directory.configure(self.configurations)
 
     def to_server(self, agent: str, message: grpc.ToServer) -> None:
         self._to_server.append((agent, message))
@@ -161,28 +163,28 @@ class Cluster:
         agent, message = self._to_server.popleft()
         match message.WhichOneof("ToServerEnum"):
             case "agentHello":
-                self.perform(self.desk.hello(agent, {}, message.agentHello.devices))
+                self.perform(self.directory.hello(agent, {}, message.agentHello.devices))
             case "deviceReport":
-                self.perform(self.desk.report(agent, message.deviceReport))
+                self.perform(self.directory.report(agent, message.deviceReport))
             case "slotRequest":
-                self.perform(self.desk.slot_request(agent, message.slotRequest))
+                self.perform(self.directory.slot_request(agent, message.slotRequest))
 
-    def perform(self, effects: list[DeskEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, ToAgent):
-                asyncio.get_running_loop().call_soon(self._deliver, self.agents[effect.agent], effect.message)
-            elif isinstance(effect, InstanceChanged) and effect.instance is not None:
-                self.tree[effect.name] = effect.instance
-            elif isinstance(effect, InstanceChanged):
-                self.tree.pop(effect.name, None)
+    def perform(self, changes: DirectoryChanges) -> None:
+        for message in changes.messages:
+            asyncio.get_running_loop().call_soon(self._deliver, self.agents[message.agent], message.message)
+        for name, instance in changes.instances.items():
+            if instance is not None:
+                self.tree[name] = instance
+            else:
+                self.tree.pop(name, None)
         self.news.set()
 
     def _deliver(self, agent: Agent, message: grpc.FromServer) -> None:
         if agent.connected and self.agents[agent.name] is agent:
             if message.HasField("deviceUpdate"):
-                agent.service.handle(message.deviceUpdate)
+                agent.manager.handle(message.deviceUpdate)
             else:
-                agent.service.handle(message.slotResponse)
+                agent.manager.handle(message.slotResponse)
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until the state of the server is so."""

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from ankaios.devices.discovery import ws_discovery
-from ankaios.devices.discovery.safe_xml import parse_xml
+from ankaios.devices.discovery.onvif import ws_discovery
+from ankaios.devices.discovery.onvif.safe_xml import parse_xml
 
 SOAP_OK = "<s:Envelope xmlns:s='http://www.w3.org/2003/05/soap-envelope'><s:Body>{}</s:Body></s:Envelope>"
 
@@ -74,10 +74,10 @@ class FakeCamera:
         """Compute the digest as a camera does."""
         if self.password is None:
             return True
-        token = parse_xml(body).first("Header", "Security", "UsernameToken")
+        token = parse_xml(body).find("Header/Security/UsernameToken")
         if token is None:
             return False
-        _, digest, nonce, created = (child.text for child in token.children)
+        _, digest, nonce, created = (child.text or "" for child in token)
         proof = hashlib.sha1(base64.b64decode(nonce) + (created + self.password).encode()).digest()
         return base64.b64encode(proof).decode() == digest
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ankaios.devices.discovery.http_post import MAX_ANSWER, Answer, PostFailed, post
+from ankaios.devices.discovery.onvif.http_post import MAX_ANSWER, HttpAnswer, PostFailed, post
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ async def answering(
 )
 async def test_every_framing_of_an_answer_is_understood(answer: bytes) -> None:
     async with answering(answer) as (url, _):
-        assert await post(url, "text/xml", b"body", 5) == Answer(200, b"hello")
+        assert await post(url, "text/xml", b"body", 5) == HttpAnswer(200, b"hello")
 
 
 async def test_the_request_names_host_path_query_and_type() -> None:
@@ -121,4 +121,4 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
 async def test_a_camera_with_its_own_certificate_is_spoken_to(tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
     async with answering(answer, tls=own_certificate(tmp_path)) as (url, _):
-        assert await post(url, "text/xml", b"body", 5) == Answer(200, b"hello")
+        assert await post(url, "text/xml", b"body", 5) == HttpAnswer(200, b"hello")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ankaios.devices.discovery import ws_discovery
-from ankaios.devices.discovery.base import Devices, HandlerLost
-from ankaios.devices.discovery.onvif import OnvifHandler
+from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.discovery.base import HandlerLost
+from ankaios.devices.discovery.onvif import ws_discovery
+from ankaios.devices.discovery.onvif.handler import OnvifHandler
 from tests.integration.devices.onvif_camera import FakeCamera, running
 
 BOMB = b"<!DOCTYPE a [<!ENTITY a 'aaaaaaaa'><!ENTITY b '&a;&a;&a;'>]><a>&b;</a>"

@@ -14,8 +14,9 @@ from h2.connection import H2Connection
 from h2.events import RequestReceived
 
 from ankaios.common.errors import Unavailable
+from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery import remote
-from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
+from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registration_server import REGISTER, RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler
@@ -139,9 +140,9 @@ async def test_a_bad_registration_is_answered_with_the_reason(tmp_path: Path) ->
         assert caught.value.status is Status.INVALID_ARGUMENT
         with pytest.raises(CallFailed, match="exceeds the limit of 65536 bytes"):
             await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/" + "x" * 100_000))
-        assert registry.names() == []
+        assert registry._registered == []
         await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
-        assert registry.names() == ["x"]
+        assert len(registry.get("x")) == 1
 
 
 async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(tmp_path: Path) -> None:

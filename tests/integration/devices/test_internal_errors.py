@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from ankaios.common import supervision
-from ankaios.devices import device_service
-from ankaios.devices.acquisition import Waiting
+from ankaios.devices import device_manager
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.slot_ledger import Claim, Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
-from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.devices.host import WaitingForDevices
 from ankaios.devices.reconciler import every_round
-from ankaios.devices.registered_plugins import Plugin
 from tests.bugs import SHOWN, FailsOnce
 from tests.integration.devices.cluster import Agent, Cluster, until
 from tests.integration.devices.foreign_plugin import ForeignPlugin
@@ -42,7 +40,7 @@ async def node(
     caplog: pytest.LogCaptureFixture,
 ) -> AsyncIterator[Node]:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(device_service, "every_round", lambda review: every_round(lambda now: review(now), 0.01))
+    monkeypatch.setattr(device_manager, "every_round", lambda review: every_round(lambda now: review(now), 0.01))
     cluster = Cluster(short_path)
     async with asyncio.timeout(60):
         yield Node(await cluster.agent("node-a", False, "foo0"), cluster, monkeypatch, caplog)
@@ -50,21 +48,21 @@ async def node(
 
 
 async def handler(node: Node) -> None:
-    """Who waits for a device is told why there is none."""
+    """A workload that waits for a device reports why there is none."""
     node.breaks(node.agent.handler, "discover")
     node.patch.setattr(supervision, "FIRST_DELAY", 60.0)
     node.cluster.configure()
     await node.until_broken()
     answer = await node.agent.acquire("w0")
-    assert isinstance(answer, Waiting)
+    assert isinstance(answer, WaitingForDevices)
     assert SHOWN in answer.reason
-    node.agent.service.release("w0")
+    node.agent.manager.release("w0")
     node.patch.setattr(supervision, "FIRST_DELAY", 0.001)
     node.cluster.configure(details="asked anew")
 
 
 async def discovery_of_a_configuration(node: Node) -> None:
-    node.breaks(node.agent.service._registry, "get")
+    node.breaks(node.agent.manager._registry, "get")
     node.cluster.configure()
     await node.until_broken()
 
@@ -73,20 +71,20 @@ async def reconciling(node: Node) -> None:
     node.cluster.configure()
     await node.agent.acquire_when_possible("w0")
     node.agent.living = {"w0"}
-    node.breaks(node.agent.service.node.ledger, "claims_on")
+    node.breaks(node.agent.manager.node.ledger, "claims_on")
     await node.until_broken()
-    node.agent.service.release("w0")
+    node.agent.manager.release("w0")
 
 
-async def trying_again(node: Node) -> None:
-    node.breaks(node.agent.service._news, "try_again")
+async def retrying(node: Node) -> None:
+    node.breaks(node.agent.manager._reporter, "retry_failed")
     await node.until_broken()
     node.cluster.configure()
 
 
 async def vanishing(node: Node) -> None:
     node.cluster.configure()
-    node.breaks(node.agent.service.node, "next_deadline")
+    node.breaks(node.agent.manager.node, "next_deadline")
     node.agent.handler.show(DiscoveredDevice("foo0"), DiscoveredDevice("foo1"))
     await node.until_broken()
 
@@ -97,44 +95,25 @@ async def claiming_again(node: Node) -> None:
     (name,) = node.agent.holds("w0")
     slot = Slot.parse(name)
     assert slot is not None
-    node.breaks(node.agent.service._office, "claim")
-    node.agent.service._lost._taken_away.put_nowait((slot, Claim("node-a", "0", "w0")))
+    node.breaks(node.agent.manager.allocator, "claim")
+    node.agent.manager._lost._revoked.put_nowait((slot, Claim("node-a", "0", "w0")))
     await node.until_broken()
-    node.agent.service.release("w0")
+    node.agent.manager.release("w0")
 
 
 async def foreign_plugin(node: Node) -> None:
     node.cluster.configure()
-    await until((node.agent.service.manager.folder / "kubelet.sock").exists)
-    plugins = node.agent.service.manager._plugins
-    takes = plugins._take_list
-    fails = FailsOnce(takes)
-
-    def take(plugin: Plugin, message: pb.ListAndWatchResponse) -> None:
-        (fails if plugin.resource == "example.com/gpu" else takes)(plugin, message)
-
-    node.patch.setattr(plugins, "_take_list", take)
-    plugin = ForeignPlugin(node.agent.service.manager.folder, "example.com/gpu", {"g0": "Healthy"})
+    await until((node.agent.manager.foreign.folder / "kubelet.sock").exists)
+    plugins = node.agent.manager.foreign._plugins
+    node.breaks(plugins, "_take_list")
+    plugin = ForeignPlugin(node.agent.manager.foreign.folder, "example.com/gpu", {"g0": "Healthy"})
     await asyncio.to_thread(plugin.start)
     await node.until_broken()
     await asyncio.to_thread(plugin.stop)
 
 
-async def list_of_own_plugin(node: Node) -> None:
-    """It registers again."""
-    node.breaks(node.agent.service.manager._plugins, "_take_list")
-    node.cluster.configure()
-    await node.until_broken()
-
-
-async def own_plugin(node: Node) -> None:
-    node.breaks(node.agent.service.plugins, "_register")
-    node.cluster.configure()
-    await node.until_broken()
-
-
 async def handlers_of_others(node: Node) -> None:
-    node.breaks(node.agent.service, "_until_started")
+    node.breaks(node.agent.manager, "_start")
     node.cluster.configure()
     await node.until_broken()
 
@@ -149,12 +128,10 @@ KINDS = [
     Kind(handler, "the discovery handler 'fake' for 'cam', starting it again"),
     Kind(discovery_of_a_configuration, "the discovery for 'cam', starting it again"),
     Kind(reconciling, "the device reconciler, starting it again"),
-    Kind(trying_again, "the devices to be tried again, starting it again"),
+    Kind(retrying, "the retry of failed claims, starting it again"),
     Kind(vanishing, "the end of vanished devices, starting it again"),
     Kind(claiming_again, "the claim of slot cam-"),
     Kind(foreign_plugin, "the device plugin for 'example.com/gpu', giving it up"),
-    Kind(list_of_own_plugin, "the device plugin for 'akri.sh/cam', giving it up"),
-    Kind(own_plugin, "the device plugin 'akri.sh/cam"),
     Kind(handlers_of_others, "the registration of discovery handlers, starting it again"),
 ]
 
@@ -167,4 +144,4 @@ async def test_a_bug_is_logged_and_devices_are_given_as_before(kind: Kind, node:
     assert errors[0].exc_info and errors[0].getMessage().endswith(": Bug: a bug")
     (grant,) = await node.agent.acquire_when_possible("web")
     assert grant.envs
-    node.agent.service.release("web")
+    node.agent.manager.release("web")

@@ -12,13 +12,14 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices import reconciler
-from ankaios.devices.acquisition import Waiting
-from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.host import DeviceHost, WaitingForDevices
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 CAM = "akri.sh/cam"
 FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
@@ -27,7 +28,7 @@ FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
 @dataclass
 class Node:
     kubelet: KubeletStub
-    service: DeviceService
+    manager: DeviceManager
     handler: FakeHandler
 
     async def admit(
@@ -55,14 +56,14 @@ async def node(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
     kubelet = KubeletStub(short_path / "k")
     handler = FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"]))
-    host = Host(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
+    host = DeviceHost(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
     registry = HandlerRegistry({"fake": lambda: handler})
-    service = DeviceService("node-a", short_path / "a", host, registry, short_path / "k", short_path / "h")
+    manager = DeviceManager("node-a", short_path / "a", host, registry, short_path / "k", short_path / "h")
     await asyncio.to_thread(kubelet.start)
-    running = asyncio.create_task(service.run())
-    service.handle(configurations(capacity=2))
+    running = asyncio.create_task(manager.run())
+    manager.handle(configurations(capacity=2))
     async with asyncio.timeout(60):
-        node = Node(kubelet, service, handler)
+        node = Node(kubelet, manager, handler)
         await node.wait(cam="0 1", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-0 {FOO1}-1")
         yield node
     running.cancel()
@@ -98,10 +99,10 @@ async def test_a_claimed_id_may_be_allocated_again(node: Node) -> None:
 
 async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node: Node) -> None:
     lists = len(node.kubelet.plugins[CAM].lists)
-    before = node.service.node.ledger.snapshot()
+    before = snapshot(node.manager.node.ledger)
     with pytest.raises(AdmissionError, match="Insufficient instances to allocate"):
         await node.admit("pod1", quantity=3, ids=["0", "1", "2"])
-    assert node.service.node.ledger.snapshot() == before
+    assert snapshot(node.manager.node.ledger) == before
     await asyncio.to_thread(node.kubelet.wait, lambda: len(node.kubelet.plugins[CAM].lists) > lists)
 
 
@@ -155,12 +156,12 @@ async def test_slots_of_ended_pods_are_reclaimed_of_both_kinds(node: Node) -> No
     node.kubelet.end_pod("pod1")
     node.kubelet.end_pod("pod2")
     await node.wait(cam="0 1", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-0 {FOO1}-1")
-    assert len(node.service.node.ledger.claims_on("node-a")) == 1
+    assert len(node.manager.node.ledger.claims_on("node-a")) == 1
 
 
 async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_usable(node: Node) -> None:
     plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
-    node.service.handle(configurations(capacity=2, offlineGraceSeconds=0))
+    node.manager.handle(configurations(capacity=2, offlineGraceSeconds=0))
     node.handler.show(DiscoveredDevice("foo0"))
     await asyncio.to_thread(node.kubelet.wait, lambda: plugin.ended)
     assert plugin.lists[-2:] == [{f"{FOO1}-0": "Unhealthy", f"{FOO1}-1": "Unhealthy"}, {}]
@@ -168,5 +169,5 @@ async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_us
 
 
 async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Node) -> None:
-    answer = await node.service.acquire("w", [ResourceRequest("cam", 1)])
-    assert answer == Waiting("the devices of this node are given out by its kubelet")
+    answer = await node.manager.acquire("w", [ResourceRequest("cam", 1)])
+    assert answer == WaitingForDevices("the devices of this node are allocated by its kubelet")

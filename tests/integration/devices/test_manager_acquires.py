@@ -1,8 +1,10 @@
-"""Workloads get devices through the device plugin API over real sockets, in clusters of one and two agents."""
+"""Workloads get devices of their node, in clusters of one and two agents."""
 
 import asyncio
 import json
 import os
+import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,15 +15,17 @@ from ankaios.common.device_grant import DeviceNode
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices.acquisition import Waiting
 from ankaios.devices.claim_store import ClaimStore
-from ankaios.devices.discovery.base import DiscoveredDevice, HandlerLost
+from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost
 from ankaios.devices.discovery.registration_server import RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
-from ankaios.devices.server_slots import NO_ANSWER
-from ankaios.server.core.device_desk import NODE_LOST_TICKS
+from ankaios.devices.host import WaitingForDevices
+from ankaios.devices.slot_allocator import NO_ANSWER
+from ankaios.server.core.device_directory import NODE_LOST_TICKS
 from tests.integration.devices.cluster import Cluster, until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 FOO0, FOO1 = "cam-8120fe", "cam-a19705"
 
@@ -73,9 +77,9 @@ async def test_a_denied_workload_says_what_it_waits_for_and_starts_by_itself(clu
     agent = await cluster.agent("node-a", False, "foo0", "foo1")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("w1", quantity=2)
-    before = agent.service.node.ledger.snapshot()
-    assert await agent.acquire("w2", quantity=3) == Waiting("waits for 3 x akri.sh/cam, 2 visible")
-    assert agent.service.node.ledger.snapshot() == before
+    before = snapshot(agent.manager.node.ledger)
+    assert await agent.acquire("w2", quantity=3) == WaitingForDevices("waits for 3 x akri.sh/cam, 2 visible")
+    assert snapshot(agent.manager.node.ledger) == before
     waiting = asyncio.create_task(agent.acquire_when_possible("w2", quantity=3))
     agent.handler.show(*map(DiscoveredDevice, ("foo0", "foo1", "foo2")))
     await waiting
@@ -88,10 +92,10 @@ async def test_what_one_workload_gives_back_the_next_one_gets(cluster: Cluster) 
     cluster.configure()
     await agent.acquire_when_possible("w.1")
     for number in range(2, 8):
-        assert isinstance(await agent.acquire(f"w.{number}"), Waiting)
+        assert isinstance(await agent.acquire(f"w.{number}"), WaitingForDevices)
         waiting = asyncio.create_task(agent.acquire_when_possible(f"w.{number}"))
         await asyncio.sleep(0)
-        agent.service.release(f"w.{number - 1}")
+        agent.manager.release(f"w.{number - 1}")
         await waiting
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
 
@@ -103,7 +107,7 @@ async def test_asking_again_gives_the_same_and_a_changed_wish_replaces_it(cluste
     assert await agent.acquire("w1") == first
     held = agent.holds("w1")
     second = await agent.acquire("w1", quantity=2)
-    assert not isinstance(second, Waiting)
+    assert not isinstance(second, WaitingForDevices)
     assert agent.holds("w1") > held
 
 
@@ -113,14 +117,14 @@ async def test_a_workload_gets_all_its_resources_or_none(cluster: Cluster) -> No
     cluster.configure("mic")
     await agent.acquire_when_possible("other", "mic")
     await agent.acquire_when_possible("probe", "cam")
-    agent.service.release("probe")
+    agent.manager.release("probe")
     requests = [ResourceRequest("cam", 1), ResourceRequest("mic", 1)]
-    answer = await agent.service.acquire("w1", requests)
-    assert answer == Waiting("waits for 1 x akri.sh/mic, 1 visible, 0 free")
+    answer = await agent.manager.acquire("w1", requests)
+    assert answer == WaitingForDevices("waits for 1 x akri.sh/mic, 1 visible, 0 free")
     assert agent.holds("w1") == set()
-    agent.service.release("other")
-    grants = await agent.service.acquire("w1", requests)
-    assert not isinstance(grants, Waiting)
+    agent.manager.release("other")
+    grants = await agent.manager.acquire("w1", requests)
+    assert not isinstance(grants, WaitingForDevices)
     assert agent.holds("w1") == {"cam-8120fe-0", "mic-8120fe-0"}
 
 
@@ -128,10 +132,10 @@ async def test_containers_of_a_pod_get_their_own_devices(cluster: Cluster) -> No
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("probe")
-    agent.service.release("probe")
+    agent.manager.release("probe")
     requests = [ResourceRequest("cam", 1, "pod/a"), ResourceRequest("cam", 1, "pod/b")]
-    grants = await agent.service.acquire("w1", requests)
-    assert not isinstance(grants, Waiting)
+    grants = await agent.manager.acquire("w1", requests)
+    assert not isinstance(grants, WaitingForDevices)
     assert [(grant.container, list(grant.annotations.values())) for grant in grants] == [
         ("pod/a", ["C:0:cam-fbcb99-0"]),
         ("pod/b", ["C:1:cam-fbcb99-1"]),
@@ -147,7 +151,7 @@ async def test_claims_outlive_a_restart_of_the_agent(cluster: Cluster) -> None:
     other = await cluster.agent("node-b", True, "foo0")
     assert await agent.acquire_when_possible("w1") == first
     await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
-    assert isinstance(await other.acquire("w2"), Waiting)
+    assert isinstance(await other.acquire("w2"), WaitingForDevices)
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
 
 
@@ -157,7 +161,7 @@ async def test_two_records_of_one_slot_do_not_end_the_devices_of_the_agent(clust
     cluster.configure()
     await agent.acquire_when_possible("w1")
     await agent.stop()
-    store = ClaimStore(cluster.folder / "node-a" / "claims")
+    store = ClaimStore(cluster.folder / "node-a")
     (record,) = store.load()
     older = [replace(held, claim=replace(held.claim, owner="w0")) for held in record.slots]
     (newer,) = (cluster.folder / "node-a" / "claims").iterdir()
@@ -166,7 +170,7 @@ async def test_two_records_of_one_slot_do_not_end_the_devices_of_the_agent(clust
     os.utime(newer, (future, future))
     agent = await cluster.restarted("node-a", agent.handler)
     await agent.acquire_when_possible("w1")
-    assert await agent.acquire("w0") == Waiting("waits for 1 x akri.sh/cam, 1 visible, 0 free")
+    assert await agent.acquire("w0") == WaitingForDevices("waits for 1 x akri.sh/cam, 1 visible, 0 free")
     assert agent.holds("w1") == {"cam-fbcb99-0"}
     assert [record.owner for record in store.load()] == ["w1"]
 
@@ -193,14 +197,14 @@ async def test_claims_outlive_a_restart_of_the_server(cluster: Cluster) -> None:
     cluster.restart_server()
     other.connect()
     await cluster.until(lambda: FOO0 in cluster.tree)
-    assert isinstance(await other.acquire("w2"), Waiting)
+    assert isinstance(await other.acquire("w2"), WaitingForDevices)
     agent.connect()
     for _ in range(3):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await cluster.until(lambda: len(cluster.tree[FOO0].nodes) == 2)
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
     waiting = asyncio.create_task(other.acquire_when_possible("w2"))
-    agent.service.release("w1")
+    agent.manager.release("w1")
     await waiting
 
 
@@ -209,8 +213,8 @@ async def test_a_node_works_while_the_server_is_away(cluster: Cluster) -> None:
     cluster.configure()
     await agent.acquire_when_possible("w1")
     agent.disconnect()
-    agent.service.release("w1")
-    assert not isinstance(await agent.acquire("w2"), Waiting)
+    agent.manager.release("w1")
+    assert not isinstance(await agent.acquire("w2"), WaitingForDevices)
     agent.connect()
     await cluster.until(lambda: dict(cluster.tree["cam-fbcb99"].slotOwners.values) == {"cam-fbcb99-0": "w2"})
 
@@ -220,7 +224,7 @@ async def test_a_release_that_the_server_did_not_hear_is_told_later(cluster: Clu
     cluster.configure()
     await agent.acquire_when_possible("w1")
     agent.disconnect()
-    agent.service.release("w1")
+    agent.manager.release("w1")
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
     agent.connect()
     await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
@@ -248,12 +252,12 @@ async def test_a_workload_that_loses_its_device_does_as_configured(
     if policy == base.ON_DEVICE_LOST_KEEP:
         assert agent.holds("w1") == {lost}
         return
-    agent.service.release("w1")
+    agent.manager.release("w1")
     answer = await agent.acquire("w1")
     if policy == base.ON_DEVICE_LOST_RESTART:
-        assert not isinstance(answer, Waiting)
+        assert not isinstance(answer, WaitingForDevices)
         return
-    assert answer == Waiting(f"was stopped, waits for device {lost[:-2]} to return")
+    assert answer == WaitingForDevices(f"was stopped, waits for device {lost[:-2]} to return")
     agent.handler.show(*map(DiscoveredDevice, ("foo0", "foo1")))
     await agent.acquire_when_possible("w1")
 
@@ -265,7 +269,7 @@ async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster
     before = cluster.tree[FOO0].SerializeToString(deterministic=True)
     agent.handler.show()
     await cluster.until(lambda: not cluster.tree[FOO0].attributes.online)
-    assert await agent.acquire("w1") == Waiting("waits for its devices of akri.sh/cam to return")
+    assert await agent.acquire("w1") == WaitingForDevices("waits for its devices of akri.sh/cam to return")
     agent.handler.show(DiscoveredDevice("foo0"))
     await cluster.until(lambda: cluster.tree[FOO0].attributes.online)
     assert cluster.tree[FOO0].SerializeToString(deterministic=True) == before
@@ -314,7 +318,7 @@ async def test_claims_outlive_the_loss_of_all_devices_and_a_restart_of_the_agent
     agent = await cluster.restarted("node-a", agent.handler)
     other = await cluster.agent("node-b", True, "foo0")
     await cluster.until(lambda: "node-b" in cluster.tree[FOO0].nodes)
-    assert isinstance(await other.acquire("w2"), Waiting)
+    assert isinstance(await other.acquire("w2"), WaitingForDevices)
     agent.handler.show(DiscoveredDevice("foo0"))
     assert await agent.acquire_when_possible("w1") == first
 
@@ -326,7 +330,7 @@ async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) 
     await agent.acquire_when_possible("w1")
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     assert cluster.usage() == {}
     agent.connect()
     await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": "C:0:node-a"})
@@ -340,12 +344,12 @@ async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster:
     await agent.acquire_when_possible("w1")
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2")
     agent.connect()
     await until(lambda: agent.restarted == ["w1"])
-    agent.service.release("w1")
-    assert isinstance(await agent.acquire("w1"), Waiting)
+    agent.manager.release("w1")
+    assert isinstance(await agent.acquire("w1"), WaitingForDevices)
     assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
 
 
@@ -358,15 +362,15 @@ async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(c
     await agent.acquire_when_possible("w1", name)
     agent.disconnect()
     for _ in range(NODE_LOST_TICKS):
-        cluster.perform(cluster.desk.tick())
+        cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2", name)
     agent.connect()
-    await until(lambda: agent.service.holdings.records["w1"].lost)
-    (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
+    await until(lambda: agent.manager.claims.records["w1"].lost)
+    (record,) = ClaimStore(cluster.folder / "node-a").load()
     assert record.slots == ()
-    assert await agent.acquire("w1", name) == Waiting(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
+    assert await agent.acquire("w1", name) == WaitingForDevices(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
     waiting = asyncio.create_task(agent.acquire_when_possible("w1", name))
-    other.service.release("w2")
+    other.manager.release("w2")
     await waiting
     assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w1"]
 
@@ -383,7 +387,7 @@ async def test_a_device_that_returned_with_another_node_is_given_with_that_one(c
     (grant,) = await agent.acquire_when_possible("w1")
     assert grant.devices == (DeviceNode("/dev/2", "/dev/2"),)
     assert "/dev/2" in Path(grant.envs["ANKAIOS_DEVICES_FILE"]).read_text()
-    (record,) = ClaimStore(cluster.folder / "node-a" / "claims").load()
+    (record,) = ClaimStore(cluster.folder / "node-a").load()
     assert record.allocations[0].grant.devices == grant.devices
 
 
@@ -391,11 +395,11 @@ async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> 
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("probe")
-    agent.service.release("probe")
+    agent.manager.release("probe")
     sent: list[grpc.ToServer] = []
-    agent.service._server._send = sent.append
-    agent.service._server._answer_seconds = 0.01
-    assert await agent.acquire("w1") == Waiting(NO_ANSWER, failed=True)
+    agent.manager.allocator._send = sent.append
+    agent.manager.allocator._answer_seconds = 0.01
+    assert await agent.acquire("w1") == WaitingForDevices(NO_ANSWER, failed=True)
     asked = [change for message in sent for change in message.slotRequest.changes if change.after]
     assert len(asked) == 1
 
@@ -403,7 +407,7 @@ async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> 
 async def test_handlers_can_register_as_soon_as_no_other_agent_serves_them(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ankaios.devices.device_service.HANDLERS_PAUSE", 0.01)
+    monkeypatch.setattr("ankaios.devices.device_manager.HANDLERS_PAUSE", 0.01)
     other = RegistrationServer(HandlerRegistry({}), cluster.folder / "node-a-handlers")
     await other.start()
     agent = await cluster.agent("node-a", False, "foo0")
@@ -414,19 +418,33 @@ async def test_handlers_can_register_as_soon_as_no_other_agent_serves_them(
     await until(other.path.exists)
 
 
-async def test_a_plugin_that_the_device_manager_lost_registers_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ankaios.devices.kubelet_registration.WATCH_PAUSE", 0.05)
-    agent = await cluster.agent("node-a", False, "foo0")
+SOCKET_EVENTS: list[str] = []
+OBSERVED = ("socket.__new__", "socket.bind", "socket.connect", "socket.sendto", "socket.sendmsg")
+
+
+def observe_sockets() -> None:
+    """An audit hook cannot be removed, so it is added once and only records."""
+    if not hasattr(sys, "_socket_events_observed"):
+        sys._socket_events_observed = True  # type: ignore[attr-defined]
+        sys.addaudithook(lambda event, _: SOCKET_EVENTS.append(event) if event in OBSERVED else None)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_claim_of_an_own_device_opens_no_socket(cluster: Cluster, shared: bool) -> None:
+    """The device is allocated in the ledger; sockets are for foreign plugins and kubelets."""
+    agent = await cluster.agent("node-a", shared, "foo0")
     cluster.configure()
+    await agent.acquire_when_possible("probe")
+    agent.manager.release("probe")
+    observe_sockets()
+    SOCKET_EVENTS.clear()
     await agent.acquire_when_possible("w1")
-    plugin = agent.service.manager._plugins.get("akri.sh/cam")
-    assert plugin is not None
-    plugin.channel.close()
-    await asyncio.sleep(0)
-    agent.service.release("w1")
-    await agent.acquire_when_possible("w2")
+    await agent.acquire("w1")
+    agent.manager.release("w1")
+    assert SOCKET_EVENTS == []
+    assert [path.name for path in agent.manager.foreign.folder.iterdir()] == ["kubelet.sock"]
+    with socket.socket(socket.AF_UNIX):
+        assert SOCKET_EVENTS == ["socket.__new__"]  # a socket would have been seen
 
 
 async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluster: Cluster) -> None:
@@ -435,7 +453,7 @@ async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluste
     cluster.configure()
     for agent in agents:
         await agent.acquire_when_possible("probe")
-        agent.service.release("probe")
+        agent.manager.release("probe")
     await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
     rounds = 3
     winners: list[str] = []
@@ -444,11 +462,11 @@ async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluste
             f"w{number}.{attempt}": agents[attempt % 2].acquire(f"w{number}.{attempt}") for attempt in range(1000)
         }
         answers = dict(zip(attempts, await asyncio.gather(*attempts.values()), strict=True))
-        granted = [owner for owner, answer in answers.items() if not isinstance(answer, Waiting)]
+        granted = [owner for owner, answer in answers.items() if not isinstance(answer, WaitingForDevices)]
         assert len(granted) == 1, granted
         assert list(cluster.tree[FOO0].slotOwners.values.values()) == granted
         winners += granted
         for agent in agents:
-            agent.service.release(granted[0])
+            agent.manager.release(granted[0])
         await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
     assert len(winners) == rounds

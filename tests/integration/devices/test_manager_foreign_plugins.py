@@ -9,11 +9,12 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices.acquisition import Waiting
-from ankaios.devices.device_manager import DeviceManager
+from ankaios.devices.foreign_devices import ForeignDevices
+from ankaios.devices.host import WaitingForDevices
 from tests.integration.devices.cluster import Agent, Cluster, until
 from tests.integration.devices.foreign_plugin import ForeignPlugin
 from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.ledgers import snapshot
 
 GPU = "example.com/gpu"
 HEALTHY = {"g0": "Healthy", "g1": "Healthy", "g2": "Unhealthy"}
@@ -24,13 +25,13 @@ async def agent(short_path: Path) -> AsyncIterator[Agent]:  # noqa: F811
     cluster = Cluster(short_path)
     async with asyncio.timeout(60):
         agent = await cluster.agent("node-a", False, "foo0")
-        await until((agent.service.manager.folder / "kubelet.sock").exists)
+        await until((agent.manager.foreign.folder / "kubelet.sock").exists)
         yield agent
     await cluster.stop()
 
 
 async def a_plugin(agent: Agent, devices: dict[str, str] = HEALTHY, **more: bool) -> ForeignPlugin:
-    plugin = ForeignPlugin(agent.service.manager.folder, GPU, devices, **more)
+    plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, devices, **more)
     await asyncio.to_thread(plugin.start)
     return plugin
 
@@ -45,8 +46,8 @@ async def test_a_workload_gets_devices_of_a_foreign_plugin(agent: Agent) -> None
     (grant,) = await agent.acquire_when_possible("w1", GPU, 2)
     assert grant.envs["GPU"] == "g0,g1"
     assert plugin.allocated == [["g0", "g1"]]
-    assert await agent.acquire("w2", GPU, 1) == Waiting(f"waits for 1 x {GPU}, 2 visible, 0 free")
-    agent.service.release("w1")
+    assert await agent.acquire("w2", GPU, 1) == WaitingForDevices(f"waits for 1 x {GPU}, 2 visible, 0 free")
+    agent.manager.release("w1")
     await agent.acquire_when_possible("w2", GPU, 1)
     await stopped(plugin)
 
@@ -62,7 +63,7 @@ async def test_an_unhealthy_device_is_not_given(agent: Agent) -> None:
 
 
 async def test_the_preference_of_a_plugin_is_a_hint(agent: Agent) -> None:
-    plugin = ForeignPlugin(agent.service.manager.folder, GPU, HEALTHY)
+    plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, HEALTHY)
     plugin.prefers = ["unknown", "g2", "g1"]
     await asyncio.to_thread(plugin.start)
     (grant,) = await agent.acquire_when_possible("w1", GPU, 1)
@@ -88,29 +89,29 @@ async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(a
     plugin = await a_plugin(agent, pre_start=True)
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
     await agent.acquire_when_possible("probe")
-    agent.service.release("probe")
-    await until(lambda: agent.service.manager.is_ready(GPU))
-    first = await agent.service.acquire("w1", requests)
-    assert await agent.service.acquire("w1", requests) == first  # the container starts again
+    agent.manager.release("probe")
+    await until(lambda: agent.manager.foreign.is_ready(GPU))
+    first = await agent.manager.acquire("w1", requests)
+    assert await agent.manager.acquire("w1", requests) == first  # the container starts again
     assert (plugin.allocated, plugin.started) == ([["g0"]], [["g0"]] * 2)
 
     await stopped(plugin)
     plugin = await a_plugin(agent, pre_start=True)  # the plugin starts again
-    await until(lambda: agent.service.manager.is_ready(GPU))
-    assert await agent.service.acquire("w1", requests) == first
+    await until(lambda: agent.manager.foreign.is_ready(GPU))
+    assert await agent.manager.acquire("w1", requests) == first
     assert (plugin.allocated, plugin.started) == ([], [["g0"]])
 
     await agent.stop()
     later = await agent.cluster.restarted("node-a", agent.handler)
-    await until(lambda: later.service.manager.folder.joinpath("kubelet.sock").exists())
+    await until(lambda: later.manager.foreign.folder.joinpath("kubelet.sock").exists())
     await stopped(plugin)
     plugin = await a_plugin(later, pre_start=True)  # the agent starts again, and so its plugins register again
-    await until(lambda: later.service.manager.is_ready(GPU) and later.service.manager.is_ready("akri.sh/cam"))
-    assert await later.service.acquire("w1", requests) == first
+    await until(lambda: later.manager.foreign.is_ready(GPU) and later.manager.node.ledger.is_online("cam-fbcb99"))
+    assert await later.manager.acquire("w1", requests) == first
     assert (plugin.allocated, plugin.started) == ([], [["g0"]])
 
-    later.service.release("w1")  # a new admission
-    assert await later.service.acquire("w1", requests) == first
+    later.manager.release("w1")  # a new admission
+    assert await later.manager.acquire("w1", requests) == first
     assert (plugin.allocated, plugin.started) == ([["g0"]], [["g0"]] * 2)
     await stopped(plugin)
 
@@ -119,11 +120,11 @@ async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
     await asyncio.to_thread(plugin.tell, HEALTHY | {"g0": "Unhealthy"})
-    gone = Waiting(f"waits for its devices of {GPU} to return")
-    await until(lambda: not agent.service.manager.are_healthy(GPU, ["g0"]))
+    gone = WaitingForDevices(f"waits for its devices of {GPU} to return")
+    await until(lambda: not agent.manager.foreign.are_healthy(GPU, ["g0"]))
     assert await agent.acquire("w1", GPU, 1) == gone
     await stopped(plugin)
-    await until(lambda: agent.service.manager.has_lost(GPU))
+    await until(lambda: not agent.manager.foreign.is_ready(GPU))
     assert await agent.acquire("w1", GPU, 1) == gone
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
@@ -131,7 +132,7 @@ async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(
 
 
 async def test_a_plugin_is_asked_for_its_preference_with_what_is_free(agent: Agent) -> None:
-    plugin = ForeignPlugin(agent.service.manager.folder, GPU, HEALTHY)
+    plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, HEALTHY)
     plugin.prefers = ["g1"]
     await asyncio.to_thread(plugin.start)
     await agent.acquire_when_possible("w1", GPU, 1)
@@ -145,8 +146,8 @@ async def test_an_unhealthy_device_in_use_is_not_counted_against_the_healthy_one
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
     await asyncio.to_thread(plugin.tell, {"g0": "Unhealthy", "g1": "Healthy", "g2": "Healthy"})
-    await until(lambda: agent.service.manager.free(GPU) == 2)
-    assert not isinstance(await agent.acquire("w2", GPU, 2), Waiting)
+    await until(lambda: agent.manager.foreign.are_healthy(GPU, ["g2"]))
+    assert not isinstance(await agent.acquire("w2", GPU, 2), WaitingForDevices)
     await stopped(plugin)
 
 
@@ -154,17 +155,17 @@ async def test_two_containers_do_not_count_on_the_same_device(agent: Agent) -> N
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("first", GPU, 1)
     requests = [ResourceRequest(GPU, 1, "pod/a"), ResourceRequest(GPU, 1, "pod/b")]
-    assert await agent.service.acquire("w1", requests) == Waiting(f"waits for 2 x {GPU}, 2 visible, 1 free")
+    assert await agent.manager.acquire("w1", requests) == WaitingForDevices(f"waits for 2 x {GPU}, 2 visible, 1 free")
     assert plugin.allocated == [["g0"]]
     await stopped(plugin)
 
 
 async def test_what_no_runtime_could_use_is_not_taken_from_a_plugin(agent: Agent) -> None:
-    plugin = ForeignPlugin(agent.service.manager.folder, GPU, {"a\0b": "Healthy"})
+    plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, {"a\0b": "Healthy"})
     await asyncio.to_thread(plugin.start)
-    await until(lambda: agent.service.manager.is_ready(GPU))
+    await until(lambda: agent.manager.foreign.is_ready(GPU))
     answer = await agent.acquire("w1", GPU, 1)
-    assert answer == Waiting(
+    assert answer == WaitingForDevices(
         f"cannot use what the plugin of '{GPU}' gives: 'GPU' cannot be a variable or annotation with this value",
         failed=True,
     )
@@ -175,33 +176,33 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     """All or none, also across plugins of different people."""
     agent.cluster.configure()
     await agent.acquire_when_possible("probe")
-    agent.service.release("probe")
+    agent.manager.release("probe")
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("probe", GPU, 1)
-    agent.service.release("probe")
+    agent.manager.release("probe")
     plugin.refuses = True
-    before = agent.service.node.ledger.snapshot()
+    before = snapshot(agent.manager.node.ledger)
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
-    answer = await agent.service.acquire("w1", requests)
-    assert answer == Waiting(f"cannot allocate '{GPU}': out of order", failed=True)
-    assert agent.service.node.ledger.snapshot() == before
-    assert agent.service.manager.count(GPU).allocated == 0
+    answer = await agent.manager.acquire("w1", requests)
+    assert answer == WaitingForDevices(f"cannot allocate '{GPU}': out of order", failed=True)
+    assert snapshot(agent.manager.node.ledger) == before
+    assert agent.manager.foreign.count(GPU).allocated == 0
     plugin.refuses = False
-    assert not isinstance(await agent.service.acquire("w1", requests), Waiting)
+    assert not isinstance(await agent.manager.acquire("w1", requests), WaitingForDevices)
     await stopped(plugin)
 
 
 async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(short_path: Path) -> None:  # noqa: F811
     changed = asyncio.Event()
-    manager = DeviceManager(short_path, lambda resource, came: changed.set(), grace=0.3)
+    foreign = ForeignDevices(short_path, lambda resource, registered: changed.set(), grace=0.3)
     ready = asyncio.Event()
-    running = asyncio.create_task(manager.run(ready))
+    running = asyncio.create_task(foreign.run(ready))
     await ready.wait()
     plugin = ForeignPlugin(short_path, GPU, HEALTHY)
     await asyncio.to_thread(plugin.start)
 
     async def until_allocatable_is(number: int, capacity: int) -> None:
-        while (manager.count(GPU).allocatable, manager.count(GPU).capacity) != (number, capacity):
+        while (foreign.count(GPU).allocatable, foreign.count(GPU).capacity) != (number, capacity):
             changed.clear()
             async with asyncio.timeout(10):
                 await changed.wait()
@@ -215,7 +216,7 @@ async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(s
     await stopped(again)
     await until_allocatable_is(0, 1)
     await until_allocatable_is(0, 0)
-    assert manager.resources() == []
+    assert foreign.resources() == []
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -233,10 +234,10 @@ async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(s
 async def test_what_cannot_be_a_plugin_is_refused(
     agent: Agent, resource: str, version: str, endpoint: str | None, why: str
 ) -> None:
-    plugin = ForeignPlugin(agent.service.manager.folder, resource, HEALTHY)
+    plugin = ForeignPlugin(agent.manager.foreign.folder, resource, HEALTHY)
     with pytest.raises(grpc.RpcError, match=why):
         await asyncio.to_thread(plugin.start, version, endpoint)
-    assert GPU not in agent.service.manager.resources()
+    assert GPU not in agent.manager.foreign.resources()
     await stopped(plugin)
 
 
@@ -253,7 +254,7 @@ async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(short
         listener.bind(str(stale))
     (short_path / "notes").write_text("x")
     ready = asyncio.Event()
-    running = asyncio.create_task(DeviceManager(short_path, lambda resource, came: None).run(ready))
+    running = asyncio.create_task(ForeignDevices(short_path, lambda resource, registered: None).run(ready))
     await ready.wait()
     assert sorted(path.name for path in short_path.iterdir()) == ["kubelet.sock", "notes"]
     running.cancel()

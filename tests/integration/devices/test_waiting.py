@@ -8,16 +8,16 @@ import pytest
 
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices.acquisition import Waiting
-from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_TOLD
+from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED
 from ankaios.devices.discovery.base import InvalidDetails
+from ankaios.devices.host import WaitingForDevices
 from tests.integration.devices.cluster import Agent, Cluster, until
 from tests.integration.devices.foreign_plugin import ForeignPlugin
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
 GPU, FOO0 = "example.com/gpu", "cam-8120fe"
 BOTH = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
-REFUSED = Waiting(f"cannot allocate '{GPU}': out of order", failed=True)
+REFUSED = WaitingForDevices(f"cannot allocate '{GPU}': out of order", failed=True)
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ async def agent(cluster: Cluster) -> Agent:
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("probe")
-    agent.service.release("probe")
+    agent.manager.release("probe")
     return agent
 
 
 @pytest.fixture
 async def plugin(agent: Agent) -> AsyncIterator[ForeignPlugin]:
-    plugin = ForeignPlugin(agent.service.manager.folder, GPU, {"g0": "Healthy"})
+    plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, {"g0": "Healthy"})
     await asyncio.to_thread(plugin.start)
     await agent.acquire_when_possible("probe", GPU)
-    agent.service.release("probe")
+    agent.manager.release("probe")
     yield plugin
     await asyncio.to_thread(plugin.stop)
 
@@ -60,59 +60,59 @@ async def test_a_failed_try_wakes_neither_itself_nor_another_failed_one(agent: A
     await settled(agent)
     plugin.refuses = True
     agent.wakes.clear()
-    assert await agent.service.acquire("w1", BOTH) == REFUSED
-    assert await agent.service.acquire("w2", BOTH) == REFUSED
+    assert await agent.manager.acquire("w1", BOTH) == REFUSED
+    assert await agent.manager.acquire("w2", BOTH) == REFUSED
     await settled(agent)
     assert agent.wakes == []
 
 
 async def test_a_failed_try_is_repeated_in_time(agent: Agent, plugin: ForeignPlugin) -> None:
     plugin.refuses = True
-    assert await agent.service.acquire("w1", BOTH) == REFUSED
+    assert await agent.manager.acquire("w1", BOTH) == REFUSED
     agent.wakes.clear()
-    await agent.service._try_again(0)
+    await agent.manager._retry_failed(0)
     assert agent.wakes == ["w1"]
     plugin.refuses = False
-    assert not isinstance(await agent.service.acquire("w1", BOTH), Waiting)
+    assert not isinstance(await agent.manager.acquire("w1", BOTH), WaitingForDevices)
 
 
 async def test_a_failed_try_is_repeated_when_the_plugin_came_anew(agent: Agent, plugin: ForeignPlugin) -> None:
     plugin.refuses = True
-    assert await agent.service.acquire("w1", BOTH) == REFUSED
+    assert await agent.manager.acquire("w1", BOTH) == REFUSED
     await settled(agent)
     agent.wakes.clear()
-    again = ForeignPlugin(agent.service.manager.folder, GPU, {"g0": "Healthy"})
+    again = ForeignPlugin(agent.manager.foreign.folder, GPU, {"g0": "Healthy"})
     again.endpoint = "again.sock"
     await asyncio.to_thread(again.start)
     await until(lambda: agent.wakes == ["w1"])
-    assert not isinstance(await agent.service.acquire("w1", BOTH), Waiting)
+    assert not isinstance(await agent.manager.acquire("w1", BOTH), WaitingForDevices)
     await asyncio.to_thread(again.stop)
 
 
 async def test_who_was_refused_because_of_a_try_that_failed_is_woken(agent: Agent, plugin: ForeignPlugin) -> None:
     plugin.delay = 0.3
     plugin.refuses = True
-    trying = asyncio.create_task(agent.service.acquire("w1", BOTH))
+    trying = asyncio.create_task(agent.manager.acquire("w1", BOTH))
     await until(lambda: bool(agent.holds("w1")))
-    assert await agent.acquire("w2") == Waiting("waits for 1 x akri.sh/cam, 1 visible, 0 free")
-    assert await agent.acquire("w3", GPU) == Waiting(f"waits for 1 x {GPU}, 1 visible, 0 free")
+    assert await agent.acquire("w2") == WaitingForDevices("waits for 1 x akri.sh/cam, 1 visible, 0 free")
+    assert await agent.acquire("w3", GPU) == WaitingForDevices(f"waits for 1 x {GPU}, 1 visible, 0 free")
     agent.wakes.clear()
     assert await trying == REFUSED
     await until(lambda: set(agent.wakes) == {"w2", "w3"})
-    assert not isinstance(await agent.acquire("w2"), Waiting)
+    assert not isinstance(await agent.acquire("w2"), WaitingForDevices)
 
 
 async def test_a_change_wakes_only_those_who_wait_for_it(agent: Agent, cluster: Cluster) -> None:
     cluster.configure("mic")
     await agent.acquire_when_possible("other", "mic")
     await agent.acquire_when_possible("first")
-    assert isinstance(await agent.acquire("wants-cam"), Waiting)
-    assert isinstance(await agent.acquire("wants-mic", "mic"), Waiting)
-    assert isinstance(await agent.acquire("wants-gpu", GPU), Waiting)
+    assert isinstance(await agent.acquire("wants-cam"), WaitingForDevices)
+    assert isinstance(await agent.acquire("wants-mic", "mic"), WaitingForDevices)
+    assert isinstance(await agent.acquire("wants-gpu", GPU), WaitingForDevices)
     await settled(agent)
     agent.wakes.clear()
-    agent.service.handle(grpc.DeviceUpdate())
-    agent.service.release("first")
+    agent.manager.handle(grpc.DeviceUpdate())
+    agent.manager.release("first")
     await settled(agent)
     assert agent.wakes == ["wants-cam"]
 
@@ -128,8 +128,8 @@ async def test_a_claim_on_a_shared_device_does_not_wait_for_a_server_that_is_awa
     agent.disconnect()
     async with asyncio.timeout(1):
         for answer in (await asking, await agent.acquire("w2")):
-            assert answer == Waiting(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-        greedy = Waiting(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
+            assert answer == WaitingForDevices(f"waits for akri.sh/cam: {NOT_CONNECTED}")
+        greedy = WaitingForDevices(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
         assert await agent.acquire("w3", quantity=2) == greedy
     waiting = asyncio.create_task(agent.acquire_when_possible("w1"))
     await asyncio.sleep(0)
@@ -143,18 +143,18 @@ async def test_who_waits_hears_that_the_server_went_and_came(cluster: Cluster) -
     cluster.configure()
     await agent.acquire_when_possible("w1")
     lacks = "waits for 1 x akri.sh/cam, 1 visible, 0 free"
-    assert await agent.acquire("w2") == Waiting(lacks)
+    assert await agent.acquire("w2") == WaitingForDevices(lacks)
     agent.wakes.clear()
     agent.disconnect()
     await until(lambda: agent.wakes == ["w2"])
-    assert await agent.acquire("w2") == Waiting(f"{lacks}; {NOT_CONNECTED}")
-    agent.service.connected()  # a server that says nothing yet
+    assert await agent.acquire("w2") == WaitingForDevices(f"{lacks}; {NOT_CONNECTED}")
+    agent.manager.connected()  # a server that says nothing yet
     await until(lambda: agent.wakes == ["w2", "w2"])
-    assert await agent.acquire("w2") == Waiting(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_TOLD}")
+    assert await agent.acquire("w2") == WaitingForDevices(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
     agent.disconnect()
     agent.connect()
-    await until(lambda: agent.service.node.ledger.is_online(FOO0))
-    assert await agent.acquire("w2") == Waiting(lacks)
+    await until(lambda: agent.manager.node.ledger.is_online(FOO0))
+    assert await agent.acquire("w2") == WaitingForDevices(lacks)
 
 
 async def test_who_waits_is_told_why_nothing_is_discovered(agent: Agent, cluster: Cluster) -> None:
@@ -164,9 +164,9 @@ async def test_who_waits_is_told_why_nothing_is_discovered(agent: Agent, cluster
     before = agent.holds("w1")
     agent.handler.fail(InvalidDetails("no such key"))
     cluster.configure(offlineGraceSeconds=60, details="wrong")
-    await until(lambda: not agent.service.node.ledger.is_online("cam-fbcb99"))
-    assert await agent.acquire("w2") == Waiting("waits for 1 x akri.sh/cam, 0 visible; no such key")
-    assert await agent.acquire("w1") == Waiting("waits for its devices of akri.sh/cam to return; no such key")
+    await until(lambda: not agent.manager.node.ledger.is_online("cam-fbcb99"))
+    assert await agent.acquire("w2") == WaitingForDevices("waits for 1 x akri.sh/cam, 0 visible; no such key")
+    assert await agent.acquire("w1") == WaitingForDevices("waits for its devices of akri.sh/cam to return; no such key")
     agent.handler.fail(None)
     cluster.configure(offlineGraceSeconds=60, details="right")
     await agent.acquire_when_possible("w1")

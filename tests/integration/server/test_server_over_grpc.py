@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.common.complete_state import parse_state
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
+from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
@@ -43,7 +42,7 @@ class Peer:
                 return message.response
 
     async def update(self, state: Form, *masks: str) -> base.Response:
-        content = base.UpdateStateRequest(newState=complete_state_from_form(state), updateMask=masks)
+        content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
         await self.connection.send(grpc.ToServer(request=base.Request(requestId="u", updateStateRequest=content)))
         return await self.response()
 
@@ -140,7 +139,7 @@ async def test_reported_states_reach_command_lines_and_other_agents_but_not_thei
 @pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
 async def test_a_restarted_server_leaves_a_placed_workload_where_it_is(order: tuple[str, str]) -> None:
     """On the agent with the greater name, whoever comes first; the same manifest, no devices."""
-    startup = parse_state(a_state({"web": a_form("", placement={})})["desiredState"])
+    startup = STATE.read(a_state({"web": a_form("", placement={})})["desiredState"])
     async with running_server(startup=startup) as server, AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(server.agent(name, devices=True)) for name in order]
         greetings = await asyncio.gather(*(agent.greeting(web("n2")) for agent in agents))
@@ -152,7 +151,7 @@ async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> 
     hook.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.02; done\ncat\n")
     hook.chmod(0o755)
     async with running_server(MutatingHook("hook", path=str(tmp_path))) as server, server.cli() as slow:
-        content = base.UpdateStateRequest(newState=complete_state_from_form(a_state({"web": a_form()})))
+        content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({"web": a_form()})))
         request = base.Request(requestId="slow", updateStateRequest=content)
         await slow.connection.send(grpc.ToServer(request=request))
         async with server.agent("n1") as agent:

@@ -1,11 +1,12 @@
-"""Devices that come and go when a test says so."""
+"""Devices that appear and disappear when a test asks for it, and an agent without devices."""
 
 import asyncio
 
-from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.agent.settings import AgentSettings
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate, SlotResponse
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.devices.host import DeviceHost, WaitingForDevices
 
 
 class FakeDevices:
@@ -31,18 +32,18 @@ class FakeDevices:
         self.grant = grant
         waiting, self.waiting = self.waiting, set()
         for name in waiting:
-            self.host.wake(name)
+            self.host.wake(str(name))
 
     def lose(self, name: InstanceName) -> None:
         assert self.host is not None
         self.grant = None
-        self.host.restart(name)
+        self.host.restart(str(name))
 
-    async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
+    async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | WaitingForDevices:
         if self.grant:
             return (self.grant,)
         self.waiting.add(spec.instance_name)
-        return Waiting("no camera")
+        return WaitingForDevices("no camera")
 
     async def adopt(self, spec: WorkloadSpec) -> None:
         self.adopted.append(spec.instance_name)
@@ -58,3 +59,30 @@ class FakeDevices:
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
         self.heard.append(message)
+
+
+class NoDevices:
+    """An agent that offers no devices."""
+
+    offers_devices = False
+
+    async def run(self, host: DeviceHost) -> None: ...
+
+    def broken(self, why: str) -> None: ...
+
+    async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | WaitingForDevices:
+        return WaitingForDevices("this agent offers no devices")
+
+    async def adopt(self, spec: WorkloadSpec) -> None: ...
+
+    async def release(self, name: InstanceName) -> None: ...
+
+    def connected(self) -> None: ...
+
+    def disconnected(self) -> None: ...
+
+    def handle(self, message: DeviceUpdate | SlotResponse) -> None: ...
+
+
+def no_devices(settings: AgentSettings) -> NoDevices:
+    return NoDevices()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ankaios.agent.agent_manager import AgentManager
-from ankaios.agent.device_joint import DeviceService, NoDevices
+from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
@@ -17,7 +17,6 @@ from ankaios.common import supervision
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ServerHello, ToServer, UpdateWorkload, UpdateWorkloadState
 from ankaios.common.proto_conversion import (
-    added_workload_to_pb,
     deleted_workload_to_pb,
     workload_state_from_pb,
     workload_state_to_pb,
@@ -25,6 +24,8 @@ from ankaios.common.proto_conversion import (
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
+from tests.builders import added_workload_to_pb
+from tests.unit.agent.fake_devices import NoDevices
 
 TRIGGERED = "«T»"
 NOT_PENDING_NOR_RUNNING = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING
@@ -119,7 +120,7 @@ async def an_agent(
     runtimes: tuple[str, ...] = ("podman",),
     *,
     prepare: Callable[[FakeRuntime], None] | None = None,
-    devices: DeviceService | None = None,
+    devices: DeviceProvider | None = None,
     chance: Callable[[], float] = lambda: 0.0,
     base: Path | None = None,
     made_by: Callable[[str], FakeRuntime] = FakeRuntime,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.agent_devices import BEING_LOADED, NOT_AVAILABLE, AgentDevices
-from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.agent.devices import BEING_LOADED, NOT_AVAILABLE, AgentDevices
 from ankaios.common import supervision
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.supervision import keep_running
-from ankaios.common.workload import InstanceName, ResourceRequest
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.devices.plugin_folder import open_plugin_folder, short_folder
 from tests.bugs import SHOWN, FailsOnce
 from tests.builders import a_workload
@@ -30,19 +30,19 @@ class Agent:
         self.devices = AgentDevices("agent_A", folder)
         self.sent: list[grpc.ToServer] = []
         self.woken = asyncio.Event()
-        self.wakes: list[InstanceName] = []
-        self.restarted: list[InstanceName] = []
+        self.wakes: list[str] = []
+        self.restarted: list[str] = []
         self.host = DeviceHost(self.sent.append, self._wake, self.restarted.append, lambda: None)
         work = keep_running("the devices", lambda: self.devices.run(self.host), self.devices.broken)
         self.task = asyncio.create_task(work)
 
-    def _wake(self, name: InstanceName) -> None:
-        self.wakes.append(name)
+    def _wake(self, owner: str) -> None:
+        self.wakes.append(owner)
         self.woken.set()
 
     @property
     def is_loaded(self) -> bool:
-        return self.devices._service is not None
+        return self.devices._manager is not None
 
     async def until_loaded(self) -> None:
         await until(lambda: self.is_loaded)
@@ -58,7 +58,7 @@ class Agent:
             while True:
                 self.woken.clear()
                 answer = await self.devices.acquire(CAMERA)
-                if not isinstance(answer, Waiting):
+                if not isinstance(answer, WaitingForDevices):
                     return answer
                 await self.woken.wait()
 
@@ -86,7 +86,7 @@ async def test_an_agent_without_devices_says_so_and_loads_nothing(agent: Agent) 
 async def test_a_workload_gets_a_discovered_device(agent: Agent) -> None:
     """[utest->akri~workload-requests-resources~1] [utest->akri~denied-workload-waits-and-recovers~1]"""
     agent.devices.connected()
-    assert isinstance(await agent.devices.acquire(CAMERA), Waiting)
+    assert isinstance(await agent.devices.acquire(CAMERA), WaitingForDevices)
     agent.discover()
     (grant,) = await agent.acquire()
     assert grant.envs["DEBUG_ECHO_DESCRIPTION"] == "foo0"
@@ -144,11 +144,11 @@ async def test_nobody_waits_until_the_devices_are_loaded(agent: Agent) -> None:
     asking = agent.devices.acquire(CAMERA)
     with pytest.raises(StopIteration) as answered:
         asking.send(None)
-    assert answered.value.value == Waiting(BEING_LOADED)
+    assert answered.value.value == WaitingForDevices(BEING_LOADED)
     await agent.devices.acquire(other)
     await agent.devices.release(other.instance_name)
     await agent.until_loaded()
-    assert agent.wakes == [CAMERA.instance_name]
+    assert agent.wakes == [str(CAMERA.instance_name)]
     agent.discover()
     await agent.acquire()
 
@@ -196,13 +196,13 @@ async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(sho
     (short_path / "file").touch()
     agent = Agent(short_path / "file")
     async with asyncio.timeout(10):
-        assert await agent.devices.acquire(CAMERA) == Waiting(BEING_LOADED)
+        assert await agent.devices.acquire(CAMERA) == WaitingForDevices(BEING_LOADED)
         await agent.task
-        assert agent.wakes == [CAMERA.instance_name]
+        assert agent.wakes == [str(CAMERA.instance_name)]
         answer = await agent.devices.acquire(CAMERA)
         await agent.devices.adopt(CAMERA)
         await agent.devices.release(CAMERA.instance_name)
-    assert isinstance(answer, Waiting)
+    assert isinstance(answer, WaitingForDevices)
     assert "not available: cannot use the plugin folder" in answer.reason
 
 
@@ -213,16 +213,16 @@ async def test_devices_are_loaded_again_after_a_bug_and_until_then_who_waits_is_
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.2)
     monkeypatch.setattr(agent.devices, "_load", FailsOnce(agent.devices._load))
     agent.discover()
-    assert await agent.devices.acquire(CAMERA) == Waiting(BEING_LOADED)
+    assert await agent.devices.acquire(CAMERA) == WaitingForDevices(BEING_LOADED)
     await until(lambda: SHOWN in agent.devices._outage)
-    assert CAMERA.instance_name in agent.wakes
+    assert str(CAMERA.instance_name) in agent.wakes
     answer = await agent.devices.acquire(CAMERA)
-    assert answer == Waiting(f"{NOT_AVAILABLE}: {SHOWN}, starting it again in 0.2 s")
+    assert answer == WaitingForDevices(f"{NOT_AVAILABLE}: {SHOWN}, starting it again in 0.2 s")
     await agent.devices.acquire(gone)
     await agent.devices.release(gone.instance_name)
     agent.wakes.clear()
     await agent.until_loaded()
-    assert agent.wakes == [CAMERA.instance_name]
+    assert agent.wakes == [str(CAMERA.instance_name)]
     (grant,) = await agent.acquire()
     assert grant.envs["DEBUG_ECHO_DESCRIPTION"] == "foo0"
     assert "internal error in the devices, starting it again in 0.2 s: Bug: a bug" in caplog.text
@@ -232,16 +232,16 @@ async def test_what_a_service_knew_that_was_ended_is_known_to_the_next(agent: Ag
     waits = a_workload("waits", resources=(ResourceRequest("cam", 5),))
     agent.discover()
     before = await agent.acquire()
-    assert isinstance(await agent.devices.acquire(waits), Waiting)
-    first = agent.devices._service
+    assert isinstance(await agent.devices.acquire(waits), WaitingForDevices)
+    first = agent.devices._manager
     agent.wakes.clear()
     agent.task.cancel()
     await asyncio.gather(agent.task, return_exceptions=True)
-    assert waits.instance_name in agent.wakes
-    assert isinstance(await agent.devices.acquire(waits), Waiting)
+    assert str(waits.instance_name) in agent.wakes
+    assert isinstance(await agent.devices.acquire(waits), WaitingForDevices)
     again = asyncio.create_task(agent.devices.run(agent.host))
     await agent.until_loaded()
-    assert agent.devices._service is not first
+    assert agent.devices._manager is not first
     assert await agent.acquire() == before
     again.cancel()
     await asyncio.gather(again, return_exceptions=True)
@@ -252,5 +252,5 @@ async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:
     await agent.devices.acquire(CAMERA)
     await asyncio.wait_for(agent.task, 20)
     answer = await agent.devices.acquire(CAMERA)
-    assert isinstance(answer, Waiting)
+    assert isinstance(answer, WaitingForDevices)
     assert "not available: [Errno 17] File exists" in answer.reason

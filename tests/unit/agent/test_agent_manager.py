@@ -25,7 +25,6 @@ from ankaios.common.pb.ank_base_pb2 import (
     WorkloadState,
 )
 from ankaios.common.pb.grpc_api_pb2 import AddedWorkload, FromServer, ServerHello, UpdateWorkload, UpdateWorkloadState
-from ankaios.common.proto_conversion import added_workload_to_pb
 from ankaios.common.workload import (
     AddCondition,
     ControlInterfaceAccess,
@@ -39,7 +38,7 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload
+from tests.builders import a_workload, added_workload_to_pb
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import (
     NOT_PENDING_NOR_RUNNING,
@@ -687,11 +686,3 @@ async def test_a_workload_found_running_keeps_its_devices() -> None:
 
 def _left_over(runtime: FakeRuntime, spec: WorkloadSpec) -> None:
     runtime.add_existing(spec.instance_name)
-
-
-async def test_an_agent_without_devices_says_so() -> None:
-    camera = web(resources=(ResourceRequest("camera", 1),))
-    async with an_agent() as a:
-        assert await a.server_says(server_hello(camera)) == [
-            "web Pending(WaitingToStart)«this agent offers no devices, the workload needs 'akri.sh/camera'»"
-        ]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ankaios.agent.core.runtime_manager import Found
-from ankaios.agent.device_joint import NoDevices
 from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
@@ -20,6 +19,7 @@ from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operat
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.builders import a_workload
+from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.pipes import Pipes
 
 ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))

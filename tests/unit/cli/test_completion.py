@@ -7,7 +7,7 @@ import pytest
 from ankaios.cli.completion import FILES, CursorContext, candidates
 from ankaios.cli.completion_values import known_values, values_of
 from ankaios.cli.tree.ank import ANK
-from ankaios.common.state_form import complete_state_from_form
+from ankaios.common.model.state import COMPLETE_STATE
 
 COMMANDS = [command.name for command in ANK.children]
 
@@ -65,7 +65,7 @@ def test_global_options_of_the_line_are_used_for_the_request() -> None:
 
 def test_values_come_from_the_state() -> None:
     running = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
-    state = complete_state_from_form(
+    state = COMPLETE_STATE.from_form(
         {
             "desiredState": {"apiVersion": "v1", "workloads": {"w": {}}, "configs": {"c": "x"}},
             "workloadStates": {"a": {"w": {"1": running}}},

@@ -6,12 +6,12 @@ from ankaios.cli.commands.describe_device import describe_device
 from ankaios.cli.commands.describe_workload import describe_workload, exists
 from ankaios.cli.device_rows import device_rows, resource_rows, slots_of, slots_used_by
 from ankaios.cli.output import CliOutput
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 
 def a_state() -> base.CompleteState:
-    return complete_state_from_form(
+    return COMPLETE_STATE.from_form(
         {
             "desiredState": {
                 "apiVersion": "v1",

@@ -10,8 +10,8 @@ from ankaios.cli.hints import hint_unmatched_masks
 from ankaios.cli.output import CliOutput
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.settings import CliSettings
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 FORM: dict[str, Any] = {
     "desiredState": {"apiVersion": "v1", "workloads": {"web": {"agent": "n1", "tags": {"k": "v"}}}},
@@ -31,7 +31,7 @@ class FakeSession:
         self.asked += masks
         if not self._answers:
             raise RequestFailed("no")
-        return complete_state_from_form(FORM)
+        return COMPLETE_STATE.from_form(FORM)
 
 
 def hinted(mask: str, session: FakeSession | None = None) -> str:

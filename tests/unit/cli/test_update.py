@@ -1,8 +1,8 @@
 """The masks of the requests around an update, and the rows of the wait table."""
 
 from ankaios.cli.update import agent_masks, changed_rows, row_masks
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 RUNNING = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
 PENDING = {"state": "Pending", "subState": "Initial", "additionalInfo": ""}
@@ -10,7 +10,7 @@ PENDING = {"state": "Pending", "subState": "Initial", "additionalInfo": ""}
 
 def a_state(**states: dict[str, str]) -> base.CompleteState:
     workloads = {name: {"agent": "n1", "runtime": "podman"} for name in states}
-    return complete_state_from_form(
+    return COMPLETE_STATE.from_form(
         {
             "desiredState": {"apiVersion": "v1", "workloads": workloads},
             "workloadStates": {"n1": {name: {"1": state} for name, state in states.items()}},

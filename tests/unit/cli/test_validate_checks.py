@@ -13,8 +13,8 @@ from ankaios.cli.validation.findings import ERROR, WARNING, ManifestFinding, pat
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, load_manifest
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.yaml_text import dump_yaml
 from ankaios.runtimes.registry import RUNTIME_NAMES
 from ankaios.server.core.desired_state_draft import change_by_request
@@ -107,7 +107,7 @@ def test_the_deprecated_version_is_a_warning_and_its_workloads_are_checked() -> 
     found = told("apiVersion: v0.1\ndeviceConfigurations:\n  a: {}\n")
     assert found[1:] == ['3: error: deviceConfigurations.a: "discoveryHandler" is a required property']
     found = told("apiVersion: v0.1\nworkloads:\n  a: {agent: ~, runtime: native, runtimeConfig: 'command: [a]'}\n")
-    assert found[1].startswith("3: error: workloads.a: ")
+    assert found[1].startswith("3: error: workloads.a.agent: ")
 
 
 def test_a_number_as_name_must_be_quoted() -> None:
@@ -471,7 +471,7 @@ def test_several_requests_for_one_resource_count_together() -> None:
 
 def test_nothing_is_concluded_from_a_configuration_that_cannot_work() -> None:
     (found,) = asking("{name: camera, quantity: 9}", CAMERA.replace("[a, b]", "a"))
-    assert "'descriptions' must be a list of texts" in found
+    assert "Expected `array`, got `str` - at `$.descriptions`" in found
 
 
 def configured(name: str, handler: str, more: str = "") -> list[str]:
@@ -483,13 +483,13 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     (found,) = configured("a", "{name: udev, discoveryDetails: 'udevRules: [FOO]'}")
     assert found.startswith(".discoveryHandler.discoveryDetails: cannot use udev rule 1")
     (found,) = configured("a", "{name: debugEcho}")
-    assert "'descriptions' is missing" in found
+    assert "missing required field `descriptions`" in found
     (found,) = configured(
         "a", "{name: opcua, discoveryDetails: 'opcuaDiscoveryMethod: {standard: {discoveryUrls: [x]}}'}"
     )
     assert "write opc.tcp://" in found
     (found,) = configured("a", "{name: onvif, discoveryDetails: 'uuids: 5'}")
-    assert "'uuids' must be a mapping" in found
+    assert "got `int` - at `$.uuids`" in found
     (found,) = configured("a", "{name: onvif, discoveryProperties: {device_credential_list: x}}")
     assert found.startswith(".discoveryHandler.discoveryProperties: ")
     (found,) = configured("a", "{name: Udev}")
@@ -543,7 +543,7 @@ def said_by_the_server(text: str) -> str | None:
             return None
         for one in change.desired_state.get("workloads", {}).values():
             one.setdefault("agent", "")
-        new = complete_state_from_form({"desiredState": change.desired_state})
+        new = COMPLETE_STATE.from_form({"desiredState": change.desired_state})
         state = ServerState()
         request = base.UpdateStateRequest(newState=new, updateMask=change.masks)
         prepare_update(state, change_by_request(state.desired, request))

@@ -14,8 +14,8 @@ from ankaios.cli.workload_rows import (
     update_row,
     workload_rows,
 )
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 TEXTS = {
     ("agentDisconnected", 0): "AgentDisconnected",
@@ -59,7 +59,7 @@ def test_additional_info_is_trimmed_and_becomes_one_line() -> None:
 
 def a_state() -> base.CompleteState:
     running = {"state": "Running", "subState": "Ok", "additionalInfo": ""}
-    return complete_state_from_form(
+    return COMPLETE_STATE.from_form(
         {
             "desiredState": {
                 "apiVersion": "v1",
@@ -83,7 +83,7 @@ def test_the_runtime_of_a_broker_comes_from_the_effective_state() -> None:
     """What is desired too is not taken from there: it may be on its way from one agent to another."""
     state = a_state()
     workloads = {name: {"agent": "n1", "runtime": "native"} for name in ("a", "b", "c")}
-    effective = complete_state_from_form({"effectiveState": {"apiVersion": "v1", "workloads": workloads}})
+    effective = COMPLETE_STATE.from_form({"effectiveState": {"apiVersion": "v1", "workloads": workloads}})
     state.MergeFrom(effective)
     assert {row.name: row.runtime for row in workload_rows(state).values()} == {"a": "podman", "b": "", "c": "native"}
 

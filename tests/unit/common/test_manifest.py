@@ -1,6 +1,5 @@
 """Manifests: what is accepted, what it means, and how everything else is refused."""
 
-import json
 import re
 from typing import Any
 
@@ -9,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import _SHORTCUTS, change_of, is_deprecated, load_manifest, schema_text, violations
-from ankaios.common.state_form import complete_state_from_form
+from ankaios.common.manifest import change_of, is_deprecated, load_manifest, violations
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml
 
 WORKLOAD: dict[str, Any] = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: a"}
@@ -71,7 +70,7 @@ def faults(**workload: Any) -> list[str]:
 
 def test_everything_a_manifest_can_say_is_accepted_and_fits_the_state() -> None:
     change = change_of([load_manifest(FULL, "test")])
-    state = complete_state_from_form({"desiredState": change.desired_state}).desiredState
+    state = COMPLETE_STATE.from_form({"desiredState": change.desired_state}).desiredState
     web = state.workloads.workloads["web"]
     assert [(request.name, request.quantity) for request in web.resources.resources] == [("cam", 1), ("akri.sh/arm", 2)]
     assert [file.mountPoint for file in web.files.files] == ["/a", "/b"]
@@ -221,12 +220,19 @@ def test_tags_of_deprecated_manifests_become_a_map() -> None:
         ("{w: {tags: [{key: a}]}}", "Invalid tags of workload 'w'"),
         ("{w: 5}", "workload 'w' must be a map"),
         ("5", "'workloads' must be a map"),
-        ("{w: {files: 5}}", "'files' of workload 'w' must be a list of maps"),
         ("{1: {}}", "The provided path does not exist!"),
     ],
 )
 def test_deprecated_manifests_are_checked_by_hand(workloads: str, told: str) -> None:
     assert told in refusal(f"apiVersion: v0.1\nworkloads: {workloads}")
+
+
+def test_values_of_deprecated_manifests_that_fit_no_message_are_refused_with_their_place() -> None:
+    manifest = load_manifest("apiVersion: v0.1\nworkloads: {w: {agent: n, files: [{mountPoint: 5}]}}", "test")
+    with pytest.raises(Rejected) as caught:
+        COMPLETE_STATE.from_form({"desiredState": change_of([manifest]).desired_state})
+    place = "desiredState.workloads.w.files[0].mountPoint"
+    assert str(caught.value) == f"{place}: invalid type: integer `5`, expected a string"
 
 
 KEYS = st.sampled_from(
@@ -272,7 +278,7 @@ VALUES = st.recursive(
 def test_whatever_is_written_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], version: str) -> None:
     try:
         change = change_of([load_manifest(dump_yaml(value | {"apiVersion": version}), "test")], "n1")
-        complete_state_from_form({"desiredState": change.desired_state})
+        COMPLETE_STATE.from_form({"desiredState": change.desired_state})
     except Rejected as fault:
         assert str(fault)
 
@@ -311,14 +317,3 @@ def test_a_deprecated_tag_that_is_no_pair_of_texts_is_refused(tag: str) -> None:
     text = f"apiVersion: v0.1\nworkloads: {{w: {{runtime: r, runtimeConfig: c, tags: [{tag}]}}}}"
     with pytest.raises(Rejected, match="Invalid tags of workload 'w'"):
         load_manifest(text, "it")
-
-
-@pytest.mark.parametrize("pattern", _SHORTCUTS)
-def test_a_shortcut_belongs_to_a_pattern_of_the_schema(pattern: str) -> None:
-    assert f'"pattern": {json.dumps(pattern)}' in schema_text()
-
-
-@given(st.sampled_from(list(_SHORTCUTS)), st.text() | st.text("v1a_-{}.*\n"))
-def test_a_shortcut_never_permits_what_the_pattern_forbids(pattern: str, text: str) -> None:
-    if _SHORTCUTS[pattern](text):
-        assert re.fullmatch(pattern.removesuffix("$"), text)

@@ -1,8 +1,18 @@
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.scalars import Text
 from ankaios.common.names import (
+    AGENT_NAME_PATTERN,
     CONSTRAINT_TEXT,
+    FILTER_MASK_PATTERN,
+    LOG_RULE_NAME_PATTERN,
+    MAX_NAME_LENGTH,
+    NAME_PATTERN,
     check_agent_name,
     check_config_item_key,
     check_config_reference,
@@ -85,3 +95,26 @@ def test_names_in_log_rules_can_match_a_workload() -> None:
     assert fault(check_log_rule_name, "a.*").startswith(f"{prefix} filter with wildcard 'a.*'. Expected to have")
     too_long = "a" * 64 + "*"
     assert fault(check_log_rule_name, too_long).startswith(f"{prefix} filter with wildcard '{too_long}'. Length")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "check"),
+    [
+        (NAME_PATTERN, check_workload_name),
+        (NAME_PATTERN, check_config_item_key),
+        (AGENT_NAME_PATTERN, check_agent_name),
+        (FILTER_MASK_PATTERN, check_filter_mask),
+        (LOG_RULE_NAME_PATTERN, check_log_rule_name),
+    ],
+)
+def test_the_pattern_in_the_schema_and_the_check_of_the_server_agree(
+    pattern: str, check: Callable[[str], None]
+) -> None:
+    @given(st.text("aZ_-.*ä \n", max_size=6) | st.text("a", min_size=62, max_size=MAX_NAME_LENGTH))
+    def agrees(text: str) -> None:
+        if list(Text(pattern, MAX_NAME_LENGTH).violations(text, "")):
+            fault(check, text)
+        else:
+            check(text)
+
+    agrees()

@@ -9,12 +9,9 @@ from ankaios.common.execution_state_conversion import execution_state_from_pb, e
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import (
-    access_from_pb,
     added_workload_from_pb,
-    added_workload_to_pb,
     deleted_workload_from_pb,
     deleted_workload_to_pb,
-    file_from_pb,
     workload_from_pb,
     workload_state_from_pb,
     workload_state_to_pb,
@@ -34,6 +31,7 @@ from ankaios.common.workload import (
     StateRule,
     WorkloadSpec,
 )
+from tests.builders import added_workload_to_pb
 
 NAME = InstanceName.of("web", "A", "x")
 FULL = WorkloadSpec(
@@ -120,18 +118,15 @@ def test_names_content_oneofs_and_numbers_must_be_there_and_known() -> None:
         added_workload_from_pb(grpc.AddedWorkload())
     with pytest.raises(Rejected, match="lacks its instance name"):
         deleted_workload_from_pb(grpc.DeletedWorkload())
-    with pytest.raises(Rejected, match="neither a state rule nor a log rule"):
-        access_from_pb(base.ControlInterfaceAccess(allowRules=[base.AccessRightsRule()]))
-    with pytest.raises(Rejected, match="'/a' has neither data nor binaryData"):
-        file_from_pb(base.File(mountPoint="/a"))
+    workload = added_workload_to_pb(FULL)
+    workload.workload.files.files.add(mountPoint="/c")
+    with pytest.raises(Rejected, match="'/c' has neither data nor binaryData"):
+        added_workload_from_pb(workload)
     unknown = deleted_workload_to_pb(DeletedWorkload(NAME))
     unknown.dependencies["x"] = 9  # type: ignore[assignment]
-    with pytest.raises(Rejected, match="9 is no known delete condition"):
+    with pytest.raises(Rejected, match="9 is no known DeleteCondition"):
         deleted_workload_from_pb(unknown)
-    rule = base.AccessRightsRule(stateRule=base.StateRule(operation=3))  # type: ignore[arg-type]
-    with pytest.raises(Rejected, match="3 is no known operation"):
-        access_from_pb(base.ControlInterfaceAccess(denyRules=[rule]))
     workload = added_workload_to_pb(FULL)
     workload.workload.restartPolicy = 9  # type: ignore[assignment]
-    with pytest.raises(Rejected, match="9 is no known restart policy"):
+    with pytest.raises(Rejected, match="9 is no known RestartPolicy"):
         added_workload_from_pb(workload)

@@ -12,9 +12,9 @@ from ankaios.common import service_manager
 from ankaios.common.service_manager import (
     ALIVE,
     READY,
-    keep_from_children,
-    keep_watchdog_calm,
+    hide_from_children,
     notify,
+    send_watchdog_pings,
     watchdog_interval,
 )
 
@@ -33,7 +33,7 @@ def test_ready_arrives_as_one_datagram(systemd: socket.socket) -> None:
     assert systemd.recv(100) == b"READY=1"
 
 
-def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_systemd_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     assert not notify(READY)
 
@@ -42,7 +42,7 @@ def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_systemd_that_does_not_listen_holds_us_up_for_a_moment_at_most(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
-    monkeypatch.setattr(service_manager, "_PATIENCE", 0.05)
+    monkeypatch.setattr(service_manager, "_TIMEOUT", 0.05)
     while notify(ALIVE):
         pass
     assert not notify(message)
@@ -71,20 +71,20 @@ def test_a_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPat
 
 async def test_the_watchdog_hears_us_again_and_again(systemd: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "2000")
-    task = asyncio.create_task(keep_watchdog_calm())
+    task = asyncio.create_task(send_watchdog_pings())
     signs = [await asyncio.to_thread(systemd.recv, 100) for _ in range(3)]
     task.cancel()
     assert signs == [ALIVE.encode()] * 3
 
 
-def test_programs_we_start_do_not_learn_what_systemd_told_us(
+def test_child_processes_do_not_get_the_variables_of_systemd(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_manager, "_kept", {})
+    monkeypatch.setattr(service_manager, "_hidden", {})
     told = {"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid()), "INVOCATION_ID": "77bc"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    keep_from_children()
+    hide_from_children()
     assert not {"NOTIFY_SOCKET", *told} & set(os.environ)
     assert watchdog_interval() == 1.0
     assert notify(READY)

@@ -62,14 +62,17 @@ def test_the_short_name_has_seven_characters_of_the_id() -> None:
 
 def test_dependencies_may_wait_for_running_succeeded_and_failed() -> None:
     """[utest->swdd~workload-add-conditions-for-dependencies~1]"""
-    numbers = {condition.name: condition.value for condition in AddCondition}
-    assert numbers == {"ADD_COND_RUNNING": 0, "ADD_COND_SUCCEEDED": 1, "ADD_COND_FAILED": 2}
+    assert [condition.value for condition in AddCondition] == [
+        "ADD_COND_RUNNING",
+        "ADD_COND_SUCCEEDED",
+        "ADD_COND_FAILED",
+    ]
 
 
 def test_deletes_may_wait_for_running_and_for_neither_pending_nor_running() -> None:
     """[utest->swdd~workload-delete-conditions-for-dependencies~1]"""
-    numbers = {condition.name: condition.value for condition in DeleteCondition}
-    assert numbers == {"DEL_COND_RUNNING": 0, "DEL_COND_NOT_PENDING_NOR_RUNNING": 1}
+    words = [condition.value for condition in DeleteCondition]
+    assert words == ["DEL_COND_RUNNING", "DEL_COND_NOT_PENDING_NOR_RUNNING"]
 
 
 def test_allow_rules_and_only_they_ask_for_a_control_interface() -> None:

@@ -1,8 +1,5 @@
 """YAML in the dialect of Ankaios: 1.2 scalars, hostile input refused, output style byte for byte."""
 
-import subprocess
-import sys
-
 import pytest
 
 from ankaios.common.errors import Rejected
@@ -58,26 +55,3 @@ def test_strings_are_quoted_only_where_needed() -> None:
     assert dump_yaml(value) == (
         "a: ''\nb: '1.0'\nc: yes\nd: 'a: b'\ne: '{{x}}'\nf: |\n  a\n  b\ng: \"a\\tb\"\nh: {}\ni:\n- x\n"
     )
-
-
-_LEAN = """
-import sys
-from ankaios.common.yaml_text import dump_yaml, load_yaml
-before = "typing" in sys.modules
-assert load_yaml("a: [1, yes]", "it") == {"a": [1, "yes"]}
-assert dump_yaml({"a": "b"}) == "a: b\\n"
-assert before or "typing" not in sys.modules
-import ryaml
-assert ryaml.loads("c: d") == {"c": "d"}
-try:
-    load_yaml("a: [", "it")
-except Exception as fault:
-    assert "cannot read it: " in str(fault), fault
-else:
-    raise AssertionError
-"""
-
-
-def test_the_parser_is_loaded_without_its_package_and_gets_along_with_it_later() -> None:
-    done = subprocess.run([sys.executable, "-c", _LEAN], capture_output=True, text=True, timeout=30, check=False)
-    assert (done.returncode, done.stderr) == (0, "")

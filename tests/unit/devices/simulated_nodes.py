@@ -1,8 +1,7 @@
-"""Agents with the real device service, in a world where nothing happens unless the test says so.
+"""Agents with the real device manager, where each step happens only when the test asks for it.
 
-The clock stands still, messages wait in queues, plugins and disk answer when they are let, and a process that is killed
-does nothing more: no goodbye to the server, nothing on disk. What is faked is only what touches the outside: sockets,
-files, time.
+The clock stands still, messages wait in queues, and the disk answers when the test lets it. A process that is killed
+does nothing more: no message to the server, nothing on disk. Only sockets, files and time are replaced by fakes.
 """
 
 import asyncio
@@ -12,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.common.device_grant import DeviceGrant
+from ankaios.common.errors import Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
-from ankaios.devices import device_service, holdings
-from ankaios.devices.acquisition import Waiting
-from ankaios.devices.claim_store import Record
+from ankaios.common.workload import ResourceRequest
+from ankaios.devices.claim_store import ClaimRecord
+from ankaios.devices.core.claim_plan import ResourceNeed
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import ANNOTATION_PREFIX
-from ankaios.devices.device_manager import Count, PluginFailed
-from ankaios.devices.device_service import DeviceService, Host
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.device_manager import DeviceManager
+from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.devices.reconciler import Reconciler
 
 
@@ -48,113 +47,57 @@ class StandingClock(asyncio.SelectorEventLoop):
         self.do(lambda: None)
 
 
-class FakePlugins:
-    """Our plugins, without sockets."""
+class FakeForeign:
+    """No foreign plugins."""
 
-    def __init__(self, folder: Path, *, watches: bool) -> None:
-        self._resources: set[str] = set()
-
-    def __contains__(self, resource: str) -> bool:
-        return resource in self._resources
-
-    def add(self, behaviour: Any) -> None:
-        self._resources.add(behaviour.resource)
-
-    def remove(self, resource: str) -> None:
-        self._resources.discard(resource)
-
-    def refresh(self, resource: str) -> None: ...
-
-    def register_again(self, resource: str) -> None: ...
-
-
-class FakeManager:
-    """Asks the owners of the slots themselves, as our plugins would; each answer takes its time and may fail."""
-
-    def __init__(self, folder: Path, changed: Callable[[str, bool], None], listener: object) -> None:
-        self.process: Process
-        self.broken = False
-        self._changed = changed
-
-    def is_ready(self, resource: str) -> bool:
-        return resource in self.process.service.plugins
-
-    def has_lost(self, resource: str) -> bool:
-        return False
+    def __init__(self, folder: Path, changed: Callable[[str, bool], None], listener: object) -> None: ...
 
     def resources(self) -> list[str]:
         return []
 
-    def count(self, resource: str) -> Count:
-        return Count(0, 0, 0)
-
-    def free(self, resource: str) -> int:
-        return 0
+    def shortage(self, needs: Iterable[ResourceNeed]) -> str | None:
+        names = [need.resource for need in needs]
+        return f"waits for {names[0]}" if names else None
 
     def are_healthy(self, resource: str, ids: Sequence[str]) -> bool:
         return False
 
-    def mark(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
+    def restore(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
-    def unmark(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
-
-    async def allocate(self, resource: str, ids: Sequence[str], owner: str) -> DeviceGrant:
-        await self.process.pause()
-        if self.broken:
-            raise PluginFailed("out of order")
-        node, office = self.process.service.node, self.process.service._office
-        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
-        (grant,) = await office.allocate(target, target in node.configurations, [ids], owner)
-        await self.process.pause()
-        return grant
-
-    async def pre_start(self, resource: str, ids: Sequence[str]) -> None: ...
+    def release(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
 
 class FakeDisk:
     """What outlives a process. Of one that is dead nothing is written any more."""
 
-    def __init__(self, records: dict[str, Record], process: "Process") -> None:
+    def __init__(self, records: dict[str, ClaimRecord], process: "Process") -> None:
         self._records = records
-        self._process = process
+        self.process = process
 
-    def load(self) -> Iterator[Record]:
+    def load(self) -> Iterator[ClaimRecord]:
         return iter(list(self._records.values()))
 
-    def save(self, record: Record) -> None:
-        if self._process.alive:
+    def save(self, record: ClaimRecord) -> None:
+        if self.process.alive:
             self._records[record.owner] = record
 
-    def remove(self, owner: str) -> None:
-        if self._process.alive:
+    def remove(self, owner: str, containers: int) -> None:
+        if self.process.alive:
             self._records.pop(owner, None)
 
-
-class FakeFiles:
-    def __init__(self, folder: Path) -> None: ...
-
-    def open(self) -> None: ...
-
-    def write(self, owner: str, number: int, grant: DeviceGrant, described: object) -> DeviceGrant:
+    def write_devices_file(self, owner: str, number: int, grant: DeviceGrant, allocated: object) -> DeviceGrant:
         return grant
-
-    def remove(self, owner: str, count: int) -> None: ...
 
 
 async def slow_disk(function: Callable[..., Any], *values: Any) -> Any:
-    """In place of a thread: before and after what it does, anything may happen."""
-    process: Process = function.__self__._manager.process  # type: ignore[attr-defined]
+    """In place of a thread: before and after what it does, anything may happen; and the disk may fail."""
+    process: Process = function.__self__._store.process  # type: ignore[attr-defined]
     await process.pause()
+    if process.disk_fails:
+        raise Unavailable("the disk is full")
     result = function(*values)
     await process.pause()
     return result
-
-
-FAKES = (
-    (device_service, "DeviceManager", FakeManager),
-    (device_service, "PluginHost", FakePlugins),
-    (holdings, "DevicesFiles", FakeFiles),
-)
 
 
 class Node:
@@ -165,7 +108,7 @@ class Node:
         self.loop = loop
         self.devices = {"cam": (True, [*shared]), "mic": (False, [*local])}
         self.visible = {"cam": [*shared], "mic": [*local]}
-        self.disk: dict[str, Record] = {}
+        self.disk: dict[str, ClaimRecord] = {}
         self.wanted: dict[str, tuple[str, int]] = {}
         self.containers: dict[str, set[str]] = {}  # owner -> slots
         self.outbox: deque[grpc.ToServer] = deque()
@@ -182,7 +125,7 @@ class Node:
     def connect(self) -> None:
         self.connected = True
         self.outbox.append(grpc.ToServer(agentHello=grpc.AgentHello(devices=True)))
-        self.loop.do(self.process.service.connected)
+        self.loop.do(self.process.manager.connected)
 
     def cut(self) -> None:
         """Whatever was on its way is lost."""
@@ -190,12 +133,12 @@ class Node:
             self.connected = False
             self.outbox.clear()
             self.inbox.clear()
-            self.loop.do(self.process.service.disconnected)
+            self.loop.do(self.process.manager.disconnected)
 
     def receive(self) -> None:
         message = self.inbox.popleft()
         kind = message.deviceUpdate if message.HasField("deviceUpdate") else message.slotResponse
-        self.loop.do(self.process.service.handle, kind)
+        self.loop.do(self.process.manager.handle, kind)
         if message.deviceUpdate.complete:  # now handlers are asked
             for configuration in self.devices:
                 self.loop.do(self.process.look, configuration)
@@ -222,17 +165,18 @@ class Process:
         self.alive = True
         self.paused: list[asyncio.Future[None]] = []
         self.workloads: dict[str, Workload] = {}
-        host = Host(self._send, self._wake, self._restart, lambda: set(node.wanted) | set(node.containers))
-        self.service = DeviceService(node.name, Path("/nowhere"), host)
-        self.service.manager.process = self  # type: ignore[attr-defined]
-        self.service.holdings._store = FakeDisk(node.disk, self)  # type: ignore[assignment]
-        self.reconciler = Reconciler(self.service.holdings, self.service._office, host.living, unused_seconds=20)
+        self.disk_fails = False
+        host = DeviceHost(self._send, self._wake, self._restart, lambda: set(node.wanted) | set(node.containers))
+        self.manager = DeviceManager(node.name, Path("/nowhere"), host)
+        self.manager.claims._store = FakeDisk(node.disk, self)  # type: ignore[assignment]
+        self.reconciler = Reconciler(
+            self.manager.node, self.manager.allocator, self.manager.claims, host.living, unused_seconds=20
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self.service.restore()
-        self.service._news.begin()
-        self._tasks.append(self._node.loop.create_task(self.service._lost.run()))
+        self.manager.restore()
+        self._tasks.append(self._node.loop.create_task(self.manager._lost.run()))
         for owner in self._node.wanted.keys() | self._node.containers.keys():
             self.begin(owner)
             if owner not in self._node.wanted:
@@ -258,13 +202,13 @@ class Process:
             self._node.loop.do(self.paused[number % len(self.paused)].set_result, None)
 
     def time_passed(self) -> None:
-        self.service._note(self.service.node.expire(self._node.loop.now))
-        self.service._news.try_again()
+        self.manager._changed(self.manager.node.expire(self._node.loop.now))
+        self.manager._reporter.retry_failed()
 
     def look(self, configuration: str) -> None:
         shared, _ = self._node.devices[configuration]
         devices = tuple(map(DiscoveredDevice, self._node.visible[configuration]))
-        self.service.observed(configuration, "s", devices, shared)
+        self.manager.observed(configuration, "s", devices, shared)
 
     def begin(self, owner: str) -> None:
         self.workloads[owner] = Workload(self._node, self, owner)
@@ -300,9 +244,9 @@ class Workload:
         self.task = node.loop.create_task(self._run())
 
     async def _run(self) -> None:
-        service, owner = self._process.service, self._owner
+        manager, owner = self._process.manager, self._owner
         if owner in self._node.containers:
-            await service.adopt(owner, self._requests())
+            await manager.adopt(owner, self._requests())
         while not self.stopping:
             self.news.clear()
             if self.restarting:
@@ -321,8 +265,8 @@ class Workload:
 
     async def _start(self) -> None:
         self.waits = None
-        answer = await self._process.service.acquire(self._owner, self._requests())
-        if isinstance(answer, Waiting):
+        answer = await self._process.manager.acquire(self._owner, self._requests())
+        if isinstance(answer, WaitingForDevices):
             self.waits = answer.reason
             return
         await self._process.pause()
@@ -332,4 +276,4 @@ class Workload:
     def _stop(self) -> None:
         if self._process.alive:
             self._node.containers.pop(self._owner, None)
-            self._process.service.release(self._owner)
+            self._process.manager.release(self._owner)

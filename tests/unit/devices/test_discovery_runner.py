@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, MissingPackage, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import DiscoveryRunner
 
@@ -43,15 +44,15 @@ class Runner:
         for handler in handlers:
             self.registry.add(handler)
         self.seen: list[tuple[str, str, int]] = []
-        self.refusals: list[tuple[str, str, str]] = []
+        self.failures: list[tuple[str, str, str]] = []
         self.runner = DiscoveryRunner(self.registry, self)
 
     def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
         assert shared
         self.seen.append((configuration, source, len(devices)))
 
-    def refused(self, configuration: str, source: str, why: str) -> None:
-        self.refusals.append((configuration, source, why))
+    def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
+        self.failures.append((configuration, source, reason))
 
     async def settle(self) -> None:
         for _ in range(20):
@@ -131,7 +132,7 @@ async def test_details_that_cannot_work_are_said_and_not_repeated(
     with caplog.at_level(logging.ERROR):
         runner = await start(made, handler)
     assert "no devices are discovered for 'cam': no such key" in caplog.text
-    assert runner.refusals == [("cam", "fake#0", "no such key")]
+    assert runner.failures == [("cam", "fake#0", "no such key")]
     runner.registry.announce()
     await runner.settle()
     assert runner.seen == [("cam", "fake#0", 0), ("cam", "fake#0", 1)]
@@ -147,7 +148,7 @@ async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
     runner.runner.configure({"cam": Configuration("cam", "fake", "wrong")})
     await runner.settle()
     assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
-    assert runner.refusals == [("cam", "fake#0", "no such key")]
+    assert runner.failures == [("cam", "fake#0", "no such key")]
 
 
 async def test_handlers_that_are_gone_are_forgotten(made: list[asyncio.Task[None]]) -> None:
@@ -248,3 +249,13 @@ async def test_the_last_words_of_an_ended_discovery_are_not_passed_on(made: list
     runner.runner.configure({"cam": Configuration("cam", "other")})
     await runner.settle()
     assert runner.seen == [("cam", "fake#0", 0)]
+
+
+async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_to_install(
+    made: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an upgrade that needs another package, running workloads keep their devices."""
+    monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0)
+    runner = await start(made, FakeHandler(devices(1), MissingPackage("install x"), MissingPackage("install x")))
+    assert runner.seen == [("cam", "fake#0", 1)]
+    assert runner.failures == [("cam", "fake#0", "install x")]

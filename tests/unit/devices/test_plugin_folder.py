@@ -1,4 +1,3 @@
-import asyncio
 import socket
 import stat
 import tempfile
@@ -7,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.folder_watch import FolderGone, FolderWatch
 from ankaios.devices.plugin_folder import bind, open_plugin_folder, short_folder
 from tests.integration.devices.short_paths import short_path  # noqa: F401
 
@@ -74,42 +72,3 @@ def test_where_nobody_can_listen_no_folder_is_left(short_path: Path) -> None:  #
     with pytest.raises(Unavailable, match="longer than 107"):
         open_plugin_folder(folder)
     assert not folder.exists()
-
-
-async def test_files_that_come_and_go_are_told(short_path: Path) -> None:  # noqa: F811
-    folder = short_path / "watched"
-    folder.mkdir()
-    async with asyncio.timeout(10), FolderWatch(folder) as watch:
-        (folder / "a").touch()
-        assert await watch.next() == ("a", True)
-        (folder / "a").unlink()
-        assert await watch.next() == ("a", False)
-        folder.rename(short_path / "moved")
-        with pytest.raises(FolderGone):
-            await watch.next()
-
-
-async def test_a_folder_that_does_not_exist_cannot_be_watched(short_path: Path) -> None:  # noqa: F811
-    with pytest.raises(FileNotFoundError):
-        async with FolderWatch(short_path / "missing"):
-            pass
-
-
-async def test_whoever_reads_slowly_is_told_to_look(
-    short_path: Path,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr("ankaios.devices.folder_watch._MOST_WAITING", 2)
-    folder = short_path / "watched"
-    folder.mkdir()
-    async with asyncio.timeout(10), FolderWatch(folder) as watch:
-        for name in ("a", "b", "c", "kubelet.sock"):
-            (folder / name).touch()
-        folder.rename(short_path / "moved")
-        (short_path / "moved" / "d").touch()
-        (short_path / "moved").rename(short_path / "again")
-        assert [await watch.next() for _ in range(3)] == [("a", True), ("b", True), ("", True)]
-        with pytest.raises(FolderGone):
-            await watch.next()
-    assert caplog.text == ""

@@ -1,29 +1,75 @@
-"""Plugins that are offered, and what becomes of them when the folder changes."""
+"""Plugins that are offered to a kubelet, and what happens to them when its folder changes."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ankaios.devices.core.node_devices import NodeDevices
-from ankaios.devices.kubelet_registration import PluginHost
+import pytest
+
+from ankaios.common import supervision
+from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
+from ankaios.devices.kubelet_registration import PluginHost, created
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
-from ankaios.devices.plugin_service import ConfigurationDevicePlugin
-from ankaios.devices.server_slots import ServerSlots
-from ankaios.devices.slot_office import SlotOffice
+from tests.bugs import FailsOnce
+from tests.integration.devices.cluster import until
+from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.unit.devices.nodes import a_node, an_allocator
 
 
-def a_host(folder: Path) -> PluginHost:
-    """With one plugin that listens at `cam.sock`."""
-    office = SlotOffice(NodeDevices("node-a"), ServerSlots(lambda message: None), lambda touched: None)
-    host = PluginHost(folder, watches=True)
-    host.add(ConfigurationDevicePlugin(office, "cam"))
-    host._sockets["cam.sock"] = "akri.sh/cam"
-    return host
+@pytest.fixture
+async def host(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PluginHost]:  # noqa: F811
+    """With one plugin, in a folder without a kubelet."""
+    monkeypatch.setattr("ankaios.devices.kubelet_registration.POLL_SECONDS", 0.01)
+    node = a_node()
+    host = PluginHost(short_path)
+    host.add(ConfigurationDevicePlugin(node, an_allocator(node), "cam"))
+    running = asyncio.create_task(host.run())
+    await until(lambda: bool(sockets(host)))
+    yield host
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_socket_of_a_plugin_that_says_farewell_may_be_deleted(tmp_path: Path) -> None:
-    """As a kubelet does when it restarts: the plugin ends anyway, and all others live on."""
-    host = a_host(tmp_path)
+def sockets(host: PluginHost) -> set[str]:
+    return {path.name for path in host._folder.iterdir()} - {KUBELET_SOCKET}
+
+
+async def test_a_deleted_socket_is_replaced_by_a_fresh_one(host: PluginHost) -> None:
+    (name,) = sockets(host)
+    (host._folder / name).unlink()
+    await until(lambda: bool(sockets(host)))
+    assert name not in sockets(host)
+
+
+async def test_another_registration_socket_means_that_the_kubelet_has_restarted(host: PluginHost) -> None:
+    (name,) = sockets(host)
+    (host._folder / KUBELET_SOCKET).touch()
+    await until(lambda: bool(sockets(host)) and name not in sockets(host))
+
+
+async def test_the_socket_of_a_plugin_that_is_ending_may_be_deleted(host: PluginHost) -> None:
+    """As a kubelet does when it restarts: the plugin ends anyway, and all others continue."""
+    (name,) = sockets(host)
     host.remove("akri.sh/cam")
-    host._noticed("cam.sock", exists=False)
-    host._noticed("of somebody else", exists=False)
-    host._noticed(KUBELET_SOCKET, exists=True)
+    (host._folder / name).unlink()
+    (host._folder / KUBELET_SOCKET).touch()
+    await asyncio.sleep(0.05)
+    assert sockets(host) == set()
     assert "akri.sh/cam" not in host
+
+
+async def test_an_internal_error_in_one_plugin_is_logged_and_the_plugin_is_started_again(
+    host: PluginHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(host, "_register", FailsOnce(host._register))
+    (name,) = sockets(host)
+    (host._folder / name).unlink()
+    await until(lambda: "internal error in the device plugin 'akri.sh/cam'" in caplog.text)
+    await until(lambda: bool(sockets(host)))
+
+
+def test_a_file_that_does_not_exist_was_never_created(tmp_path: Path) -> None:
+    assert created(tmp_path / "missing") == 0
+    (tmp_path / "file").touch()
+    assert created(tmp_path / "file") > 0

@@ -7,33 +7,25 @@ from typing import Any, cast
 import pytest
 
 from ankaios.devices.core.configuration import Configuration
-from ankaios.devices.core.node_devices import NodeDevices, Touched
+from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin, InstanceDevicePlugin
 from ankaios.devices.pb import device_plugin_pb2 as pb
-from ankaios.devices.plugin_service import (
-    ALLOCATE,
-    LIST_AND_WATCH,
-    OPTIONS,
-    OWNER_HEADER,
-    PRE_START,
-    PREFERRED,
-    ConfigurationDevicePlugin,
-    DevicePluginService,
-    InstanceDevicePlugin,
-)
-from ankaios.devices.server_slots import ServerSlots
-from ankaios.devices.slot_office import SlotOffice
+from ankaios.devices.plugin_api import ALLOCATE, LIST_AND_WATCH, OPTIONS, PRE_START, PREFERRED
+from ankaios.devices.plugin_service import DevicePluginService
 from ankaios.grpc.server import ServerCall
 from ankaios.grpc.wire_format import CallFailed
+from tests.unit.devices.ledgers import snapshot
+from tests.unit.devices.nodes import an_allocator
 
 A, B = "cam-fbcb99", "cam-d2981e"
 
 
 class FakeCall:
-    def __init__(self, request: Any = None, metadata: dict[str, str] | None = None) -> None:
+    def __init__(self, request: Any = None) -> None:
         self._request = request
-        self.metadata = metadata or {}
+        self.metadata: dict[str, str] = {}
         self.sent: list[Any] = []
 
     async def receive_request(self, kind: type[Any], limit: int) -> Any:
@@ -65,11 +57,11 @@ class Node:
 
     def __init__(self) -> None:
         self.devices = NodeDevices("node-a")
-        self.office = SlotOffice(self.devices, ServerSlots(lambda message: None), self.note)
+        self.allocator = an_allocator(self.devices, self.changed)
         self.services = {
-            "cam": DevicePluginService(ConfigurationDevicePlugin(self.office, "cam")),
-            A: DevicePluginService(InstanceDevicePlugin(self.office, A)),
-            B: DevicePluginService(InstanceDevicePlugin(self.office, B)),
+            "cam": DevicePluginService(ConfigurationDevicePlugin(self.devices, self.allocator, "cam")),
+            A: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, A)),
+            B: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, B)),
         }
         self.devices.configure({"cam": Configuration("cam", "fake", capacity=2, offline_grace=0)})
         self.see("foo0", "foo1")
@@ -77,10 +69,10 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
 
     def see(self, *ids: str) -> None:
-        self.note(self.devices.observe("cam", "s", map(DiscoveredDevice, ids), False, 0))
+        self.changed(self.devices.observe("cam", "s", map(DiscoveredDevice, ids), False, 0))
 
-    def note(self, touched: Touched) -> None:
-        for name in touched.instances | touched.configurations:
+    def changed(self, changes: DeviceChanges) -> None:
+        for name in changes.instances | changes.configurations:
             self.services[name].refresh()
 
     async def watch(self) -> None:
@@ -101,10 +93,9 @@ class Node:
             call.sent.clear()
         return {name: lists for name, lists in told.items() if lists}
 
-    async def allocate(self, name: str, *requests: Sequence[str], owner: str = "") -> list[dict[str, str]]:
+    async def allocate(self, name: str, *requests: Sequence[str]) -> list[dict[str, str]]:
         containers = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in requests]
-        metadata = {OWNER_HEADER: owner} if owner else {}
-        call = FakeCall(pb.AllocateRequest(container_requests=containers), metadata)
+        call = FakeCall(pb.AllocateRequest(container_requests=containers))
         await served(self.services[name], ALLOCATE, call)
         return [dict(response.annotations) for response in call.sent[0].container_responses]
 
@@ -142,7 +133,7 @@ async def test_both_kinds_of_plugin_are_one_service_with_two_behaviours() -> Non
     assert [service.behaviour.resource for service in node.services.values()][:2] == ["akri.sh/cam", f"akri.sh/{A}"]
 
 
-async def test_a_configuration_level_success_refreshes_the_instances_it_touched() -> None:
+async def test_a_configuration_level_success_refreshes_the_instances_it_changes() -> None:
     """[utest->akri~il-notification-rules~1]"""
     node = await watched()
     assert await node.allocate("cam", ["0"]) == [{f"akri.agent.slot-{B}-0": f"C:0:{B}-0"}]
@@ -161,27 +152,27 @@ async def test_an_instance_level_success_refreshes_the_configuration() -> None:
 async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothing() -> None:
     """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
     node = await watched()
-    before = node.devices.ledger.snapshot()
+    before = snapshot(node.devices.ledger)
     with pytest.raises(CallFailed, match="Insufficient instances"):
         await node.allocate("cam", ["0", "1", "2"])
     assert await node.news() == {"cam": ["0 1"]}
     with pytest.raises(CallFailed, match="has no slot"):
         await node.allocate(A, [f"{A}-9"])
     assert await node.news() == {A: [f"{A}-0 {A}-1"]}
-    assert node.devices.ledger.snapshot() == before
+    assert snapshot(node.devices.ledger) == before
 
 
 async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:
     """[utest->akri~cl-notification-rules~1]"""
     node = await watched()
-    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.office, "cam-95f05d"))
-    touched = node.devices.observe("cam", "s", map(DiscoveredDevice, ("foo0", "foo1", "foo2")), False, 0)
+    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, "cam-95f05d"))
+    changes = node.devices.observe("cam", "s", map(DiscoveredDevice, ("foo0", "foo1", "foo2")), False, 0)
     node.services |= {
-        name: DevicePluginService(InstanceDevicePlugin(node.office, name))
-        for name in touched.instances
+        name: DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, name))
+        for name in changes.instances
         if name not in node.services
     }
-    node.note(touched)
+    node.changed(changes)
     assert (await node.news())["cam"] == ["0 1 2"]
     node.see("foo0")
     assert (await node.news())["cam"] == ["0 1! 2!", "0"]
@@ -192,7 +183,7 @@ async def test_an_ended_plugin_says_that_nothing_is_usable_and_ends_its_streams(
     node = await watched()
     for service in node.services.values():
         service.end()
-        await service.farewell(1)
+        await service.wait_until_ended(1)
     assert await node.news() == {
         "cam": ["0! 1!", ""],
         A: [f"{A}-0! {A}-1!", ""],
@@ -208,24 +199,16 @@ async def test_slots_set_free_shrink_what_is_advertised() -> None:
     await node.allocate("cam", ["2", "3"])
     assert (await node.news())["cam"][-1] == "0 1 2 3"
     ledger = node.devices.ledger
-    node.office.give_back(
+    node.allocator.release(
         {slot: claim for slot, claim in ledger.claims_on("node-a").items() if claim.virtual_id != "3"}
     )
     assert (await node.news())["cam"] == ["0 1 3 2!", "0 1 3"]
 
 
-async def test_who_asks_for_whom_is_recorded_if_it_is_said() -> None:
-    node = Node()
-    await node.allocate("cam", ["0"], owner="web")
-    assert list(node.devices.ledger.claims_of("web").values()) == [Claim("node-a", "0", "web")]
-    with pytest.raises(CallFailed, match="used by 'web'"):
-        await node.allocate("cam", ["0"], owner="other")
-
-
 async def test_several_containers_of_one_call_are_answered_in_their_order() -> None:
     """[utest->akri~cl-allocate-per-container-request~1]"""
     node = Node()
-    node.devices.begin([SlotChange(Slot(B, 1), Claim("node-a", "3"))])
+    node.devices.shared.begin([SlotChange(Slot(B, 1), Claim("node-a", "3"))])
     answers = await node.allocate("cam", ["0", "1"], ["3"])
     assert [sorted(answer.values()) for answer in answers] == [[f"C:0:{A}-0", f"C:1:{B}-0"], [f"C:3:{B}-1"]]
 

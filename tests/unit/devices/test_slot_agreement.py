@@ -1,8 +1,8 @@
 """Several agents and a server in any interleaving, with crashes at any step: no slot in use is freed, none leaks.
 
-Agents are the real device service. Messages are delivered one at a time and connections break with messages under way;
+Agents use the real device manager. Messages are delivered one at a time and connections break with messages in transit;
 agent and server are killed at any step, also between a claim, its record and the start of a container; devices vanish
-and return, and plugins fail.
+and return, and the disk fails.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.server.core.device_desk import SETTLE_TICKS, DeskEffect, DeviceDesk
-from tests.unit.devices.simulated_nodes import FAKES, Node, StandingClock, slow_disk
+from ankaios.server.core.device_directory import SETTLE_TICKS, DeviceDirectory, DirectoryChanges
+from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
 
 NAMES = ("a", "b", "c")
 SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
@@ -30,9 +29,8 @@ nodes, numbers = st.sampled_from(NAMES), st.integers(0, 3)
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        for module, name, fake in FAKES:
-            patched.setattr(module, name, fake)
-        patched.setattr("ankaios.devices.holdings.asyncio.to_thread", slow_disk)
+        patched.setattr("ankaios.devices.device_manager.ForeignDevices", FakeForeign)
+        patched.setattr("ankaios.devices.workload_claims.asyncio.to_thread", slow_disk)
         yield
 
 
@@ -43,31 +41,31 @@ class Agreement(RuleBasedStateMachine):
         super().__init__()
         self.loop = StandingClock()
         self.nodes = {name: Node(name, self.loop, SHARED, LOCAL) for name in NAMES}
-        self.desk = self.new_desk(settled=True)
+        self.directory = self.new_directory(settled=True)
         self.settled = True
         for node in self.nodes.values():
             self.loop.do(node.process.start)
             node.connect()
         self.deliver_all()
 
-    def new_desk(self, settled: bool) -> DeviceDesk:
-        desk = DeviceDesk(settled)
-        desk.configure(CONFIGURATIONS)
-        return desk
+    def new_directory(self, settled: bool) -> DeviceDirectory:
+        directory = DeviceDirectory(settled)
+        directory.configure(CONFIGURATIONS)
+        return directory
 
-    def perform(self, effects: list[DeskEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, ToAgent) and self.nodes[effect.agent].connected:
-                self.nodes[effect.agent].inbox.append(effect.message)
+    def perform(self, changes: DirectoryChanges) -> None:
+        for it in changes.messages:
+            if self.nodes[it.agent].connected:
+                self.nodes[it.agent].inbox.append(it.message)
 
     def serve(self, name: str) -> None:
         message = self.nodes[name].outbox.popleft()
         if message.HasField("agentHello"):
-            self.perform(self.desk.hello(name, {}, True))
+            self.perform(self.directory.hello(name, {}, True))
         elif message.HasField("deviceReport"):
-            self.perform(self.desk.report(name, message.deviceReport))
+            self.perform(self.directory.report(name, message.deviceReport))
         else:
-            self.perform(self.desk.slot_request(name, message.slotRequest))
+            self.perform(self.directory.slot_request(name, message.slotRequest))
 
     def deliver_all(self) -> None:
         while any(node.outbox or node.inbox for node in self.nodes.values()):
@@ -105,7 +103,7 @@ class Agreement(RuleBasedStateMachine):
         self.deliver_all()
 
     @rule(name=nodes, number=numbers, steps=st.integers(1, 4))
-    def plugin_or_disk_or_runtime_goes_on(self, name: str, number: int, steps: int) -> None:
+    def disk_or_runtime_continues(self, name: str, number: int, steps: int) -> None:
         for _ in range(steps):
             self.nodes[name].process.go_on(number)
 
@@ -118,14 +116,14 @@ class Agreement(RuleBasedStateMachine):
             self.deliver_all()
 
     @rule(name=nodes, broken=st.booleans())
-    def plugin_breaks_or_recovers(self, name: str, broken: bool) -> None:
-        self.nodes[name].process.service.manager.broken = broken  # type: ignore[attr-defined]
+    def disk_fails_or_recovers(self, name: str, broken: bool) -> None:
+        self.nodes[name].process.disk_fails = broken
 
     @rule(name=nodes)
     def connection_breaks(self, name: str) -> None:
         if self.crashes and self.nodes[name].connected:
             self.nodes[name].cut()
-            self.perform(self.desk.gone(name))
+            self.perform(self.directory.gone(name))
 
     @rule(name=nodes)
     def agent_connects(self, name: str) -> None:
@@ -137,14 +135,14 @@ class Agreement(RuleBasedStateMachine):
         if not self.crashes:
             return
         if self.nodes[name].connected:
-            self.perform(self.desk.gone(name))
+            self.perform(self.directory.gone(name))
         self.nodes[name].kill()
 
     @rule(really=st.booleans())
     def server_is_killed_and_starts_again(self, really: bool) -> None:
         if not (self.crashes and really):  # more often there would hardly ever be one for long
             return
-        self.desk = self.new_desk(settled=False)
+        self.directory = self.new_directory(settled=False)
         self.settled = False
         for node in self.nodes.values():
             node.cut()
@@ -159,7 +157,7 @@ class Agreement(RuleBasedStateMachine):
             while node.outbox:
                 self.serve(node.name)
         for _ in range(SETTLE_TICKS):
-            self.perform(self.desk.tick())
+            self.perform(self.directory.tick())
         self.settled = True
 
     @rule(name=nodes, configuration=st.sampled_from(["cam", "mic"]), count=st.integers(0, 2))
@@ -213,19 +211,19 @@ class Agreement(RuleBasedStateMachine):
         self.no_slot_has_two_users()
         used = {slot: owner for it in self.nodes.values() for owner, slots in it.containers.items() for slot in slots}
         shared = {slot: owner for slot, owner in used.items() if slot.startswith("cam-")}
-        claims = (self.desk.ledger.claims_on(name) for name in NAMES)
+        claims = (self.directory.ledger.claims_on(name) for name in NAMES)
         server = {str(slot): claim.owner for held in claims for slot, claim in held.items()}
         assert {slot: owner for slot, owner in server.items() if slot.startswith("cam-")} == shared
         for node in self.nodes.values():
-            mine = {str(slot): it.owner for slot, it in node.process.service.node.ledger.claims_on(node.name).items()}
+            mine = {str(slot): it.owner for slot, it in node.process.manager.node.ledger.claims_on(node.name).items()}
             assert mine == {slot: owner for owner, slots in node.containers.items() for slot in slots}
             assert set(node.disk) == set(node.containers)
             assert set(node.containers) <= set(node.wanted)
             for owner in node.wanted.keys() - node.containers.keys():
                 workload = node.process.workloads[owner]
                 assert workload.waits is not None
-                needs = node.process.service._room._waiters[owner].needs
-                assert node.process.service._obstacle(owner, needs) == workload.waits, owner
+                needs = node.process.manager._pending._pending[owner].needs
+                assert node.process.manager._obstacle(owner, needs) == workload.waits, owner
 
     def calm_down(self) -> None:
         """Everybody is there and healthy, and there is time for everything."""
@@ -234,7 +232,7 @@ class Agreement(RuleBasedStateMachine):
         for node in self.nodes.values():
             if not node.connected:
                 node.connect()
-            node.process.service.manager.broken = False  # type: ignore[attr-defined]
+            node.process.disk_fails = False
             for configuration, (_, devices) in node.devices.items():
                 node.show(configuration, devices)
         for _ in range(8):

@@ -17,10 +17,10 @@ from ankaios.common.messages import (
     Respond,
     ToAgent,
 )
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_from_pb, workload_state_to_pb
-from ankaios.common.state_form import complete_state_from_form, complete_state_to_form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import DropAgent, Effect, NextUpdate, RunHooks
@@ -71,14 +71,14 @@ class Story:
         return self.from_agent(agent, request=base.Request(requestId=request_id, **content))
 
     def update(self, state: Form, *masks: str, request_id: str = "u") -> list[Effect]:
-        content = base.UpdateStateRequest(newState=complete_state_from_form(state), updateMask=masks)
+        content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
         return self.ask(request_id, updateStateRequest=content)
 
     def get(self, *masks: str) -> Form:
         effects = self.ask("g", completeStateRequest=base.CompleteStateRequest(fieldMask=masks))
         response = the_response(effects)
         assert not response.completeStateResponse.HasField("alteredFields")
-        return complete_state_to_form(response.completeStateResponse.completeState)
+        return COMPLETE_STATE.to_form(response.completeStateResponse.completeState)
 
     def subscribe(self, *masks: str, request_id: str = "s", connection: str = CLI) -> list[Effect]:
         content = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)
@@ -133,7 +133,7 @@ def events_of(effects: Iterable[Effect]) -> list[tuple[list[str], list[str], lis
         if response.HasField("completeStateResponse") and content.HasField("alteredFields"):
             fields = content.alteredFields
             lists = list(fields.addedFields), list(fields.updatedFields), list(fields.removedFields)
-            found.append((*lists, complete_state_to_form(content.completeState)))
+            found.append((*lists, COMPLETE_STATE.to_form(content.completeState)))
     return found
 
 

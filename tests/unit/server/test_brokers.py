@@ -4,7 +4,7 @@ import pytest
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.brokers import broker_name, brokers_of
-from tests.unit.server.desks import a_configuration
+from tests.unit.server.directories import a_configuration
 
 
 def a_broker(strategy: base.BrokerStrategy, **fields: Any) -> base.DeviceConfiguration:

@@ -3,7 +3,7 @@ import pytest
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_registry import DeviceRegistry
-from tests.unit.server.desks import CAM, a_configuration, an_instance_message
+from tests.unit.server.directories import CAM, a_configuration, an_instance_message
 
 
 def a_registry(*gone: str) -> DeviceRegistry:
@@ -23,7 +23,7 @@ def test_what_the_state_says_is_worked_out_from_all_nodes() -> None:
     assert registry.refresh(CAM) is None
     assert registry.viewers(CAM) == ["a", "b"]
     assert registry.public(CAM) == now
-    assert registry.instances() == registry.instances_of("cam") == {CAM: now}
+    assert registry.instances_of("cam") == {CAM: now}
 
 
 def test_a_device_is_online_as_long_as_a_connected_node_sees_it() -> None:
@@ -60,3 +60,13 @@ def test_a_local_device_belongs_to_one_node() -> None:
     assert registry.public(CAM) is None
     assert isinstance(registry.refresh(CAM), tuple)
     assert isinstance(registry.public(CAM), base.DeviceInstance)
+
+
+def test_a_dropped_device_is_seen_by_no_node() -> None:
+    registry = a_registry()
+    for node in ("a", "b"):
+        registry.see(node, CAM, an_instance_message(node))
+    registry.unsee("b", CAM)
+    assert (set(registry.seen_by("a")), set(registry.seen_by("b")), set(registry.seen_by("c"))) == ({CAM}, set(), set())
+    registry.drop(CAM)
+    assert set(registry.seen_by("a")) == set()

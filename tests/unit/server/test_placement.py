@@ -4,135 +4,186 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.workload import ResourceRequest
-from ankaios.server.core.placement import Options, Place, PlacementBook, Wanted, choose
+from ankaios.server.core.placement import (
+    FreeDevices,
+    PlacementDecision,
+    PlacementRequest,
+    Placements,
+    choose_agent,
+    plan_placements,
+)
 
 
 class FakeSupply:
-    """`rooms["a"]["cam"]` are the free slots of each camera that agent a sees."""
+    """`agents["a"]["cam"]` are the free slots of each camera that agent a sees."""
 
-    def __init__(self, tags: Mapping[str, Mapping[str, str]] | None = None, **rooms: Mapping[str, Options]) -> None:
-        self.rooms = dict(rooms)
+    def __init__(
+        self, tags: Mapping[str, Mapping[str, str]] | None = None, **agents: Mapping[str, FreeDevices]
+    ) -> None:
+        self.agents = dict(agents)
         self.tags = dict(tags or {})
+        self.placements = Placements()
+        self.fixed: PlacementDecision | None = None
 
     def candidates(self) -> Mapping[str, Mapping[str, str]]:
-        return {name: self.tags.get(name, {}) for name in self.rooms}
+        return {name: self.tags.get(name, {}) for name in self.agents}
 
-    def options(self, agent: str, resource: str) -> Options:
-        return self.rooms[agent].get(resource, Options())
+    def free_devices(self, agent: str, resource: str) -> FreeDevices:
+        return self.agents[agent].get(resource, FreeDevices())
+
+    def plan(self, requests: Mapping[str, PlacementRequest], *removed: str) -> dict[str, PlacementDecision | None]:
+        return plan_placements(requests, removed, self.placements, self, lambda name, request: self.fixed)
+
+    def place(self, workload: str, request: PlacementRequest) -> PlacementDecision:
+        """Plan and commit one workload."""
+        self.placements.apply(self.plan({workload: request}))
+        placement = self.placements.get(workload)
+        assert placement is not None
+        return placement
 
 
-def cams(distinct: bool = True, **free: int) -> dict[str, Options]:
-    return {"akri.sh/cam": Options(free, distinct)}
+def cams(distinct: bool = True, **free: int) -> dict[str, FreeDevices]:
+    return {"akri.sh/cam": FreeDevices(free, distinct)}
 
 
-def wants(quantity: int = 1, name: str = "cam", **tags: str) -> Wanted:
-    return Wanted.of((ResourceRequest(name, quantity),), tags)
+def wants(quantity: int = 1, name: str = "cam", **tags: str) -> PlacementRequest:
+    return PlacementRequest((ResourceRequest(name, quantity),), tuple(sorted(tags.items())))
 
 
 def test_the_agent_with_the_most_room_is_chosen_and_the_reason_given() -> None:
     """[utest->akri~workload-requests-resources~1]"""
-    place = PlacementBook(FakeSupply(a=cams(c1=1), b=cams(c2=2))).place("w", wants())
-    assert (place.agent, place.why) == ("b", "agent 'b' has the most room for 1 x akri.sh/cam")
+    placement = FakeSupply(a=cams(c1=1), b=cams(c2=2)).place("w", wants())
+    assert (placement.agent, placement.reason) == ("b", "agent 'b' has the most free devices for 1 x akri.sh/cam")
+    assert str(placement.state) == "Pending(Initial)"
 
 
 def test_between_equals_the_name_decides() -> None:
-    assert PlacementBook(FakeSupply(b=cams(c1=1), a=cams(c2=1))).place("w", wants()).agent == "a"
+    assert FakeSupply(b=cams(c1=1), a=cams(c2=1)).place("w", wants()).agent == "a"
 
 
-def test_without_room_there_is_no_place_and_the_reason_says_so() -> None:
-    place = PlacementBook(FakeSupply(a=cams(c1=2))).place("w", wants(2))
-    assert (place.agent, place.why) == ("", "no agent has room for 2 x akri.sh/cam")
+def test_without_room_the_workload_waits_and_the_reason_is_given() -> None:
+    placement = FakeSupply(a=cams(c1=2)).place("w", wants(2))
+    assert (placement.agent, placement.reason) == ("", "no agent has enough free devices for 2 x akri.sh/cam")
+    assert str(placement.state) == "NotScheduled"
 
 
 def test_devices_that_need_not_be_distinct_may_be_the_same() -> None:
-    assert PlacementBook(FakeSupply(a=cams(distinct=False, c1=2))).place("w", wants(2)).agent == "a"
+    assert FakeSupply(a=cams(distinct=False, c1=2)).place("w", wants(2)).agent == "a"
 
 
 def test_only_agents_with_the_tags_count() -> None:
     supply = FakeSupply({"b": {"zone": "front"}}, a=cams(c1=9), b=cams(c2=1))
-    assert PlacementBook(supply).place("w", wants(zone="front")).agent == "b"
-    nowhere = PlacementBook(supply).place("w", wants(zone="rear"))
-    assert (nowhere.agent, nowhere.why) == ("", "no connected agent knows devices and has the tags zone=rear")
+    assert supply.place("w", wants(zone="front")).agent == "b"
+    nowhere = supply.place("w2", wants(zone="rear"))
+    assert (nowhere.agent, nowhere.reason) == ("", "no connected agent offers devices and has the tags zone=rear")
 
 
 def test_a_workload_without_resources_goes_to_the_first_agent() -> None:
-    assert PlacementBook(FakeSupply(b={}, a={})).place("w", Wanted()).why == "agent 'a' comes first"
-    assert PlacementBook(FakeSupply()).place("w", Wanted()).why == "no connected agent knows devices"
+    assert FakeSupply(b={}, a={}).place("w", PlacementRequest()).reason == "agent 'a' is the first by name"
+    assert FakeSupply().place("w", PlacementRequest()).reason == "no connected agent offers devices"
 
 
-def test_a_choice_stays_while_the_question_is_the_same() -> None:
+def test_a_placement_stays_while_the_request_is_the_same() -> None:
     supply = FakeSupply(a=cams(c1=1), b=cams(c2=1))
-    book = PlacementBook(supply)
-    assert book.place("w", wants()).agent == "a"
-    supply.rooms["b"] = cams(c2=9)
-    assert book.place("w", wants()).agent == "a"
-    assert book.place("w", wants(1, zone="x")).agent == ""
+    assert supply.place("w", wants()).agent == "a"
+    supply.agents["b"] = cams(c2=9)
+    assert supply.plan({"w": wants()}) == {}
+    assert supply.place("w", wants()).agent == "a"
+    assert supply.place("w", wants(1, zone="x")).agent == ""
 
 
-def test_a_given_place_stays_like_a_chosen_one() -> None:
-    book = PlacementBook(FakeSupply(a=cams(c1=1)))
-    assert "w" not in book
-    assert book.place("w", wants(), Place("", "not now")).why == "not now"
-    assert ("w" in book, book.waiting()) == (True, ["w"])
-    assert book.place("w", wants(), Place("b", "it is so")).agent == "b"
-    assert ("w" in book, book.waiting(), book.place("w", wants()).agent) == (True, [], "b")
+def test_a_fixed_placement_stays_like_a_chosen_one() -> None:
+    supply = FakeSupply(a=cams(c1=1))
+    supply.fixed = PlacementDecision(wants(), "", "not now")
+    assert supply.place("w", wants()).reason == "not now"
+    assert supply.placements.waiting() == ["w"]
+    supply.fixed = PlacementDecision(wants(), "b", "it is so")
+    assert supply.place("w", wants()).agent == "b"
+    supply.fixed = None
+    assert (supply.placements.waiting(), supply.place("w", wants()).agent) == ([], "b")
 
 
-def test_what_is_promised_to_one_workload_is_not_promised_to_another() -> None:
+def test_a_plan_changes_nothing() -> None:
+    """So that it can answer where a workload would be placed."""
+    supply = FakeSupply(a=cams(c1=1))
+    first = supply.plan({"w1": wants(), "w2": wants()})
+    assert supply.plan({"w1": wants(), "w2": wants()}) == first
+    assert [placement.agent for placement in first.values() if placement is not None] == ["a", ""]
+    assert (supply.placements.get("w1"), supply.placements.waiting()) == (None, [])
+
+
+def test_a_device_is_reserved_for_one_workload_also_within_one_plan() -> None:
     """One local camera each, and one that both agents share."""
-    book = PlacementBook(FakeSupply(a=cams(local_a=1, shared=1), b=cams(local_b=1, shared=1)))
-    places = [book.place(f"w{number}", wants()).agent for number in range(4)]
-    assert sorted(places[:3]) == ["a", "a", "b"] or sorted(places[:3]) == ["a", "b", "b"]
-    assert places[3] == ""
-    assert book.waiting() == ["w3"]
+    supply = FakeSupply(a=cams(local_a=1, shared=1), b=cams(local_b=1, shared=1))
+    planned = supply.plan({f"w{number}": wants() for number in range(4)})
+    agents = [placement.agent for placement in planned.values() if placement is not None]
+    assert sorted(agents[:3]) in (["a", "a", "b"], ["a", "b", "b"])
+    assert agents[3] == ""
+    one_by_one = [supply.place(f"w{number}", wants()).agent for number in range(4)]
+    assert one_by_one == agents
+    assert supply.placements.waiting() == ["w3"]
 
 
 def test_a_started_workload_counts_by_its_claims_and_no_longer_by_its_reservation() -> None:
     supply = FakeSupply(a=cams(c1=2))
-    book = PlacementBook(supply)
-    book.place("w1", wants())
-    supply.rooms["a"] = cams(c1=1)
-    book.started("w1")
-    book.started("unknown")
-    assert book.place("w2", wants()).agent == "a"
-    assert book.place("w3", wants()).agent == ""
+    supply.place("w1", wants())
+    supply.agents["a"] = cams(c1=1)
+    supply.placements.started("w1")
+    supply.placements.started("w1")
+    supply.placements.started("unknown")
+    assert supply.place("w2", wants()).agent == "a"
+    assert supply.place("w3", wants()).agent == ""
 
 
-def test_a_forgotten_workload_frees_its_reservation() -> None:
-    book = PlacementBook(FakeSupply(a=cams(c1=1)))
-    book.place("w1", wants())
-    assert book.place("w2", wants()).agent == ""
-    book.forget("w1")
-    assert book.place("w2", wants()).agent == "a"
-    assert book.waiting() == []
+def test_a_removed_workload_frees_its_reservation_also_within_one_plan() -> None:
+    supply = FakeSupply(a=cams(c1=1))
+    supply.place("w1", wants())
+    assert supply.place("w2", wants()).agent == ""
+    planned = supply.plan({"w2": wants()}, "w1", "unknown")
+    assert planned["w1"] is None
+    supply.placements.apply(planned)
+    assert supply.placements.get("w1") is None
+    placement = supply.placements.get("w2")
+    assert (placement and placement.agent, supply.placements.waiting()) == ("a", [])
 
 
-def test_workloads_of_a_lost_agent_need_another_place() -> None:
+def test_workloads_of_a_lost_agent_need_another_placement() -> None:
     supply = FakeSupply(a=cams(c1=2), b=cams(c2=1))
-    book = PlacementBook(supply)
-    book.place("w1", wants())
-    del supply.rooms["a"]
-    assert book.agent_lost("a") == ["w1"]
-    assert book.waiting() == ["w1"]
-    assert book.place("w1", wants()).agent == "b"
+    supply.place("w1", wants())
+    del supply.agents["a"]
+    supply.placements.agent_lost("a")
+    assert supply.placements.waiting() == ["w1"]
+    assert supply.place("w1", wants()).agent == "b"
 
 
 def test_a_named_device_is_counted_before_any_device() -> None:
-    options = {**cams(c1=1, c2=1), "akri.sh/c1": Options({"c1": 1})}
-    wanted = Wanted.of((ResourceRequest("cam", 1), ResourceRequest("c1", 1)), {})
-    place = PlacementBook(FakeSupply(a=options)).place("w", wanted)
-    assert (place.agent, place.reserves) == ("a", {"c1": 1, "c2": 1})
-    assert PlacementBook(FakeSupply(a={**options, **cams(c1=1)})).place("w", wanted).agent == ""
+    free = {**cams(c1=1, c2=1), "akri.sh/c1": FreeDevices({"c1": 1})}
+    wanted = PlacementRequest((ResourceRequest("cam", 1), ResourceRequest("c1", 1)))
+    placement = FakeSupply(a=free).place("w", wanted)
+    assert (placement.agent, placement.reserves) == ("a", {"c1": 1, "c2": 1})
+    assert FakeSupply(a={**free, **cams(c1=1)}).place("w", wanted).agent == ""
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 3), max_size=3)), st.integers(1, 4))
-def test_a_place_is_found_if_and_only_if_some_agent_has_enough_devices(
-    rooms: dict[str, list[int]], quantity: int
+def test_an_agent_is_found_if_and_only_if_some_agent_has_enough_devices(
+    free: dict[str, list[int]], quantity: int
 ) -> None:
     supply = FakeSupply()
-    for name, slots in rooms.items():
-        supply.rooms[name] = {"akri.sh/cam": Options({f"{name}{i}": free for i, free in enumerate(slots)}, True)}
-    fits = {name for name, slots in rooms.items() if sum(free > 0 for free in slots) >= quantity}
-    place = choose(supply, wants(quantity), {})
-    assert bool(place.agent) == bool(fits)
-    assert not place.agent or place.agent in fits
+    for name, slots in free.items():
+        supply.agents[name] = {"akri.sh/cam": FreeDevices({f"{name}{i}": it for i, it in enumerate(slots)}, True)}
+    fits = {name for name, slots in free.items() if sum(it > 0 for it in slots) >= quantity}
+    placement = choose_agent(supply, wants(quantity), lambda device: 0)
+    assert bool(placement.agent) == bool(fits)
+    assert not placement.agent or placement.agent in fits
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2)), max_size=12), st.integers(1, 3))
+def test_reservations_are_those_of_the_placements(steps: list[tuple[str, int]], slots: int) -> None:
+    """After any sequence of changes nothing is reserved twice, and nothing stays reserved."""
+    supply = FakeSupply(n1=cams(c1=slots), n2=cams(c2=slots))
+    for name, quantity in steps:
+        requests = {name: wants(quantity)} if quantity else {}
+        supply.placements.apply(supply.plan(requests, *(() if quantity else (name,))))
+        for device in ("c1", "c2"):
+            held = [placement.reserves.get(device, 0) for placement in supply.placements._placed.values()]
+            assert supply.placements.reserved(device) == sum(held) <= slots

@@ -8,8 +8,8 @@ from ankaios.cli.output import CliError
 from ankaios.cli.update import update_and_wait
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import ManifestChange
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 
 
 def run(call: CommandCall) -> None:
@@ -28,7 +28,7 @@ def run(call: CommandCall) -> None:
 
 def _new_state(change: ManifestChange) -> base.CompleteState:
     try:
-        return complete_state_from_form({"desiredState": change.desired_state})
+        return COMPLETE_STATE.from_form({"desiredState": change.desired_state})
     except Rejected as error:
         raise Rejected(f"Invalid manifest data provided: {error}") from error
 

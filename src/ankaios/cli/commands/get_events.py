@@ -7,8 +7,8 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
 from ankaios.common.yaml_text import dump_yaml
 
 
@@ -42,7 +42,7 @@ def event_text(event: base.CompleteStateResponse, time_text: str, output_format:
     ):
         if paths:
             form[key] = list(paths)
-    form["completeState"] = complete_state_to_form(event.completeState)
+    form["completeState"] = COMPLETE_STATE.to_form(event.completeState)
     if output_format == "json":
         import json
 

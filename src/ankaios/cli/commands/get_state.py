@@ -6,7 +6,7 @@ from ankaios.cli.hints import hint_unmatched_masks
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed
 from ankaios.common.errors import Rejected
-from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml
 
 _FAILED = "Could not retrieve state."
@@ -20,7 +20,7 @@ def run(call: CommandCall) -> None:
         except RequestFailed as error:
             raise CliError(_FAILED, f"{error}. {error.hint}".rstrip()) from error
         try:
-            form = complete_state_to_form(state)
+            form = COMPLETE_STATE.to_form(state)
         except Rejected as error:
             raise CliError(_FAILED, str(error)) from error
         call.output.line(_text(form, call.values["format"]))

@@ -1,7 +1,7 @@
 """`ank schema`: the JSON schema of manifests, for editors and other tools."""
 
 from ankaios.cli.arguments import CommandCall
-from ankaios.common.manifest import schema_text
+from ankaios.common.model.schema import schema_text
 
 
 def run(call: CommandCall) -> None:

@@ -9,8 +9,8 @@ from ankaios.cli.output import CliError
 from ankaios.cli.update import update_and_wait
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import violations
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.yaml_text import load_yaml
 
 _PREFIX = "Failed to set state"
@@ -42,8 +42,8 @@ def _parse_state(text: bytes, what: str) -> base.CompleteState:
     if not isinstance(desired, dict) or "apiVersion" not in desired:
         raise Rejected("desiredState: missing field `apiVersion`")
     try:
-        return complete_state_from_form(form)
-    except (Rejected, TypeError, AttributeError, KeyError, ValueError) as error:
+        return COMPLETE_STATE.from_form(form)
+    except Rejected as error:
         unknown = f"{what}: not in the form of 'ank get state': {error}"
         raise Rejected(_schema_violations(form.get("desiredState")) or unknown) from error
 

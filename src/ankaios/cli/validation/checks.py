@@ -13,8 +13,8 @@ from ankaios.cli.validation.manifest_reading import read_manifest
 from ankaios.cli.validation.manifest_set import Entry, ManifestSet, combine
 from ankaios.cli.validation.runtime_checks import check_runtime, check_runtime_name
 from ankaios.cli.validation.template_checks import check_config_keys, check_rendered, check_templates, render_or_none
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import change_by_request
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import prepare_update
@@ -86,7 +86,7 @@ def _leading_lines(entry: Entry, path: Path) -> int:
 def _check_by_server(files: Sequence[ManifestFile], manifests: ManifestSet, report: ValidationReport) -> None:
     desired = manifests.desired_state()
     masks = [f"desiredState.{section}.{name}" for section, entries in manifests.entries.items() for name in entries]
-    request = base.UpdateStateRequest(newState=complete_state_from_form({"desiredState": desired}), updateMask=masks)
+    request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form({"desiredState": desired}), updateMask=masks)
     state = ServerState()
     try:
         prepare_update(state, change_by_request(state.desired, request))

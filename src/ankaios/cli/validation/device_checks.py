@@ -12,15 +12,17 @@ from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
-from ankaios.common.state_form import device_configuration_from_form
+from ankaios.common.model.state import DEVICE_CONFIGURATION
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.devices.core.extended_resource import check_resource_name
-from ankaios.devices.discovery import onvif, opcua
+from ankaios.devices.discovery.debug_echo import DebugEchoDetails
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.onvif_credentials import read_credentials
-from ankaios.devices.discovery.udev_devices import read_options
-from ankaios.devices.discovery.udev_rules import parse_rules
+from ankaios.devices.discovery.onvif.credentials import read_credentials
+from ankaios.devices.discovery.onvif.handler import OnvifDetails
+from ankaios.devices.discovery.opcua.handler import read_opcua_details
+from ankaios.devices.discovery.udev.devices import UdevDetails, read_options
+from ankaios.devices.discovery.udev.rules import parse_rules
 from ankaios.server.core.brokers import PLACEHOLDER
 
 _DEVICE_NAME = re.compile(r"(.+)-[0-9a-f]{6}")
@@ -35,7 +37,7 @@ def check_device_configuration(name: str, form: Form, manifests: ManifestSet) ->
     found = _DEVICE_NAME.fullmatch(name)
     related = [other for other in (name, found[1] if found else "") if other in configurations]
     try:
-        check_configurations({other: device_configuration_from_form(configurations[other].form) for other in related})
+        check_configurations({other: DEVICE_CONFIGURATION.from_form(configurations[other].form) for other in related})
     except Rejected as error:
         yield Problem((), str(error))
     yield from _check_handler(form["discoveryHandler"])
@@ -57,25 +59,25 @@ def _check_handler(handler: Form) -> Iterator[Problem]:
 
 
 def _check_udev(details: str, properties: Properties) -> None:
-    given = read_details("udev", details)
-    parse_rules(given.strings("udevRules"))
+    given = read_details("udev", details, UdevDetails)
+    parse_rules(given.udev_rules)
     read_options(given, properties)
 
 
 def _check_onvif(details: str, properties: Properties) -> None:
-    onvif.read_settings(details)
+    read_details("onvif", details, OnvifDetails)
     read_credentials(properties)
 
 
 def _echo_descriptions(details: str) -> set[str]:
-    return set(read_details("debugEcho", details).strings("descriptions"))
+    return set(read_details("debugEcho", details, DebugEchoDetails).descriptions)
 
 
 _HANDLERS: Mapping[str, Callable[[str, Properties], object]] = {
     "debugEcho": lambda details, _: _echo_descriptions(details),
     "udev": _check_udev,
     "onvif": _check_onvif,
-    "opcua": lambda details, _: opcua.read_settings(details),
+    "opcua": lambda details, _: read_opcua_details(details),
 }
 
 

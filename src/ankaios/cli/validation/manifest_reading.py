@@ -12,14 +12,15 @@ from typing import Any
 from ankaios.cli.validation.findings import WARNING, ManifestFile, Path, Problem, ValidationReport
 from ankaios.cli.validation.unknown_keys import unknown_keys
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import API_VERSION, DEPRECATED_WARNING, is_deprecated, load_manifest, violations
-from ankaios.common.names import CHARACTERS_TEXT, CONSTRAINT_TEXT, has_allowed_characters
+from ankaios.common.manifest import DEPRECATED_WARNING, is_deprecated, load_manifest, violations
+from ankaios.common.model.state import API_VERSION
+from ankaios.common.names import CHARACTERS_TEXT, CONSTRAINT_TEXT, NAME_PATTERN, has_allowed_characters
 from ankaios.common.yaml_text import load_yaml
 from ankaios.server.core.conventions import check_api_version
 
 _LINE = re.compile(r"at line (\d+)")
 _SECOND_DOCUMENT = re.compile(r"(?<=\n)(?:---|\.\.\.)(?=\s|\Z)")
-_NAME_PATTERN = json.dumps("^[a-zA-Z0-9_-]+$")
+_NAME_PATTERN = json.dumps(NAME_PATTERN)
 _KEY_VIOLATIONS = (" does not match ", " is longer than ")
 
 

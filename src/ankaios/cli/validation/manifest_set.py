@@ -4,24 +4,19 @@ Input: files. Output: a `ManifestSet` with the entries that further checks can u
 wrong type or a number out of range is reported and left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Form, ManifestFile, Path, Problem, ValidationReport, path_of
-from ankaios.common.complete_state import Malformed, parse_config_item, parse_device_configuration, parse_workload
 from ankaios.common.errors import Rejected
-from ankaios.common.manifest import API_VERSION, SECTIONS, change_of
-from ankaios.common.state_form import state_from_form
+from ankaios.common.manifest import change_of
+from ankaios.common.model.state import API_VERSION, SECTIONS, STATE
+from ankaios.common.model.values import Malformed
 from ankaios.server.core.conventions import check_config_item, check_config_references, check_device_configuration_name
 
-_PARSERS: dict[str, Callable[[Any, str], Any]] = {
-    "workloads": parse_workload,
-    "configs": parse_config_item,
-    "deviceConfigurations": parse_device_configuration,
-}
 _NO_AGENT = "has no agent: 'ank apply' needs '--agent' for it, and the server rejects it in a startup manifest"
 
 
@@ -112,14 +107,14 @@ def _entry(file: ManifestFile, path: Path, given: Any, report: ValidationReport)
             form = {"agent": "", **given}
             if "placement" not in given:  # with it, the server selects the agent
                 report.add(file, Problem(path, _NO_AGENT, WARNING))
-        parsed = _PARSERS[section](form, f"{section}.{name}")
+        parsed = SECTIONS[section].read_at(form, f"{section}.{name}")
         _check_conventions(section, name, parsed)
         # Values that do not fit into a message cannot be sent to the server.
-        state_from_form(change_of([{section: {name: form}}], need_agent=False).desired_state)
+        STATE.from_form(change_of([{section: {name: form}}], need_agent=False).desired_state)
     except Malformed as error:
         report.add(file, Problem(path_of(error.path), error.reason))
     except Rejected as error:
-        report.add(file, Problem(path, str(error).removeprefix(f"{section}.{name}: ")))
+        report.add(file, Problem(path, str(error)))
     else:
         return Entry(file, path, given, parsed)
     return None

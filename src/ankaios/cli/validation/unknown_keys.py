@@ -1,28 +1,19 @@
-"""Warns about keys of a manifest that have no effect; most are misspelled. The known keys come from the JSON schema.
+"""Warns about keys of a manifest that have no effect; most are misspelled. The known keys are the declared fields.
 
 Keys that begin with `x-` are allowed everywhere, as in other formats.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Path, Problem
-from ankaios.common.manifest import schema_text
-
-Schema = Mapping[str, Any]
+from ankaios.common.model.kind import Kind
+from ankaios.common.model.state import STATE
 
 
 def unknown_keys(manifest: Any) -> Iterator[Problem]:
-    return _walk(manifest, _schema(), ())
-
-
-@cache
-def _schema() -> Schema:
-    schema: Schema = json.loads(schema_text())
-    return schema
+    return _walk(manifest, STATE, ())
 
 
 def check_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Problem]:
@@ -33,25 +24,14 @@ def check_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Problem]
     yield Problem((*path, key), f"unknown key '{key}'{hint}", WARNING)
 
 
-def _walk(value: Any, schema: Schema, path: Path) -> Iterator[Problem]:
-    if reference := schema.get("$ref"):  # always of the form `#/definitions/<name>`
-        schema = _schema()["definitions"][reference.rpartition("/")[2]]
+def _walk(value: Any, kind: Kind | None, path: Path) -> Iterator[Problem]:
+    if kind is None:
+        return
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _walk(item, schema.get("items", {}), (*path, index))
+            yield from _walk(item, kind.part(index), (*path, index))
     elif isinstance(value, dict):
-        properties, others = _properties(schema), schema.get("additionalProperties")
         for key, inner in value.items():
-            if others is not None and key not in properties:
-                yield from _walk(inner, others, (*path, key))
-            elif properties:
-                yield from check_key(path, key, properties)
-                yield from _walk(inner, properties.get(key, {}), (*path, key))
-
-
-def _properties(schema: Schema) -> dict[str, Schema]:
-    """The known properties, including those that are allowed only under a condition."""
-    known: dict[str, Schema] = dict(schema.get("properties", {}))
-    for part in schema.get("allOf", ()):
-        known |= part.get("then", {}).get("properties", {})
-    return known
+            if kind.known_keys is not None:
+                yield from check_key(path, key, kind.known_keys)
+            yield from _walk(inner, kind.part(key), (*path, key))

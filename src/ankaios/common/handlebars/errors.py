@@ -1,7 +1,7 @@
-"""What can be wrong with a template, in the words the user gets to read.
+"""Errors of templates, with the texts that users read.
 
 `TemplateSyntaxError` belongs to the text of a template, `TemplateRenderError` to the text together with a context.
-`Failure` is how helpers and path lookups say *why* something cannot be rendered; the renderer adds *where*.
+Helpers and path lookups raise `Failure` with the reason; the renderer adds the place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TemplateRenderError(Rejected):
 
 
 class Failure(Exception):
-    """Why an element cannot be rendered, not yet knowing where it stands."""
+    """Why an element cannot be rendered; its place is added later."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class Failure(Exception):
 
 
 def missing_variable(path: str | None) -> Failure:
-    """Strict mode: a value that is not there is an error."""
+    """Strict mode: a missing value is an error."""
     shown = "None" if path is None else f"Some({quoted(path)})"
     return Failure(f"Failed to access variable in strict mode {shown}")
 

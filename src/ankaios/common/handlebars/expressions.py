@@ -1,6 +1,6 @@
-"""What stands inside a tag: paths, literals, sub-expressions, named arguments, block parameters.
+"""The content of a tag: paths, literals, sub-expressions, named arguments, block parameters.
 
-Comes in: the source and a position. Goes out: nodes, and the position behind them. Blanks and line breaks are allowed
+Input: the source and a position. Output: nodes, and the position after them. Blanks and line breaks are allowed
 between all parts, but not inside a path.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from ankaios.common.handlebars.errors import TemplateSyntaxError, syntax_error
 from ankaios.common.handlebars.literals import SYMBOL, read_literal, skip_blanks
-from ankaios.common.handlebars.nodes import Call, Param, Path
+from ankaios.common.handlebars.nodes import HelperCall, Param, Path
 
 MAX_SUBEXPRESSION_DEPTH: Final = 20
 
@@ -109,10 +109,10 @@ class ExpressionReader:
         self.pos = match.end()
         return match[0]
 
-    def block_call(self, what: str) -> tuple[Call, tuple[str, ...]]:
+    def block_call(self, what: str) -> tuple[HelperCall, tuple[str, ...]]:
         """A helper or decorator that opens a block: name, arguments, block parameters."""
         name = self.identifier(what)
-        return Call(name, *self.arguments()), self.block_params()
+        return HelperCall(name, *self.arguments()), self.block_params()
 
     def path(self) -> Path | None:
         match = _PATH.match(self.text, self.pos)
@@ -121,7 +121,7 @@ class ExpressionReader:
         self.pos = match.end()
         return make_path(match)
 
-    def expression(self) -> Path | Call:
+    def expression(self) -> Path | HelperCall:
         """A helper with arguments, a path, or a sub-expression."""
         self.skip_blanks()
         start = self.pos
@@ -129,11 +129,11 @@ class ExpressionReader:
             self.pos = name.end()
             args, named_args = self.arguments()
             if args or named_args:
-                return Call(name[0], args, named_args)
+                return HelperCall(name[0], args, named_args)
             self.pos = start
         return self.value()
 
-    def value(self) -> Path | Call:
+    def value(self) -> Path | HelperCall:
         """A path or a sub-expression."""
         self.skip_blanks()
         value = self.path() or self._subexpression(0)
@@ -141,7 +141,7 @@ class ExpressionReader:
             raise self.error("a variable or a helper, e.g. {{name}}")
         return value
 
-    def partial_name(self) -> str | Call:
+    def partial_name(self) -> str | HelperCall:
         self.skip_blanks()
         if match := _PARTIAL_NAME.match(self.text, self.pos):
             self.pos = match.end()
@@ -186,7 +186,7 @@ class ExpressionReader:
             return literal[0]
         return self.path() or self._subexpression(depth)
 
-    def _subexpression(self, depth: int) -> Call | None:
+    def _subexpression(self, depth: int) -> HelperCall | None:
         if not self.text.startswith("(", self.pos):
             return None
         if depth == MAX_SUBEXPRESSION_DEPTH:
@@ -198,16 +198,16 @@ class ExpressionReader:
         self.expect(")", "')' to end the sub-expression")
         return call
 
-    def _call(self, depth: int) -> Call:
+    def _call(self, depth: int) -> HelperCall:
         self.skip_blanks()
         start = self.pos
         if name := IDENTIFIER.match(self.text, start):
             self.pos = name.end()
             args, named_args = self.arguments(depth)
             if args or named_args:
-                return Call(name[0], args, named_args)
+                return HelperCall(name[0], args, named_args)
             self.pos = start
         path = self.path()
         if path is None:
             raise self.error("a helper, e.g. (eq a b)")
-        return Call(path.text)
+        return HelperCall(path.text)

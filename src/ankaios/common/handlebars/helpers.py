@@ -1,6 +1,6 @@
 """The built-in helpers, as far as they give a value: `eq`, `lookup`, `len` and the like, and `if` without a block.
 
-Comes in: the evaluated arguments of a call. Goes out: a value, or a `Failure` which says what is missing.
+Input: the evaluated arguments of a call. Output: a value, or a `Failure` that names what is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""White space around tags: `~` eats all of it, and a tag alone on its line takes the line with it.
+"""White space around tags: `~` removes all of it, and a tag alone on its line removes the line.
 
-Owned here: the texts of a template between the tags, from reading them (with `\\{{` escapes) to trimming them.
+Owns the texts of a template between the tags, from reading them (with `\\{{` escapes) to trimming them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-# What Unicode calls white space; str.strip() without arguments would also eat the separators \x1c to \x1f.
+# What Unicode calls white space; str.strip() without arguments would also remove the separators \x1c to \x1f.
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
     "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -18,7 +18,7 @@ _REST_OF_LINE: Final = re.compile(r"[ \t]*+\r?\n|\Z")
 
 
 class Trim(Enum):
-    """What is taken from the text behind a tag."""
+    """What is removed from the text after a tag."""
 
     NOTHING = 0
     LINE = 1
@@ -47,7 +47,7 @@ def gap_around(text: str, start: int, end: int) -> Gap:
 
 
 def trim_start(text: str, trim: Trim) -> str:
-    """Take from a text what the tag before it claims."""
+    """Remove the white space at the beginning of a text that belongs to the tag before it."""
     if trim is Trim.ALL:
         return text.lstrip(_WHITE_SPACE)
     if trim is Trim.LINE:  # up to the line break there are only blanks, else the tag had not been alone
@@ -56,7 +56,7 @@ def trim_start(text: str, trim: Trim) -> str:
 
 
 def trim_end(text: str, *, everything: bool) -> str:
-    """Take from a text what the tag behind it claims."""
+    """Remove the white space at the end of a text that belongs to the tag after it."""
     return text.rstrip(_WHITE_SPACE) if everything else text.rstrip(" \t")
 
 

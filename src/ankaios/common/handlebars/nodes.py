@@ -24,7 +24,7 @@ class Literal(NamedTuple):
     value: object
 
 
-class Call(NamedTuple):
+class HelperCall(NamedTuple):
     """A helper with its arguments, as an expression or in parentheses as an argument."""
 
     name: str
@@ -32,24 +32,24 @@ class Call(NamedTuple):
     named_args: tuple[tuple[str, Param], ...] = ()
 
 
-Param = Path | Literal | Call
+Param = Path | Literal | HelperCall
 
 
-class Text(NamedTuple):
+class LiteralText(NamedTuple):
     text: str
 
 
 class Expression(NamedTuple):
     at: int
     """Offset of the tag in the source, turned into line and column only when an error is reported."""
-    value: Path | Call
+    value: Path | HelperCall
 
 
 class Block(Struct):
     """`{{#name args as |a b|}} body {{else}} inverse {{/name}}`; an `else if` chain is a block as inverse."""
 
     at: int
-    call: Call
+    call: HelperCall
     params: tuple[str, ...] = ()
     body: Body = ()
     inverse: Body | Block | None = None
@@ -59,7 +59,7 @@ class Decorator(NamedTuple):
     """`{{#*inline "name"}} body {{/inline}}`; without a body it was written `{{*name}}`."""
 
     at: int
-    call: Call
+    call: HelperCall
     body: Body | None = None
 
 
@@ -67,7 +67,7 @@ class Partial(NamedTuple):
     """`{{> name args}}` or, with a block, `{{#> name args}} block {{/name}}`."""
 
     at: int
-    name: str | Call
+    name: str | HelperCall
     args: tuple[Param, ...]
     named_args: tuple[tuple[str, Param], ...]
     indent: str = ""
@@ -77,5 +77,5 @@ class Partial(NamedTuple):
     block: Body | None = None
 
 
-Node = Text | Expression | Block | Decorator | Partial
+Node = LiteralText | Expression | Block | Decorator | Partial
 Body = tuple[Node, ...]

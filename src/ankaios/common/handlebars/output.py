@@ -1,4 +1,4 @@
-"""What has been rendered so far: keeps the indentation of partials and the bound of what a template may write."""
+"""The rendered text: applies the indentation of partials and limits the size of the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Indentation(NamedTuple):
     parts: int
 
 
-class Output:
+class TemplateOutput:
     """Collects texts.
 
     [impl->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]
@@ -33,9 +33,9 @@ class Output:
         self._indent = ""
         self._at_line_start = False
 
-    def discarded(self) -> Output:
-        """An output which nobody reads, with the same bound."""
-        return Output(self._limit)
+    def discarded(self) -> TemplateOutput:
+        """An output that is discarded, with the same limit."""
+        return TemplateOutput(self._limit)
 
     def text(self) -> str:
         return "".join(self._parts)

@@ -1,4 +1,4 @@
-"""Text in, parsed template out: nests what stands between the tags and trims the white space around them.
+"""Parses templates. Input: text. Output: nested nodes, with the white space around tags trimmed.
 
 Blocks which are still open are kept on a stack of their own, so depth is a number to be checked and the time to parse
 grows with the length of the text only.
@@ -13,8 +13,8 @@ from ankaios.common.handlebars.errors import line_and_column, syntax_error
 from ankaios.common.handlebars.expressions import PATH, make_path
 from ankaios.common.handlebars.layout import Trim, find_tag, gap_around, trim_end, trim_start
 from ankaios.common.handlebars.literals import skip_blanks
-from ankaios.common.handlebars.nodes import Block, Body, Decorator, Expression, Node, Partial, Text
-from ankaios.common.handlebars.tags import Kind, Tag, TagReader
+from ankaios.common.handlebars.nodes import Block, Body, Decorator, Expression, LiteralText, Node, Partial
+from ankaios.common.handlebars.tags import Tag, TagKind, TagReader
 
 MAX_NESTING: Final = 50
 
@@ -22,7 +22,7 @@ MAX_NESTING: Final = 50
 _PATH_TAG: Final = re.compile(rf"\{{\{{[ \t\r\n]*+(?!else){PATH}[ \t\r\n]*+\}}\}}")
 
 
-def parse(text: str) -> Body:
+def parse_template(text: str) -> Body:
     """Parse a template, or raise TemplateSyntaxError."""
     return _Parser(text).parse()
 
@@ -68,7 +68,7 @@ class _Parser:
         self._trim = Trim.NOTHING
         self._before = ""
         """The text directly before the tag being read; the tag may trim it."""
-        self._open = _OpenBlock(0, "", Text(""))
+        self._open = _OpenBlock(0, "", LiteralText(""))
         self._outer: list[_OpenBlock] = []
 
     def parse(self) -> Body:
@@ -96,35 +96,35 @@ class _Parser:
         self._add_text()
         self._pos = tag.end
         match tag.kind, tag.node:
-            case Kind.ELEMENT, Partial() as partial if not tag.trims_left:
+            case TagKind.ELEMENT, Partial() as partial if not tag.trims_left:
                 self._add(partial._replace(indent=blanks, is_alone=is_alone))
-            case Kind.VALUE | Kind.ELEMENT, node:
+            case TagKind.VALUE | TagKind.ELEMENT, node:
                 self._add(node)
-            case Kind.OPEN, Partial() as partial:  # its lines are not indented, but they begin where it stands
+            case TagKind.OPEN, Partial() as partial:  # its lines are not indented, but they begin where it stands
                 self._push(tag, partial._replace(is_alone=is_alone and not tag.trims_left))
-            case Kind.OPEN, node:
+            case TagKind.OPEN, node:
                 self._push(tag, node)
-            case Kind.ELSE, _:
+            case TagKind.ELSE, _:
                 self._turn(tag)
-            case Kind.CLOSE, _:
+            case TagKind.CLOSE, _:
                 self._pop(tag)
-            case Kind.RAW, Block() as block:
+            case TagKind.RAW, Block() as block:
                 self._raw(tag, block)
 
     def _trim_around(self, tag: Tag) -> tuple[str, bool]:
-        """Take the white space a tag claims; tells the blanks before it and whether it is alone on its line."""
+        """Remove the white space of a tag; returns the blanks before it and whether it is alone on its line."""
         pending = self._trim
-        blanks, is_alone = ("", False) if tag.kind is Kind.VALUE else gap_around(self._text, tag.start, tag.end)
+        blanks, is_alone = ("", False) if tag.kind is TagKind.VALUE else gap_around(self._text, tag.start, tag.end)
         if tag.trims_left or is_alone:
             self._before = trim_end(self._before, everything=tag.trims_left)
         self._trim = Trim.LINE if is_alone else Trim.NOTHING
-        if tag.trims_right or (tag.kind is Kind.COMMENT and pending is Trim.ALL):
+        if tag.trims_right or (tag.kind is TagKind.COMMENT and pending is Trim.ALL):
             self._trim = Trim.ALL
         return blanks, is_alone
 
     def _add_text(self) -> None:
         if self._before:
-            self._open.nodes.append(Text(self._before))
+            self._open.nodes.append(LiteralText(self._before))
 
     def _add(self, node: Node) -> None:
         self._open.nodes.append(node)
@@ -167,5 +167,5 @@ class _Parser:
         end = self._tags.read_raw_end(at, tag.name)
         self._trim_around(end)
         self._pos = end.end
-        block.body = (Text(self._before),) if self._before else ()
+        block.body = (LiteralText(self._before),) if self._before else ()
         self._add(block)

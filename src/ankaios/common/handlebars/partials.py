@@ -1,7 +1,7 @@
-"""`{{> name}}`: other templates rendered in place, among them `indent`, which is always there.
+"""`{{> name}}`: other templates rendered in place, among them `indent`, which is always defined.
 
-A partial is rendered in a scope of its own inside the one it is called from: on the value given to it or on the
-current one, with its named arguments added. Its lines keep the indentation of the tag.
+A partial is rendered in a new scope inside the one it is called from: with the given value or the current one, and
+with its named arguments added. Its lines keep the indentation of the tag.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ankaios.common.handlebars.errors import Failure
 from ankaios.common.handlebars.nodes import Body, Partial
-from ankaios.common.handlebars.parser import parse
+from ankaios.common.handlebars.parser import parse_template
 from ankaios.common.handlebars.scope import Scope
 from ankaios.common.handlebars.values import MISSING, to_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ankaios.common.handlebars.renderer import Renderer
 
 
-class Source(NamedTuple):
+class TemplateSource(NamedTuple):
     """Where errors are reported."""
 
     name: str
@@ -33,12 +33,12 @@ class PartialBlock(NamedTuple):
     outer: PartialBlock | None
 
 
-_INDENT_SOURCE: Final = Source("indent", "{{content}}")
-_INDENT: Final = parse(_INDENT_SOURCE.text)
+_INDENT_SOURCE: Final = TemplateSource("indent", "{{content}}")
+_INDENT: Final = parse_template(_INDENT_SOURCE.text)
 
 
 def render_partial(renderer: Renderer, partial: Partial) -> None:
-    """Render what the tag calls, or else the block it brought along."""
+    """Render the partial, or the block of the tag if there is no such partial."""
     name = partial.name if isinstance(partial.name, str) else to_text(renderer.call(partial.name))
     scope = _scope_of(renderer, partial)
     if name == "@partial-block":
@@ -104,7 +104,7 @@ def _render_partial_block(renderer: Renderer) -> None:
 
 
 def _render(
-    renderer: Renderer, partial: Partial, scope: Scope, source: Source, body: Body, block: PartialBlock | None
+    renderer: Renderer, partial: Partial, scope: Scope, source: TemplateSource, body: Body, block: PartialBlock | None
 ) -> None:
     """Render the body of a partial with the indentation of its tag.
 

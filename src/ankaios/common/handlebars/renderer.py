@@ -1,4 +1,4 @@
-"""Parsed template and context in, text out.
+"""Renders templates. Input: a parsed template and a context. Output: text.
 
 Rendering is bounded: in depth (partials may call themselves), in steps (loops in loops) and in the length of the text.
 """
@@ -9,9 +9,19 @@ from typing import Final
 
 from ankaios.common.handlebars.errors import Failure, TemplateRenderError, line_and_column, missing_variable
 from ankaios.common.handlebars.helpers import BOOLEAN_HELPERS, VALUE_HELPERS, Argument, Arguments, check_log, condition
-from ankaios.common.handlebars.nodes import Block, Body, Call, Decorator, Expression, Param, Partial, Path, Text
-from ankaios.common.handlebars.output import Output
-from ankaios.common.handlebars.partials import PartialBlock, Source, render_partial
+from ankaios.common.handlebars.nodes import (
+    Block,
+    Body,
+    Decorator,
+    Expression,
+    HelperCall,
+    LiteralText,
+    Param,
+    Partial,
+    Path,
+)
+from ankaios.common.handlebars.output import TemplateOutput
+from ankaios.common.handlebars.partials import PartialBlock, TemplateSource, render_partial
 from ankaios.common.handlebars.scope import Scope
 from ankaios.common.handlebars.values import MISSING, is_true, to_text
 
@@ -22,12 +32,12 @@ MAX_STEPS: Final = 500_000
 
 
 class Renderer:
-    """Renders one template once. After an error it is of no further use."""
+    """Renders one template once. It cannot be used again after an error."""
 
-    def __init__(self, source: Source, context: object, max_output: int) -> None:
+    def __init__(self, source: TemplateSource, context: object, max_output: int) -> None:
         self.source = source
         self.scope = Scope(context)
-        self.out = Output(max_output)
+        self.out = TemplateOutput(max_output)
         self.partial_block: PartialBlock | None = None
         self._depth = 0
         self._steps_left = MAX_STEPS
@@ -48,7 +58,7 @@ class Renderer:
             )
         self.spend(len(body))
         for node in body:
-            if isinstance(node, Text):
+            if isinstance(node, LiteralText):
                 self.out.write(node.text)
                 continue
             try:
@@ -73,14 +83,14 @@ class Renderer:
         """Evaluate an argument; it may be MISSING."""
         if isinstance(param, Path):
             return Argument(self.scope.resolve(param), param.text)
-        return Argument(self.call(param) if isinstance(param, Call) else param.value)
+        return Argument(self.call(param) if isinstance(param, HelperCall) else param.value)
 
-    def arguments(self, call: Call) -> Arguments:
+    def arguments(self, call: HelperCall) -> Arguments:
         positional = [self.argument(param) for param in call.args]
         named = {name: self.argument(param).value for name, param in call.named_args}
         return Arguments(call.name, positional, named)
 
-    def call(self, call: Call) -> object:
+    def call(self, call: HelperCall) -> object:
         """The value of a helper."""
         args = self.arguments(call)
         helper = VALUE_HELPERS.get(call.name)
@@ -105,11 +115,11 @@ class Renderer:
             self.spend(len(text) // 16)
         self.out.write(text)
 
-    def _value(self, value: Path | Call) -> object:
-        if isinstance(value, Call):
+    def _value(self, value: Path | HelperCall) -> object:
+        if isinstance(value, HelperCall):
             return self.call(value)
         if value.is_plain_name and value.text in VALUE_HELPERS:
-            return self.call(Call(value.text))
+            return self.call(HelperCall(value.text))
         found = self.scope.resolve(value)
         if found is MISSING:
             raise missing_variable(value.text)

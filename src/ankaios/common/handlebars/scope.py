@@ -1,4 +1,4 @@
-"""Where names are looked up: the values a block works on, one scope inside the other.
+"""Scopes for the lookup of names: the values that a block works on, one scope inside the other.
 
 `each`, `with` and partials open a scope. A scope owns the value called `this`, the block parameters, the variables
 with `@` and the partials which were defined in it.
@@ -70,7 +70,7 @@ class Scope:
         return scope.variables.get(path.names[0], MISSING)
 
     def _up(self, levels: int) -> Scope:
-        """The scope so many levels out; who asks for more than there are stays where he is."""
+        """The scope this many levels further out; without so many levels, this scope."""
         scope: Scope = self
         for _ in range(levels):
             if scope.parent is None:

@@ -1,6 +1,6 @@
-"""One tag at a time: from `{{` to what it says and where it ends.
+"""Reads one tag: its content and where it ends.
 
-Comes in: the source and the offset of a tag. Goes out: a `Tag`, which knows nothing of the tags around it.
+Input: the source and the offset of a tag. Output: a `Tag`, independent of the tags around it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from ankaios.common.handlebars.errors import syntax_error
 from ankaios.common.handlebars.expressions import ExpressionReader
-from ankaios.common.handlebars.nodes import Block, Call, Decorator, Expression, Node, Partial, Path, Text
+from ankaios.common.handlebars.nodes import Block, Decorator, Expression, HelperCall, LiteralText, Node, Partial, Path
 
 
-class Kind(Enum):
+class TagKind(Enum):
     COMMENT = auto()
     VALUE = auto()
-    """Prints something where it stands; never takes the line with it."""
+    """Prints something at its place; its line is never removed."""
     ELEMENT = auto()
     """A partial or decorator without a block."""
     OPEN = auto()
@@ -27,12 +27,12 @@ class Kind(Enum):
 
 
 class Tag(NamedTuple):
-    kind: Kind
+    kind: TagKind
     start: int
     end: int
     trims_left: bool = False
     trims_right: bool = False
-    node: Node = Text("")
+    node: Node = LiteralText("")
     """What it is or opens, still without its body; of an `else` the chained block, if any."""
     name: str = ""
     """The name which opens or closes a block."""
@@ -64,12 +64,12 @@ class TagReader:
                 return self._open(at, reader.step(), trims_left)
             case "/":
                 name = reader.step().closing_name()
-                return Tag(Kind.CLOSE, at, *_end(reader, trims_left), name=name)
+                return Tag(TagKind.CLOSE, at, *_end(reader, trims_left), name=name)
             case ">":
                 return self._partial(at, reader.step(), trims_left)
             case "*":
                 call, _ = reader.step().block_call("a decorator, e.g. inline")
-                return Tag(Kind.ELEMENT, at, *_end(reader, trims_left), Decorator(at, call))
+                return Tag(TagKind.ELEMENT, at, *_end(reader, trims_left), Decorator(at, call))
             case "&":
                 return _value(at, reader, trims_left, reader.step().value())
             case "{":
@@ -87,7 +87,7 @@ class TagReader:
         reader.expect("/")
         if reader.identifier("the name of the raw block") != name:
             raise syntax_error(self._text, at, f"expected '{{{{{{{{/{name}}}}}}}}}' to end the raw block")
-        return Tag(Kind.CLOSE, at, *_end(reader, trims_left, "}}}}"), name=name)
+        return Tag(TagKind.CLOSE, at, *_end(reader, trims_left, "}}}}"), name=name)
 
     def _comment(self, at: int) -> Tag:
         end = -1
@@ -95,11 +95,11 @@ class TagReader:
             end = self._text.find("--}}", at + 5)
             self._may_have_long_comments = end >= 0  # else the rest need not be searched again
         if end >= 0:
-            return Tag(Kind.COMMENT, at, end + 4)
+            return Tag(TagKind.COMMENT, at, end + 4)
         end = self._text.find("}}", at)
         if end < 0:
             raise syntax_error(self._text, at, "the comment has no end, add '}}'")
-        return Tag(Kind.COMMENT, at, end + 2)
+        return Tag(TagKind.COMMENT, at, end + 2)
 
     def _triple(self, at: int) -> Tag:
         """`{{{name}}}`, which prints like `{{name}}` because nothing is ever escaped."""
@@ -109,7 +109,7 @@ class TagReader:
         behind_value = reader.pos
         trims_right = reader.take("~")
         if reader.take("}}}"):
-            return Tag(Kind.VALUE, at, reader.pos, trims_left, trims_right, Expression(at, value))
+            return Tag(TagKind.VALUE, at, reader.pos, trims_left, trims_right, Expression(at, value))
         reader.pos = behind_value
         reader.expect("}", "'}}}' to end the tag")
         if trims_left:
@@ -120,13 +120,13 @@ class TagReader:
         reader = ExpressionReader(self._text, at + 4)
         trims_left = reader.take("~")
         call, params = reader.block_call("a helper, e.g. {{{{raw}}}}")
-        return Tag(Kind.RAW, at, *_end(reader, trims_left, "}}}}"), Block(at, call, params), call.name)
+        return Tag(TagKind.RAW, at, *_end(reader, trims_left, "}}}}"), Block(at, call, params), call.name)
 
     def _open(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag:
         node: Block | Decorator | Partial
         if reader.take(">"):
             name = reader.partial_name()
-            if isinstance(name, Call):
+            if isinstance(name, HelperCall):
                 raise syntax_error(self._text, at, "a partial block needs a plain name, e.g. {{#> name}}")
             node = Partial(at, name, *reader.arguments())
         elif reader.take("*"):
@@ -135,11 +135,11 @@ class TagReader:
         else:
             call, params = reader.block_call("a helper, e.g. {{#if name}}")
             name, node = call.name, Block(at, call, params)
-        return Tag(Kind.OPEN, at, *_end(reader, trims_left), node, name)
+        return Tag(TagKind.OPEN, at, *_end(reader, trims_left), node, name)
 
     def _partial(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag:
         node = Partial(at, reader.partial_name(), *reader.arguments())
-        return Tag(Kind.ELEMENT, at, *_end(reader, trims_left), node)
+        return Tag(TagKind.ELEMENT, at, *_end(reader, trims_left), node)
 
     def _else(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag | None:
         """`{{else}}`, `{{^}}` or `{{else if x}}`, else nothing is read: `else.x` is a path.
@@ -149,16 +149,16 @@ class TagReader:
         start = reader.pos
         if not (reader.take("else") or reader.take("^")):
             return None
-        node = Block(at, *reader.block_call("a helper")) if reader.is_at_identifier() else Text("")
+        node = Block(at, *reader.block_call("a helper")) if reader.is_at_identifier() else LiteralText("")
         trims_right = reader.take("~")
         if reader.take("}}"):
-            return Tag(Kind.ELSE, at, reader.pos, trims_left, trims_right, node)
+            return Tag(TagKind.ELSE, at, reader.pos, trims_left, trims_right, node)
         reader.pos = start
         return None
 
 
-def _value(at: int, reader: ExpressionReader, trims_left: bool, value: Path | Call) -> Tag:
-    return Tag(Kind.VALUE, at, *_end(reader, trims_left), Expression(at, value))
+def _value(at: int, reader: ExpressionReader, trims_left: bool, value: Path | HelperCall) -> Tag:
+    return Tag(TagKind.VALUE, at, *_end(reader, trims_left), Expression(at, value))
 
 
 def _end(reader: ExpressionReader, trims_left: bool, braces: str = "}}") -> tuple[int, bool, bool]:

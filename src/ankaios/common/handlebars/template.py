@@ -1,6 +1,6 @@
-"""The door to the engine: compile a text once, render it as often as needed.
+"""The interface of the engine: compile a text once, render it any number of times.
 
-The engine knows nothing of workloads and configurations; the server's renderer delegates to it as to an external
+The engine does not depend on workloads and configurations; the server's renderer delegates to it as to an external
 library. It follows handlebars-rust 6.4 in strict mode without escaping, as Eclipse Ankaios uses it.
 
 [impl->swdd~server-delegate-template-render-to-external-library~1]
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from ankaios.common.handlebars.nodes import Body
 from ankaios.common.handlebars.output import MAX_OUTPUT
-from ankaios.common.handlebars.parser import parse
-from ankaios.common.handlebars.partials import Source
+from ankaios.common.handlebars.parser import parse_template
+from ankaios.common.handlebars.partials import TemplateSource
 from ankaios.common.handlebars.renderer import Renderer
 from ankaios.common.handlebars.values import Value
 
@@ -24,7 +24,7 @@ class Template:
     __slots__ = ("_body", "_source")
 
     def __init__(self, text: str, body: Body) -> None:
-        self._source = Source("Unnamed template", text)
+        self._source = TemplateSource("Unnamed template", text)
         self._body = body
 
     def render(self, context: Mapping[str, Value]) -> str:
@@ -34,7 +34,7 @@ class Template:
 
 def compile_template(text: str) -> Template:
     """Parse a template, or raise TemplateSyntaxError."""
-    return Template(text, parse(text))
+    return Template(text, parse_template(text))
 
 
 def render(text: str, context: Mapping[str, Value]) -> str:

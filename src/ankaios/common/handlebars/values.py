@@ -1,4 +1,4 @@
-"""What values mean to a template: their text, their truth, whether they are equal, which one is greater.
+"""Values in templates: their text, their truth, equality and order.
 
 Values are those of JSON: configuration items are texts, lists and maps, literals in a template may also be
 numbers, booleans and null. Numbers are typed: an integer never equals a float.

@@ -1,7 +1,7 @@
-"""Slots for a request, or why there are none.
+"""Assigns slots to the virtual device ids of a request.
 
-In: a ledger, the node that asks, and the virtual ids wanted by each container. Out: which id gets which slot, or a
-denial; the ledger is left as it was. A request is denied only if no assignment exists at all.
+Input: a ledger, the requesting node, and the virtual ids for each container. Output: the slot of each id, or a denial.
+The ledger is left unchanged. A request is denied only if no assignment exists.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ class Denied(Struct, frozen=True):
 
 
 def allocate_instance(
-    ledger: SlotLedger, instance: str, node: str, requests: Sequence[Sequence[str]], owner: str = ""
+    ledger: SlotLedger, instance: str, node: str, requests: Sequence[Sequence[str]]
 ) -> list[Assignment] | Denied:
-    """The instance-level rule: an id is a slot, and it is free or already ours."""
+    """The instance-level rule: an id is a slot, which is free or already claimed by this node."""
     if instance not in ledger:
         return Denied(f"the device '{instance}' does not exist")
     if not ledger.is_online(instance):
@@ -33,7 +33,7 @@ def allocate_instance(
         if id_ not in known:
             return Denied(f"the device '{instance}' has no slot '{id_}'")
         holder = ledger.claim(known[id_])
-        if holder is not None and not holder.admits(Claim(node, owner=owner)):
+        if holder is not None and not holder.admits(Claim(node)):
             return Denied(f"the slot '{id_}' is used by '{holder.owner or holder.usage}'")
     return [{id_: known[id_] for id_ in request} for request in requests]
 
@@ -45,19 +45,19 @@ def allocate_configuration(
     requests: Sequence[Sequence[str]],
     *,
     distinct: bool = True,
-    owner: str = "",
 ) -> list[Assignment] | Denied:
     """The configuration-level rules.
 
-    Each container request is judged on its own. Ids that were claimed before keep their slots; they are settled first,
-    so that no other id takes an instance they need. Every other id gets a slot of the instance with the most free ones.
+    Container requests are independent of each other. Ids that are already claimed keep their slots; they are assigned
+    first, so that no other id takes an instance they need. Every other id gets a slot of the instance with the most
+    free slots.
     [impl->akri~cl-allocate-per-container-request~1]
     [impl->akri~cl-allocate-reuses-previous-claim~1]
     [impl->akri~cl-allocate-denies-too-few-devices~1]
     """
     search = _Search(ledger, configuration, distinct)
     for request in requests:
-        if denied := search.add_container(request, node, owner):
+        if denied := search.add_container(request, node):
             return denied
     return search.assign()
 
@@ -86,14 +86,14 @@ class _Search:
         self._containers: list[_Container] = []
         self._taken: Counter[str] = Counter()
 
-    def add_container(self, request: Sequence[str], node: str, owner: str) -> Denied | None:
+    def add_container(self, request: Sequence[str], node: str) -> Denied | None:
         container = _Container()
         for id_ in request:
             if not is_virtual_id(id_) or id_ in container.claimed or id_ in container.fresh:
                 return Denied(f"'{id_}' is no virtual device id, or is requested twice")
             slot = self._ledger.virtual_slot(self._configuration, node, id_)
             if slot is not None:
-                if denied := self._keep(container, id_, slot, owner):
+                if denied := self._keep(container, id_, slot):
                     return denied
             elif any(id_ in other.fresh for other in self._containers):
                 return Denied(f"'{id_}' is requested by two containers")
@@ -102,12 +102,9 @@ class _Search:
         self._containers.append(container)
         return None
 
-    def _keep(self, container: _Container, id_: str, slot: Slot, owner: str) -> Denied | None:
-        claim = self._ledger.claim(slot)
-        if claim is not None and owner not in ("", claim.owner):
-            return Denied(f"'{id_}' is used by '{claim.owner or claim.usage}'")
+    def _keep(self, container: _Container, id_: str, slot: Slot) -> Denied | None:
         if self._distinct and slot.instance in container.fixed:
-            return Denied(f"{INSUFFICIENT}: claimed ids of one container sit on the same device '{slot.instance}'")
+            return Denied(f"{INSUFFICIENT}: claimed ids of one container are on the same device '{slot.instance}'")
         container.fixed.add(slot.instance)
         container.claimed[id_] = slot
         return None
@@ -115,7 +112,7 @@ class _Search:
     def assign(self) -> list[Assignment] | Denied:
         for container in self._containers:
             for _ in container.fresh:
-                if not (self._take_most_free(container) or self._make_room(container)):
+                if not (self._take_most_free(container) or self._move_others(container)):
                     return Denied(INSUFFICIENT)
         return self._slots()
 
@@ -131,7 +128,7 @@ class _Search:
         return True
 
     def _most_free(self, container: _Container) -> str | None:
-        """The ledger's order is wrong only for what this call already took, and never in favour of others."""
+        """The ranking of the ledger does not include slots taken by this call, which only lower an instance."""
         best: tuple[int, str] | None = None
         for instance, free in self._ledger.most_free_first(self._configuration):
             if best is not None and best < (-free, instance):
@@ -141,10 +138,11 @@ class _Search:
                 best = min(best or (0, ""), (-left, instance))
         return best[1] if best else None
 
-    def _make_room(self, container: _Container) -> bool:
-        """Another container of the call may have taken what only this one can use: move it if it has a choice.
+    def _move_others(self, container: _Container) -> bool:
+        """Find a slot by moving ids of other containers in this call that have another choice.
 
-        A breadth-first search over "who could leave which instance for which other", so that no denial is wrong.
+        A breadth-first search over "which container can leave which instance for which other one", so that a request is
+        denied only if no assignment exists.
         """
         free = dict(self._ledger.most_free_first(self._configuration))
         queue = [name for name in free if not container.uses(name)]
@@ -183,7 +181,7 @@ class _Search:
 def changes_of(
     assignments: Iterable[Assignment], node: str, owner: str = "", *, by_configuration: bool
 ) -> list[SlotChange]:
-    """The claims that assignments stand for; those already held are no change when applied."""
+    """The claims for these assignments; claims that exist already have no effect when applied."""
     return [
         SlotChange(slot, Claim(node, id_ if by_configuration else None, owner))
         for assignment in assignments
@@ -201,10 +199,10 @@ def preferred_ids(
     *,
     distinct: bool = True,
 ) -> list[str]:
-    """Which ids of a configuration-level resource go well together: those that end up on different devices.
+    """A set of ids of a configuration-level resource that are assigned to different devices.
 
-    A kubelet cannot know that two claimed ids sit on one device. Earlier claims come first, since they cost no slot;
-    an instance counts once, be it through a claimed id or through one of its free slots.
+    A kubelet has no information about which ids share a device. Existing claims come first, because they use no further
+    slot. An instance counts once, whether through a claimed id or through one of its free slots.
     """
     claimed = ledger.virtual_ids(configuration, node)
     chosen = list(dict.fromkeys(must_include))
@@ -213,7 +211,7 @@ def preferred_ids(
         if len(chosen) < size and not (distinct and claimed[id_].instance in used):
             chosen.append(id_)
             used.add(claimed[id_].instance)
-    room = sum(free if not distinct else name not in used for name, free in ledger.most_free_first(configuration))
-    room -= sum(id_ not in claimed for id_ in must_include)
+    left = sum(free if not distinct else name not in used for name, free in ledger.most_free_first(configuration))
+    left -= sum(id_ not in claimed for id_ in must_include)
     fresh = sorted((id_ for id_ in set(available) - set(chosen) if id_ not in claimed and is_virtual_id(id_)), key=int)
-    return chosen + fresh[: max(0, min(size - len(chosen), room))]
+    return chosen + fresh[: max(0, min(size - len(chosen), left))]

@@ -1,6 +1,6 @@
-"""What a device configuration asks for, with its defaults, and why one is refused.
+"""Device configurations as plain data, with defaults and checks.
 
-In: the message of the state. Out: plain data, or `Rejected` with what is wrong, where, and what to write.
+Input: the message of the state. Output: a `Configuration`, or `Rejected` with what is wrong, where, and what to write.
 """
 
 import re
@@ -24,7 +24,7 @@ _LIKE_AN_INSTANCE = re.compile(r"(.+)-[0-9a-f]{6}")
 
 
 class OnDeviceLost(Enum):
-    """What happens to a workload whose device is gone for good."""
+    """The policy for a workload whose device does not return within the grace period."""
 
     KEEP = "keep"
     STOP = "stop"
@@ -47,13 +47,13 @@ class Configuration(Struct, frozen=True):
         return DEFAULT_RESOURCE_PREFIX + self.name
 
     def grace(self, shared: bool) -> float:
-        """A network device is unreachable more often than a stick is pulled out."""
+        """Network devices are unreachable for a short time more often than local devices."""
         if self.offline_grace is not None:
             return self.offline_grace
         return SHARED_GRACE_SECONDS if shared else LOCAL_GRACE_SECONDS
 
     def discovers_like(self, other: "Configuration") -> bool:
-        """Whether a running discovery may go on when the configuration changes to the other."""
+        """Whether a running discovery can continue when the configuration changes to the other."""
         return (self.handler, self.details, self.properties) == (other.handler, other.details, other.properties)
 
 
@@ -82,7 +82,7 @@ def configuration_from_pb(name: str, message: base.DeviceConfiguration) -> Confi
 
 
 def check_configurations(configurations: Mapping[str, base.DeviceConfiguration]) -> None:
-    """Refuse what cannot work before anything of it is used. Names of resources must stay unambiguous."""
+    """Check all configurations together: the names of resources must be unambiguous."""
     for name, message in configurations.items():
         _check(name, message)
         like = _LIKE_AN_INSTANCE.fullmatch(name)

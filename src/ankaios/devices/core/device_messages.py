@@ -1,6 +1,6 @@
-"""Devices and slots as they travel between agents and the server.
+"""Converts devices and slots to and from the messages between agents and the server.
 
-What cannot be understood is `Rejected`; it came from outside.
+Input that is not valid raises `Rejected`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from ankaios.devices.core.slot_ledger import FREE, Claim, Slot, SlotChange, pars
 
 
 def instance_to_pb(instance: Instance, node: str, configured: Mapping[str, str], online: bool) -> base.DeviceInstance:
-    """What a node says of a device it sees; capacity and slots are added by who owns them."""
+    """The report of a node about a device it sees; the owner of the slots adds them with the capacity."""
     device = instance.device
     return base.DeviceInstance(
         configurationName=instance.configuration,
@@ -38,12 +38,12 @@ def instance_to_pb(instance: Instance, node: str, configured: Mapping[str, str],
 
 
 def claims_from_pb(name: str, message: base.DeviceInstance) -> dict[Slot, Claim]:
-    """The slots in use; slots of other instances have no place here."""
+    """The slots in use; slots of other instances are rejected."""
     claims: dict[Slot, Claim] = {}
     for text, usage in message.deviceUsage.values.items():
         slot = Slot.parse(text)
         if slot.instance != name:
-            raise Rejected(f"cannot use the device usage of '{name}': '{text}' is no slot of it")
+            raise Rejected(f"cannot use the device usage of '{name}': '{text}' is not one of its slots")
         if claim := parse_usage(usage, message.slotOwners.values.get(text, "")):
             claims[slot] = claim
     return claims
@@ -61,12 +61,14 @@ def change_to_pb(change: SlotChange) -> grpc.SlotChange:
 
 
 def change_from_pb(message: grpc.SlotChange) -> SlotChange:
-    """A slot is taken or let go; from one user to the next it goes only by way of being free."""
+    """A slot is claimed or released; it cannot change from one claim to another in one step."""
     slot = Slot.parse(message.slot)
     before, after = parse_usage(message.before, message.owner), parse_usage(message.after, message.owner)
     claim = after or before
     if slot.instance != message.instance or claim is None or (before is not None and after is not None):
-        raise Rejected(f"cannot change slot '{message.slot}': from '{message.before}' to '{message.after}' is no step")
+        raise Rejected(
+            f"cannot change slot '{message.slot}' from '{message.before}' to '{message.after}': this needs two steps"
+        )
     return SlotChange(slot, claim, takes=after is not None)
 
 

@@ -1,6 +1,6 @@
-"""Which names extended resources can have, and what a manager picks of a plugin's devices.
+"""Names of extended resources, and the choice among the devices of a plugin.
 
-In: names and lists from plugins of others. Out: a refusal that says why, or a choice.
+Input: names and lists of foreign plugins. Output: `Rejected` with the reason, or the chosen ids.
 """
 
 import re
@@ -15,7 +15,7 @@ _LONGEST_PREFIX = 253
 
 
 def check_resource_name(name: str) -> None:
-    """The rules of a kubelet: a label key that stays one when `requests.` is put before it."""
+    """Apply the rules of a kubelet: `requests.` followed by the name must be a label key."""
     domain, slash, rest = name.partition("/")
     if not slash:
         raise Rejected(f"'{name}' is no extended resource: expected <domain>/<name>")
@@ -25,8 +25,8 @@ def check_resource_name(name: str) -> None:
         raise Rejected(f"'{name}' is no extended resource: expected a DNS domain and a name of up to 63 characters")
 
 
-def pick(free: Sequence[str], preferred: Sequence[str], quantity: int) -> list[str]:
-    """What the plugin prefers and is free, then others in their order; [] if there are not enough."""
+def pick_ids(free: Sequence[str], preferred: Sequence[str], quantity: int) -> list[str]:
+    """Preferred ids that are free, then other free ids in their order; [] if there are not enough."""
     known = set(free)
     candidates = dict.fromkeys(id_ for id_ in preferred if id_ in known) | dict.fromkeys(free)
     return list(candidates)[:quantity] if len(candidates) >= quantity else []

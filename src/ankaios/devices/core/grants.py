@@ -1,7 +1,7 @@
 """What a container receives with its devices.
 
-In: the devices of one container. Out: environment, mounts, device nodes and annotations, and the text of the file in
-which a workload can read all of it. Several plugins may add to one container; they are joined as a kubelet does it.
+Input: the devices of one container. Output: environment, mounts, device nodes and annotations, and the content of the
+devices file. Grants of several plugins for one container are merged as a kubelet merges them.
 """
 
 import json
@@ -29,15 +29,15 @@ class GrantedDevice(Struct, frozen=True):
 
 
 def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict[str, str]:
-    """What the operator wrote wins over what a device says of itself."""
+    """Properties of the configuration take precedence over properties of the device."""
     return dict(sorted({**instance.device.properties, **configured}.items()))
 
 
 def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> DeviceGrant:
-    """Everything of every device, since a container may use several.
+    """The grant for all devices of one container.
 
-    Each property K of a device with hash h is `K_<H>`. Plain `K` is unambiguous only for a single device, or if the
-    configuration says it for all of them.
+    Each property K of a device with hash h becomes `K_<H>`. Plain `K` is set only if it is unambiguous: for a single
+    device, or if the configuration sets it for all of them.
     """
     envs: dict[str, str] = {}
     for device in devices:
@@ -46,10 +46,10 @@ def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -
             if len(devices) == 1 or key in configured:
                 envs[key] = value
     return DeviceGrant(
-        envs=envs,
+        envs=dict(sorted(envs.items())),
         mounts=_first_of_each(mount for device in devices for mount in device.instance.device.mounts),
         devices=_first_of_each(node for device in devices for node in device.instance.device.device_specs),
-        annotations=dict(slot_annotation(device) for device in devices),
+        annotations=dict(sorted(slot_annotation(device) for device in devices)),
     )
 
 
@@ -59,8 +59,8 @@ def slot_annotation(device: GrantedDevice) -> tuple[str, str]:
     return ANNOTATION_PREFIX + slot, slot if device.virtual_id is None else f"C:{device.virtual_id}:{slot}"
 
 
-def merged(grants: Iterable[DeviceGrant], container: str | None) -> tuple[DeviceGrant, list[str]]:
-    """Join the answers of several plugins for one container: the first one wins. Also tells the conflicts."""
+def merge_grants(grants: Iterable[DeviceGrant], container: str | None) -> tuple[DeviceGrant, list[str]]:
+    """Merge the grants for one container; the first one wins. Also returns the conflicts."""
     conflicts: list[str] = []
     envs: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -80,19 +80,19 @@ def merged(grants: Iterable[DeviceGrant], container: str | None) -> tuple[Device
 def _add(known: dict[str, V], more: Mapping[str, V], what: str, conflicts: list[str]) -> None:
     for key, value in more.items():
         if known.setdefault(key, value) != value:
-            conflicts.append(f"{what} '{key}' is given twice, the first one counts")
+            conflicts.append(f"{what} '{key}' is set twice, the first value is used")
 
 
 def _first_of_each(items: Iterable[P]) -> tuple[P, ...]:
-    """Two devices may need the same path, and a runtime refuses it twice."""
+    """Two devices may need the same path, but runtimes accept each path only once."""
     found: dict[str, P] = {}
     for item in items:
         found.setdefault(item.container_path, item)
     return tuple(found.values())
 
 
-def checked(grant: DeviceGrant) -> DeviceGrant:
-    """What a plugin of somebody else gave; ValueError says what of it no runtime could use."""
+def check_grant(grant: DeviceGrant) -> None:
+    """Check the grant of a foreign plugin; ValueError names the part that no runtime can use."""
     for name, value in (*grant.envs.items(), *grant.annotations.items()):
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"{name[:100]!r} cannot be a variable or annotation with this value")
@@ -105,11 +105,10 @@ def checked(grant: DeviceGrant) -> DeviceGrant:
             raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
     if any(not name or "\0" in name for name in grant.cdi_devices):
         raise ValueError("a CDI device has no name")
-    return grant
 
 
 class Allocated(Struct, frozen=True):
-    """The devices of one resource in one container; `devices` is empty for plugins of others."""
+    """The devices of one resource in one container; `devices` is empty for foreign plugins."""
 
     resource: str
     ids: tuple[str, ...]
@@ -117,7 +116,7 @@ class Allocated(Struct, frozen=True):
 
 
 def devices_file_text(workload: str, grant: DeviceGrant, allocated: Iterable[Allocated]) -> str:
-    """Everything a container was given, for those who would rather read one file than guess variable names."""
+    """Everything a container was given, as one JSON document."""
     content = {
         "workload": workload,
         "container": grant.container,

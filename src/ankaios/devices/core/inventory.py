@@ -1,8 +1,8 @@
-"""Seen devices become instances that appear, go offline, return and vanish.
+"""The devices that this node sees, as instances that appear, go offline, return and vanish.
 
-In: the complete lists of discovery handlers, one after the other, and the time. Out: what changed. Owned: which devices
-of which configuration this node sees, under which name, and since when one is missing. A handler that fell silent says
-nothing about its devices, so they stay.
+Input: the complete lists of discovery handlers, and the time. Output: what changed. Owns which devices of which
+configuration this node sees, their names, and since when a device is missing. The devices of a handler that stops
+reporting stay as they are.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ankaios.devices.core.configuration import Configuration, is_variable
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 
 LONGEST_DEVICE_ID = 4096
 MOST_DEVICES = 4096
 
 
 def instance_hash(device_id: str, node: str | None) -> str:
-    """`node` is None for a shared device: it is the same one from wherever it is seen.
+    """`node` is None for a shared device, which is the same device on every node.
 
     [impl->akri~instance-hash-inputs~1]
     """
@@ -48,65 +48,63 @@ class Instance(Struct, frozen=True):
         return cls(name, configuration, shared, device)
 
 
-class Changes(Struct):
-    """Names of instances, each in the order seen; `refused` are texts for people."""
+class InventoryChanges(Struct):
+    """Names of instances, in the order of the lists; `rejected` are messages for the log."""
 
     appeared: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     offline: list[str] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
     vanished: list[Instance] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
 
 
 class _Record(Struct):
     instance: Instance
-    sources: set[str] = field(default_factory=set)  # who sees it; nobody: it is missing or nobody has looked yet
+    sources: set[str] = field(default_factory=set)  # empty: it is missing, or no source has reported yet
 
 
 class _Known(Struct):
     configuration: Configuration
     records: dict[str, _Record] = field(default_factory=dict)
-    missing: dict[str, float] = field(default_factory=dict)  # name -> since when
+    missing: dict[str, float] = field(default_factory=dict)  # name -> time of the first list without it
 
 
 class Inventory:
-    """What this node sees."""
-
     def __init__(self, node: str) -> None:
         self._node = node
         self._known: dict[str, _Known] = {}
-        self._homeless: dict[str, Instance] = {}  # remembered, of configurations that are not known yet
+        self._unconfigured: dict[str, Instance] = {}  # restored, their configuration is not known yet
 
     def configure(self, configuration: Configuration) -> None:
         known = self._known.setdefault(configuration.name, _Known(configuration))
         known.configuration = configuration
-        for name, instance in list(self._homeless.items()):
+        for name, instance in list(self._unconfigured.items()):
             if instance.configuration == configuration.name:
-                known.records[name] = _Record(self._homeless.pop(name))
+                known.records[name] = _Record(self._unconfigured.pop(name))
 
-    def remove(self, configuration: str) -> Changes:
+    def remove(self, configuration: str) -> InventoryChanges:
         known = self._known.pop(configuration, None)
-        return Changes(vanished=[record.instance for record in known.records.values()] if known else [])
+        return InventoryChanges(vanished=[record.instance for record in known.records.values()] if known else [])
 
-    def forget_homeless(self) -> Changes:
-        """All configurations are known now: nobody will ever look for what belongs to none of them."""
-        vanished, self._homeless = list(self._homeless.values()), {}
-        return Changes(vanished=vanished)
+    def drop_unconfigured(self) -> InventoryChanges:
+        """All configurations are known now: devices of other configurations will never be discovered again."""
+        vanished, self._unconfigured = list(self._unconfigured.values()), {}
+        return InventoryChanges(vanished=vanished)
 
-    def remember(self, instance: Instance) -> None:
-        """Known from before a restart. It is there until somebody looked and did not see it."""
+    def restore(self, instance: Instance) -> None:
+        """Add an instance from before a restart. It exists until a list of a handler does not contain it."""
         known = self._known.get(instance.configuration)
         if known is None:
-            self._homeless[instance.name] = instance
+            self._unconfigured[instance.name] = instance
         else:
             known.records.setdefault(instance.name, _Record(instance))
 
     def observe(
         self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
-    ) -> Changes:
-        """One source told its complete list; an instance is there as long as any source sees it."""
-        changes = Changes()
+    ) -> InventoryChanges:
+        """Process the complete list of one source. An instance exists as long as any source reports it."""
+        changes = InventoryChanges()
         known = self._known.get(configuration)
         if known is None:
             return changes
@@ -124,24 +122,24 @@ class Inventory:
         return changes
 
     def _named(
-        self, known: _Known, devices: Iterable[DiscoveredDevice], shared: bool, changes: Changes
+        self, known: _Known, devices: Iterable[DiscoveredDevice], shared: bool, changes: InventoryChanges
     ) -> Iterator[Instance]:
         taken = {name: record.instance.device.id for name, record in known.records.items()}
         for number, device in enumerate(devices):
-            instance = Instance.of(known.configuration.name, usable(device), shared, self._node)
+            instance = Instance.of(known.configuration.name, usable_device(device), shared, self._node)
             if number >= MOST_DEVICES:
-                changes.refused.append(f"more than {MOST_DEVICES} devices, the rest is left out")
+                changes.rejected.append(f"more than {MOST_DEVICES} devices, the rest is ignored")
                 return
             if not device.id or len(device.id) > LONGEST_DEVICE_ID:
-                changes.refused.append(f"the id of a device is empty or longer than {LONGEST_DEVICE_ID} characters")
+                changes.rejected.append(f"the id of a device is empty or longer than {LONGEST_DEVICE_ID} characters")
             elif taken.setdefault(instance.name, device.id) != device.id:
-                # Three bytes of hash collide some day. The one that came first keeps name and users.
+                # Three bytes of hash can collide. The device that was first keeps its name and its users.
                 other = taken[instance.name]
-                changes.refused.append(f"the device '{device.id}' would have the name '{instance.name}' of '{other}'")
+                changes.rejected.append(f"the device '{device.id}' would have the name '{instance.name}' of '{other}'")
             else:
                 yield instance
 
-    def _see(self, known: _Known, source: str, instance: Instance, changes: Changes) -> None:
+    def _see(self, known: _Known, source: str, instance: Instance, changes: InventoryChanges) -> None:
         record = known.records.get(instance.name)
         if record is None:
             known.records[instance.name] = _Record(instance, {source})
@@ -155,14 +153,14 @@ class Inventory:
             changes.changed.append(instance.name)
         record.sources.add(source)
 
-    def expire(self, now: float) -> Changes:
-        """Let those vanish that were offline for longer than their configuration allows."""
-        changes = Changes()
+    def expire(self, now: float) -> InventoryChanges:
+        """Remove the instances that were offline for longer than their configuration allows."""
+        changes = InventoryChanges()
         for known in self._known.values():
             self._expire(known, now, changes)
         return changes
 
-    def _expire(self, known: _Known, now: float, changes: Changes) -> None:
+    def _expire(self, known: _Known, now: float, changes: InventoryChanges) -> None:
         for name in [name for name in known.missing if self._deadline(known, name) <= now]:
             del known.missing[name]
             changes.vanished.append(known.records.pop(name).instance)
@@ -173,7 +171,7 @@ class Inventory:
         return known.missing[name] + known.configuration.grace(known.records[name].instance.shared)
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do again."""
+        """The earliest time at which `expire` has an effect."""
         deadlines = (self._deadline(known, name) for known in self._known.values() for name in known.missing)
         return min(deadlines, default=None)
 
@@ -181,7 +179,7 @@ class Inventory:
         for known in self._known.values():
             if name in known.records:
                 return known.records[name].instance
-        return self._homeless.get(name)
+        return self._unconfigured.get(name)
 
     def is_online(self, name: str) -> bool:
         known = (known.records.get(name) for known in self._known.values())
@@ -191,10 +189,10 @@ class Inventory:
         for known in self._known.values():
             for record in known.records.values():
                 yield record.instance
-        yield from self._homeless.values()
+        yield from self._unconfigured.values()
 
 
-def usable(device: DiscoveredDevice) -> DiscoveredDevice:
-    """Properties become environment variables, so one that cannot be one is left out."""
+def usable_device(device: DiscoveredDevice) -> DiscoveredDevice:
+    """Remove properties that cannot become environment variables."""
     kept = {name: value for name, value in device.properties.items() if is_variable(name, value)}
     return device if len(kept) == len(device.properties) else replace(device, properties=kept)

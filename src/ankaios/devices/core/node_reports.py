@@ -1,7 +1,7 @@
-"""What a node tells the server of its devices.
+"""The reports of a node about its devices.
 
-In: what was touched. Out: a report of exactly that, or of everything for a server that knows nothing of the node.
-Owned: which devices the server was told of, so that one which is gone is said to be gone once.
+Input: what changed. Output: a report of exactly that, or of everything for a new session. Owns which devices were
+reported, so that a device that is gone is reported as gone once.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.device_messages import change_to_pb, instance_to_pb
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NodeDevices, Touched
-from ankaios.devices.core.resource_views import configuration_counts
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
+from ankaios.devices.core.resource_views import configuration_counts, instance_devices
 from ankaios.devices.core.slot_ledger import SlotChange
 
 
@@ -21,13 +21,12 @@ class NodeReports:
         self._node = node
         self._reported: set[str] = set()
 
-    def report(self, touched: Touched) -> grpc.DeviceReport:
-        """What of the touched things the server should know."""
+    def report(self, changes: DeviceChanges) -> grpc.DeviceReport:
         report = grpc.DeviceReport()
-        self._add_instances(report, sorted(touched.instances))
-        for name in sorted(touched.instances):
+        self._add_instances(report, sorted(changes.instances))
+        for name in sorted(changes.instances):
             self._add_resource(report, name, by_configuration=False)
-        for name in sorted(touched.configurations):
+        for name in sorted(changes.configurations):
             self._add_resource(report, name, by_configuration=True)
         return report
 
@@ -49,14 +48,14 @@ class NodeReports:
                 self._reported.discard(name)
 
     def _message(self, instance: Instance) -> base.DeviceInstance:
-        """A claim that the server has not granted yet is none."""
+        """A claim that the server has not granted yet is not reported."""
         node, ledger = self._node, self._node.ledger
         configuration = node.configurations.get(instance.configuration)
         properties = configuration.broker_properties if configuration else {}
         message = instance_to_pb(instance, node.node, properties, node.is_seen(instance.name))
         message.capacity = ledger.capacity(instance.name)
         usage, owners = ledger.usage(instance.name), ledger.owners(instance.name)
-        for slot in map(str, node.pending()):
+        for slot in map(str, node.shared.requested):
             usage.pop(slot, None)
             owners.pop(slot, None)
         message.deviceUsage.values.update(usage)
@@ -72,14 +71,14 @@ class NodeReports:
 
 
 def node_resource(node: NodeDevices, target: str, by_configuration: bool) -> base.NodeResource | None:
-    """What stands in the state of the node; None if there is no such resource any more."""
+    """The resource as it appears in the state of the node; None if it does not exist any more."""
     if target not in (node.configurations if by_configuration else node.ledger):
         return None
     if by_configuration:
         distinct = node.configurations[target].distinct
         capacity, healthy, used = configuration_counts(node.ledger, target, node.node, distinct)
     else:
-        listed = node.advertised(target, by_configuration)
+        listed = instance_devices(node.ledger, target, node.node)
         capacity, healthy = len(listed), sum(device.healthy for device in listed)
         claims = node.ledger.claims(target).values()
         used = sum(claim.node == node.node and claim.virtual_id is None for claim in claims)

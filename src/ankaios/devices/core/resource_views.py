@@ -1,6 +1,6 @@
-"""What the device plugins of a node advertise, computed from the ledger whenever somebody asks.
+"""The lists that the device plugins of a node advertise.
 
-In: a ledger and a node. Out: complete lists of virtual device ids with their health. Nothing is kept here.
+Input: a ledger and a node. Output: complete lists of virtual device ids with their health, computed on each call.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ AdvertisedList = tuple[Advertised, ...]
 
 
 def instance_devices(ledger: SlotLedger, instance: str, node: str) -> AdvertisedList:
-    """The fixed ids of one instance: healthy are those which this node may use through the instance-level plugin.
+    """The fixed ids of one instance; healthy are those which this node may use through the instance-level plugin.
 
-    An unused slot is not always free: while a device has more users than its reduced capacity allows, none is.
+    While a device has more claims than its reduced capacity allows, none of its unused slots is healthy.
     [impl->akri~il-fixed-virtual-ids~1]
     """
     if instance not in ledger:
@@ -38,10 +38,10 @@ def instance_devices(ledger: SlotLedger, instance: str, node: str) -> Advertised
 
 
 def configuration_devices(ledger: SlotLedger, configuration: str, node: str, distinct: bool = True) -> AdvertisedList:
-    """The ids this node claimed, plus one placeholder for each instance that still has a free slot.
+    """The ids this node claimed, plus one placeholder for each instance that has a free slot.
 
-    A claimed id whose device is offline is unhealthy: what runs with it goes on, nothing new is started. Where devices
-    need not be distinct, there is one placeholder for each free slot instead.
+    A claimed id whose device is offline is unhealthy: containers that run with it continue, new ones do not start. If
+    devices need not be distinct, there is one placeholder for each free slot instead.
     [impl->akri~cl-availability-rule~1]
     [impl->akri~cl-dynamic-virtual-ids~1]
     """
@@ -54,7 +54,7 @@ def configuration_devices(ledger: SlotLedger, configuration: str, node: str, dis
 def configuration_counts(
     ledger: SlotLedger, configuration: str, node: str, distinct: bool = True
 ) -> tuple[int, int, int]:
-    """How many are advertised, how many of them are healthy, and how many are claimed; without making the list."""
+    """How many ids are advertised, healthy and claimed, without computing the list."""
     claimed = ledger.virtual_ids(configuration, node).values()
     fresh = _placeholders(ledger, configuration, distinct)
     online = sum(ledger.is_online(slot.instance) for slot in claimed)
@@ -78,7 +78,7 @@ def fresh_ids(taken: Iterable[str]) -> Iterator[str]:
 
 
 def with_departed(before: Sequence[Advertised], now: AdvertisedList) -> AdvertisedList:
-    """An id that is advertised no more is said to be unhealthy once, then left out."""
+    """An id that is no longer advertised is listed as unhealthy once, then omitted."""
     present = {device.id for device in now}
     departed = [Advertised(device.id, False) for device in before if device.healthy and device.id not in present]
     return now + tuple(departed)

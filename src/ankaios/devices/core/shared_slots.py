@@ -1,7 +1,8 @@
-"""The slots of shared devices, as a node knows them: the server decides, here is a copy of what it said.
+"""The node's copy of the slots of shared devices, which the server owns.
 
-In come sessions that begin and end, truths of the server, claims and its answers to them; the node's ledger is kept
-accordingly. Owned: which devices are shared, of which the server told the slots, and which claims it has yet to grant.
+Input: sessions with the server, its updates, and claims with the server's answers. Output: what the server has to be
+asked, and which claims it revoked. The ledger of the node is kept accordingly. Owns which devices are shared, for which
+of them the server has sent the slots, and which claims the server has not granted yet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,8 @@ class SharedSlots:
         self._ledger = ledger
         self.connected = False
         self._shared: set[str] = set()
-        self._told: set[str] = set()
-        self._pending: dict[Slot, Claim] = {}
+        self._received: set[str] = set()
+        self._requested: dict[Slot, Claim] = {}
 
     # --- devices ---
 
@@ -26,9 +27,9 @@ class SharedSlots:
     def add(self, instance: str) -> None:
         self._shared.add(instance)
 
-    def vanished(self, instance: str) -> None:
-        """What other nodes do with a device that is not seen here is not told any more."""
-        self._told.discard(instance)
+    def remove(self, instance: str) -> None:
+        """The device is gone here, so the server no longer sends what other nodes do with it."""
+        self._received.discard(instance)
         claims = self._ledger.claims(instance).items()
         self._ledger.apply([SlotChange(slot, it, takes=False) for slot, it in claims if it.node != self._node])
         self._forget_if_unused(instance)
@@ -37,37 +38,37 @@ class SharedSlots:
         if instance not in self._ledger and not self._ledger.claims(instance):
             self._shared.discard(instance)
 
-    # --- what the server says ---
+    # --- updates of the server ---
 
     def session_began(self) -> None:
-        """What is known may be old: nothing is given out before the server told it anew."""
+        """The copy may be outdated: it accepts no claims before the server has sent the slots again."""
         self.connected = True
-        self._told.clear()
+        self._received.clear()
         for instance in self._shared:
             self._ledger.set_online(instance, False)
 
-    def is_told(self, instance: str) -> bool:
-        """Whether it is known who uses the device, so that it can be given out."""
-        return instance not in self._shared or instance in self._told
+    def is_known(self, instance: str) -> bool:
+        """Whether the claims on the device are known, so that it can be claimed."""
+        return instance not in self._shared or instance in self._received
 
-    def told(self, instance: str) -> None:
-        self._told.add(instance)
+    def received(self, instance: str) -> None:
+        self._received.add(instance)
 
-    def overwrite(self, instance: str, truth: Mapping[Slot, Claim]) -> dict[Slot, Claim]:
-        """Make the ledger say so. Returns the claims of this node that the server gave to somebody else or forgot."""
+    def overwrite(self, instance: str, claims: Mapping[Slot, Claim]) -> dict[Slot, Claim]:
+        """Take over the server's claims. Returns the claims of this node that the server does not have."""
         held = self._ledger.claims(instance)
-        ended = {slot: claim for slot, claim in held.items() if truth.get(slot) != claim}
-        ended |= self._moved(instance, truth)
+        ended = {slot: claim for slot, claim in held.items() if claims.get(slot) != claim}
+        ended |= self._moved(instance, claims)
         self._ledger.apply([SlotChange(slot, claim, takes=False) for slot, claim in ended.items()])
-        self._ledger.apply([SlotChange(slot, claim) for slot, claim in truth.items()], restore=True)
-        mine = {slot: claim for slot, claim in ended.items() if claim.node == self._node}
-        return {slot: claim for slot, claim in mine.items() if self._pending.get(slot) != claim}
+        self._ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
+        own = {slot: claim for slot, claim in ended.items() if claim.node == self._node}
+        return {slot: claim for slot, claim in own.items() if self._requested.get(slot) != claim}
 
-    def _moved(self, instance: str, truth: Mapping[Slot, Claim]) -> dict[Slot, Claim]:
-        """A virtual id has one slot; if it turns up here, what was told of it elsewhere is history."""
+    def _moved(self, instance: str, claims: Mapping[Slot, Claim]) -> dict[Slot, Claim]:
+        """A virtual id has one slot; a claim with the same id on another device is outdated."""
         configuration = self._ledger.configuration(instance)
         moved: dict[Slot, Claim] = {}
-        for slot, claim in truth.items():
+        for slot, claim in claims.items():
             other = self._ledger.virtual_slot(configuration, claim.node, claim.virtual_id or "")
             if other is not None and other != slot and (known := self._ledger.claim(other)) is not None:
                 moved[other] = known
@@ -76,34 +77,34 @@ class SharedSlots:
     # --- claims ---
 
     @property
-    def pending(self) -> Iterable[Slot]:
+    def requested(self) -> Iterable[Slot]:
         """Claimed here, but not granted yet."""
-        return self._pending
+        return self._requested
 
     def begin(self, changes: Sequence[SlotChange]) -> tuple[list[SlotChange], list[SlotChange]]:
-        """Take the slots here. Returns what is settled with that, and what the server has to be asked for."""
+        """Claim the slots here. Returns what is complete with that, and what the server has to grant."""
         applied = self._ledger.apply(changes)
-        asked = [change for change in applied if change.slot.instance in self._shared]
-        self._pending |= {change.slot: change.claim for change in asked if change.takes}
-        return [change for change in applied if change not in asked], asked
+        requested = [change for change in applied if change.slot.instance in self._shared]
+        self._requested |= {change.slot: change.claim for change in requested if change.takes}
+        return [change for change in applied if change not in requested], requested
 
-    def settle(self, asked: Sequence[SlotChange], granted: bool) -> bool:
-        """The server answered, or never will. Returns whether the slots are ours now.
+    def finish(self, requested: Sequence[SlotChange], granted: bool) -> bool:
+        """Process the server's answer, or that there is none. Returns whether the slots are claimed now.
 
-        They may not be, though granted, if the device vanished meanwhile. And somebody else may have begun to ask for
-        the same slot since then: that claim waits for its own answer.
+        They are not if the device vanished in the meantime. Another claim on the same slot may be requested by now; it
+        waits for its own answer.
         """
-        for change in asked:
-            if self._pending.get(change.slot) == change.claim:
-                del self._pending[change.slot]
-        if granted and self._has_all(asked):
+        for change in requested:
+            if self._requested.get(change.slot) == change.claim:
+                del self._requested[change.slot]
+        if granted and self._has_all(requested):
             return True
-        self.undo(asked)
+        self.undo(requested)
         return False
 
-    def _has_all(self, asked: Sequence[SlotChange]) -> bool:
+    def _has_all(self, requested: Sequence[SlotChange]) -> bool:
         try:
-            self._ledger.apply(asked, restore=True)
+            self._ledger.apply(requested, restore=True)
         except SlotConflict:
             return False
         return True
@@ -111,16 +112,16 @@ class SharedSlots:
     def undo(self, changes: Iterable[SlotChange]) -> None:
         self._ledger.apply([change.reversed() for change in changes])
 
-    def end(self, claims: Mapping[Slot, Claim]) -> list[SlotChange]:
-        """Let go. Returns what the server has to be told."""
+    def release(self, claims: Mapping[Slot, Claim]) -> list[SlotChange]:
+        """End the claims. Returns what has to be reported to the server."""
         ended = self._ledger.apply([SlotChange(slot, claim, takes=False) for slot, claim in claims.items()])
-        told = [change for change in ended if change.slot.instance in self._shared]
-        for change in told:
+        shared = [change for change in ended if change.slot.instance in self._shared]
+        for change in shared:
             self._forget_if_unused(change.slot.instance)
-        return told
+        return shared
 
     def unseen_claims(self, seen: Iterable[str]) -> dict[Slot, Claim]:
-        """What this node uses of shared devices that are gone."""
+        """The claims of this node on shared devices that it does not see."""
         unseen = self._shared.difference(seen)
         claims = self._ledger.claims_on(self._node).items()
         return {slot: claim for slot, claim in claims if slot.instance in unseen}

@@ -1,8 +1,8 @@
-"""Who holds which slot of which device.
+"""The slots of devices and the claims on them.
 
-In come devices with their capacity and changes of slots; out go usages, owners and what is free. A device has
-`capacity` slots `<instance>-<index>`, so at most that many containers use it at a time. The ledger is the only place
-where this is known: the server keeps one for shared devices, each agent one for what it sees; all lists are computed.
+Input: devices with their capacity, and changes of slots. Output: usage, owners and free slots. A device has `capacity`
+slots named `<instance>-<index>`, so at most that many containers use it at a time. Owns the claims: the server keeps
+one ledger for shared devices, each agent one for the devices it sees. All lists are computed from it.
 
 [impl->akri~capacity-limits-users-per-device~1]
 """
@@ -20,7 +20,7 @@ LONGEST_INDEX = 9
 
 
 class SlotConflict(Unavailable):
-    """Somebody else was faster, or the device is away: nothing changed, look at the ledger again."""
+    """Another claim was first, or the device is offline: nothing changed, read the ledger again."""
 
 
 class Slot(Struct, frozen=True, order=True):
@@ -41,7 +41,7 @@ class Slot(Struct, frozen=True, order=True):
 class Claim(Struct, frozen=True):
     """`virtual_id` is set if the slot was claimed through the configuration-level plugin of the node.
 
-    `owner` is the workload that uses the slot; it is empty if nobody said, as a kubelet does not.
+    `owner` is the workload that uses the slot; it is empty for a claim of a kubelet, which does not name the user.
     """
 
     node: str
@@ -54,12 +54,12 @@ class Claim(Struct, frozen=True):
         return self.node if self.virtual_id is None else f"C:{self.virtual_id}:{self.node}"
 
     def admits(self, other: "Claim") -> bool:
-        """The holder may ask again, and so may one who does not say who it is: a kubelet repeats itself."""
+        """Whether the other claim repeats this one. A kubelet repeats claims and names no owner."""
         return self.usage == other.usage and other.owner in ("", self.owner)
 
 
 def parse_usage(text: str, owner: str = "") -> Claim | None:
-    """Read a text of deviceUsage; None stands for a free slot. [impl->akri~device-usage-format~1]"""
+    """Parse a text of deviceUsage; None means that the slot is free. [impl->akri~device-usage-format~1]"""
     match text.split(":"):
         case [""]:
             return None
@@ -72,7 +72,7 @@ def parse_usage(text: str, owner: str = "") -> Claim | None:
 
 
 class SlotChange(Struct, frozen=True):
-    """One slot is taken with this claim, or the claim on it ends."""
+    """A claim on a slot begins, or it ends."""
 
     slot: Slot
     claim: Claim
@@ -92,14 +92,14 @@ class _Device(Struct):
 
     @property
     def free(self) -> int:
-        """Users beyond a reduced capacity count too: as long as they stay, others have to wait."""
+        """Claims beyond a reduced capacity count too: while they exist, new claims have to wait."""
         if self.gone or not self.online:
             return 0
         return max(0, self.capacity - len(self.claims))
 
 
 class SlotLedger:
-    """Changes behind `apply` only, and then all or nothing."""
+    """Claims change only in `apply`, all or nothing."""
 
     def __init__(self) -> None:
         self._devices: dict[str, _Device] = {}
@@ -108,10 +108,10 @@ class SlotLedger:
         self._virtual: dict[tuple[str, str], dict[str, Slot]] = {}
         self._owned: dict[str, dict[Slot, Claim]] = {}
 
-    # --- devices come and go ---
+    # --- devices ---
 
     def open(self, instance: str, configuration: str, capacity: int, online: bool = True) -> None:
-        """A device appeared, returned, or changed its capacity. Claims beyond a smaller capacity run out in time."""
+        """Add a device, or update its capacity and whether it is online. Claims beyond a smaller capacity stay."""
         device = self._devices.get(instance)
         if device is None:
             device = self._devices[instance] = _Device(configuration, capacity, online)
@@ -120,25 +120,25 @@ class SlotLedger:
         self._rank(instance, device)
 
     def set_online(self, instance: str, online: bool) -> None:
-        """While a device is away its claims stay, but nothing of it is given out."""
+        """The claims of an offline device stay, but it accepts no new ones."""
         if (device := self._devices.get(instance)) is not None:
             device.online = online
             self._rank(instance, device)
 
     def close(self, instance: str) -> None:
-        """The device is gone. A slot in use stays on record until its user lets go or the device returns."""
+        """Remove a device. Its claims stay recorded until they are released or the device returns."""
         if (device := self._devices.get(instance)) is not None:
             device.gone = True
             self._rank(instance, device)
             self._drop_if_unused(instance, device)
 
-    # --- slots are taken and let go ---
+    # --- claims ---
 
     def apply(self, changes: Sequence[SlotChange], *, restore: bool = False) -> list[SlotChange]:
-        """Make all changes or none; asking again for what is already so is no change. Returns what really changed.
+        """Make all changes or none, and return those that had an effect.
 
-        `restore` records claims that were granted before: whether the device is online or its capacity shrank since
-        then does not matter.
+        `restore` records claims that were granted earlier, also for a device that is offline or has a smaller capacity
+        now.
         """
         effective = [change for change in dict.fromkeys(changes) if self._is_new(change)]
         self._check(effective, restore)
@@ -170,10 +170,10 @@ class SlotLedger:
                 raise SlotConflict(f"cannot claim slot '{slot}': '{claim.usage}' already has another slot")
             virtual.add(key)
         if not restore:
-            self._check_room(change.slot.instance for change in changes if change.takes)
+            self._check_capacity(change.slot.instance for change in changes if change.takes)
 
-    def _check_room(self, instances: Iterable[str]) -> None:
-        """A slot may be unused and yet not to be had, while others of a reduced capacity still have to run out."""
+    def _check_capacity(self, instances: Iterable[str]) -> None:
+        """An unused slot is not free while claims beyond a reduced capacity exist."""
         for instance, number in Counter(instances).items():
             if number > (free := self._devices[instance].free):
                 raise SlotConflict(f"cannot claim {number} slots of '{instance}': {free} are free")
@@ -219,7 +219,7 @@ class SlotLedger:
                 del self._instances[device.configuration]
 
     def _rank(self, instance: str, device: _Device) -> None:
-        """Keep the instances of a configuration in order of free slots: a claim need not look at all of them."""
+        """Keep the instances of a configuration ordered by free slots, so that a claim does not have to visit all."""
         ranking = self._ranking.setdefault(device.configuration, [])
         if device.rank:
             del ranking[bisect_left(ranking, (-device.rank, instance))]
@@ -229,7 +229,7 @@ class SlotLedger:
         if not ranking:
             del self._ranking[device.configuration]
 
-    # --- what is so ---
+    # --- queries ---
 
     def __contains__(self, instance: str) -> bool:
         return instance in self._devices and not self._devices[instance].gone
@@ -251,7 +251,7 @@ class SlotLedger:
         return sum(self._devices[name].online for name in self.instances(configuration))
 
     def most_free_first(self, configuration: str) -> Iterator[tuple[str, int]]:
-        """Instances that have free slots, with their number; the name decides between equals."""
+        """Instances that have free slots, with their number; equal ones are ordered by name."""
         for free, instance in self._ranking.get(configuration, ()):
             yield instance, -free
 
@@ -276,7 +276,7 @@ class SlotLedger:
         return dict(self._owned.get(owner, {}))
 
     def claims_on(self, node: str) -> dict[Slot, Claim]:
-        """All claims of a node; walks over every owner, so it is for rare occasions."""
+        """All claims of a node. Visits every owner, so it is for rare events only."""
         return {slot: claim for owned in self._owned.values() for slot, claim in owned.items() if claim.node == node}
 
     def virtual_ids(self, configuration: str, node: str) -> dict[str, Slot]:
@@ -286,17 +286,10 @@ class SlotLedger:
         return self._virtual.get((configuration, node), {}).get(virtual_id)
 
     def usage(self, instance: str) -> dict[str, str]:
-        """deviceUsage of an instance: every slot, the free ones empty. [impl->akri~device-usage-format~1]"""
+        """deviceUsage of an instance, with an empty text for free slots. [impl->akri~device-usage-format~1]"""
         device = self._devices[instance]
         slots = sorted({*range(device.capacity), *device.claims})
         return {str(Slot(instance, i)): device.claims[i].usage if i in device.claims else FREE for i in slots}
 
     def owners(self, instance: str) -> dict[str, str]:
         return {str(slot): claim.owner for slot, claim in self.claims(instance).items() if claim.owner}
-
-    def snapshot(self) -> dict[str, tuple[str, int, bool, bool, dict[int, Claim]]]:
-        """Everything that is recorded, in an order that does not depend on history."""
-        return {
-            name: (it.configuration, it.capacity, it.online, it.gone, dict(sorted(it.claims.items())))
-            for name, it in sorted(self._devices.items())
-        }

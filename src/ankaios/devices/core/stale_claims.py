@@ -1,7 +1,7 @@
-"""Which claims nobody uses any more.
+"""Claims that have no user.
 
-In: the claims of a node, which of them are in use, and the time. Out: those that were unused for long enough. Owned:
-since when each is unused. Being seen in use once sets the time back.
+Input: the claims of a node, which of them are in use, and the time. Output: the claims that were unused for the whole
+delay. Owns the time since which each claim is unused; a claim that is in use once starts anew.
 """
 
 from collections.abc import Hashable, Iterable

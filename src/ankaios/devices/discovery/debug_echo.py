@@ -1,6 +1,6 @@
 """debugEcho: makes devices out of descriptions, so that everything else can be tried without hardware.
 
-In: `descriptions` of the configuration and one file that takes all of them offline. Out: one device for each.
+Input: `descriptions` of the configuration, and a file that takes all of them offline. Output: one device for each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, Properties, in_order, tell_changes
+from msgspec import Struct
+
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import Properties, in_order, poll
 from ankaios.devices.discovery.details import read_details
 
 AVAILABILITY_FILE = "/tmp/debug-echo-availability.txt"
@@ -22,8 +25,14 @@ POLL_SECONDS = 0.25
 MAX_READ = 4096
 
 
+class DebugEchoDetails(Struct, frozen=True):
+    """The discovery details of a configuration."""
+
+    descriptions: tuple[str, ...]
+
+
 class DebugEchoHandler:
-    """The devices are there unless the availability file says OFFLINE."""
+    """The devices are there unless the availability file contains OFFLINE."""
 
     name = "debugEcho"
 
@@ -32,14 +41,14 @@ class DebugEchoHandler:
         self._file = availability_file or os.environ.get(AVAILABILITY_FILE_VARIABLE) or AVAILABILITY_FILE
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        descriptions = read_details(self.name, details).strings("descriptions")
-        online = in_order({text: echo_device(text) for text in descriptions})
+        given = read_details(self.name, details, DebugEchoDetails)
+        online = in_order({text: echo_device(text) for text in given.descriptions})
 
         async def look() -> Devices:
             return () if is_offline(self._file) else online
 
         # A look reads one small file: cheaper than a watch on a folder as busy as /tmp.
-        async with aclosing(tell_changes(look, POLL_SECONDS)) as lists:
+        async with aclosing(poll(look, POLL_SECONDS)) as lists:
             async for devices in lists:
                 yield devices
 
@@ -49,7 +58,7 @@ def echo_device(description: str) -> DiscoveredDevice:
 
 
 def is_offline(path: str | Path) -> bool:
-    """Whether the file exists and says so. In a folder open to everyone it may also be a pipe or a directory."""
+    """Whether the file contains OFFLINE. In a folder that all users can write it may also be a pipe or a directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

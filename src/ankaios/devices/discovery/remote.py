@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceMount, DeviceNode
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.grpc.addresses import TcpAddress, UnixAddress
 from ankaios.grpc.async_call import MAX_MESSAGE_SIZE

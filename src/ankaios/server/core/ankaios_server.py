@@ -24,9 +24,9 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_replacement, change_by_request
-from ankaios.server.core.device_controller import DeviceController
+from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
@@ -52,7 +52,6 @@ from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
     PreparedUpdate,
-    WorkloadChanges,
     added_message,
     changes_from_message,
     commit_update,
@@ -61,6 +60,7 @@ from ankaios.server.core.state_update import (
 )
 from ankaios.server.core.state_view import StateView
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ class AnkaiosServer:
         self._events = EventHandler()
         self._logs = LogDesk(self.state)
         self._has_hooks = has_hooks
-        self._devices = DeviceController(self.state)
-        self._ungreeted: set[str] = set()
+        self._sessions = AgentSessions()
+        self._devices = DeviceCoordinator(self.state, self._sessions)
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
@@ -97,7 +97,7 @@ class AnkaiosServer:
             case NextUpdate():
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
-                return self._device_news(self._devices.tick)
+                return self._device_event(self._devices.tick)
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -128,7 +128,7 @@ class AnkaiosServer:
         [impl->swdd~server-loads-startup-state-file~3]
         """
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
-        self._take_over(prepared, changes)
+        self._take_over(prepared, self._devices.plan(changes))
         self._devices.desired_changed(prepared.desired)
 
     # --- agents -------------------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ class AnkaiosServer:
             case "logsStopResponse":
                 return self._logs.stopped(message.logsStopResponse)
             case "deviceReport" | "slotRequest":
-                return self._device_news(lambda: self._devices.report(agent, message))
+                return self._device_event(lambda: self._devices.report(agent, message))
             case "knownWorkloads":
-                return self._device_news(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
+                return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -174,22 +174,15 @@ class AnkaiosServer:
         self._watch()
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
-        self._ungreeted.add(agent)
-        self._hold_back(self.state.workloads_of_agent(agent))
+        self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
         effects += self._greetings()
         return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
-
-    def _hold_back(self, workloads: Iterable[RenderedWorkload]) -> None:
-        """The agent hears of them with its greeting; if they go before that, it has nothing to end."""
-        self.state.withheld.update(workload.instance_name for workload in workloads)
 
     def _greetings(self) -> list[Effect]:
         """For those agents of which it is known by now what they are to run."""
         effects: list[Effect] = []
-        for agent in sorted(filter(self._devices.may_greet, self._ungreeted)):
-            self._ungreeted.discard(agent)
-            added = self._devices.sendable(self.state.workloads_of_agent(agent))
-            greeting = grpc.ServerHello(addedWorkloads=map(added_message, added))
+        for agent in filter(self._devices.may_greet, self._sessions.ungreeted()):
+            greeting = grpc.ServerHello(addedWorkloads=map(added_message, self._devices.greet(agent)))
             effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
         return effects
 
@@ -200,14 +193,14 @@ class AnkaiosServer:
         [impl->swdd~server-sends-events-for-disconnected-agent~1]
         """
         self._watch()
-        self._ungreeted.discard(agent)
+        self._sessions.disconnect(agent)
         self.state.agents.remove(agent)
         names = self.state.workload_states.mark_disconnected(agent)
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
-        return effects + self._device_news(lambda: self._devices.gone(agent))
+        return effects + self._device_event(lambda: self._devices.gone(agent))
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
         """[impl->swdd~server-stores-workload-state~1]
@@ -359,29 +352,27 @@ class AnkaiosServer:
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
-        committed, sent = self._take_over(prepared, changes)
+        committed = self._take_over(prepared, self._devices.plan(changes))
         messages = self._devices.desired_changed(prepared.desired)
         events = self._seen_changes()
         success = update_success(request_id, committed)
-        consequences = [success, *events] if not changes else [*self._consequences(committed, sent, events), success]
+        consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
         return [*consequences, *messages, *self._commit_own()]
 
-    def _take_over(self, prepared: PreparedUpdate, changes: WorkloadChanges) -> tuple[CommittedUpdate, CommittedUpdate]:
-        """What was taken over, and the part of it that agents are told."""
-        committed = commit_update(self.state, prepared, self._devices.placed(changes))
-        sent = self._devices.sent_part(committed)
-        self._hold_back(workload for workload in sent.added if workload.instance_name.agent in self._ungreeted)
-        return committed, sent
+    def _take_over(self, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
+        committed = commit_update(self.state, prepared, planned)
+        self._devices.commit(planned)
+        return committed
 
-    def _consequences(self, committed: CommittedUpdate, sent: CommittedUpdate, events: list[Effect]) -> list[Effect]:
+    def _consequences(self, committed: CommittedUpdate, events: list[Effect]) -> list[Effect]:
         effects = self._logs.workloads_deleted(committed.deleted)
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
-        return effects + updates_for_agents(sent, self.state.agents.form.keys() - self._ungreeted)
+        return effects + updates_for_agents(committed, self.state.agents.form.keys())
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _device_news(self, happened: Callable[[], list[ToAgent]]) -> list[Effect]:
+    def _device_event(self, happened: Callable[[], list[ToAgent]]) -> list[Effect]:
         self._watch()
         messages = happened()
         return [*self._seen_changes(), *messages, *self._commit_own(), *self._greetings()]
@@ -394,12 +385,10 @@ class AnkaiosServer:
         if self._at_hooks is not None:
             return []
         self._watch()
-        changes = self._devices.due()
-        if not changes:
-            return self._seen_changes()
+        planned = self._devices.due()
         nothing = DesiredChange(self.state.desired["apiVersion"])
-        committed, sent = self._take_over(PreparedUpdate(nothing, {}, changes), changes)
-        return self._consequences(committed, sent, self._seen_changes())
+        committed = self._take_over(PreparedUpdate(nothing, {}, planned.changes), planned)
+        return self._consequences(committed, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------
 

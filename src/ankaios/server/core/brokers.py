@@ -1,18 +1,23 @@
-"""Workloads that serve devices, made of device configurations and the devices seen.
+"""Brokers: workloads that serve devices, made from device configurations and their instances.
 
-In: a configuration with a broker and its instances. Out: the workloads that are to run because of them, in the form of
-the state. They stand in the effective state only. An instance that is offline keeps its broker: only one that is gone
-takes it along, so a device that flaps causes nothing.
+Input: a configuration with a broker and its instances. Output: the workloads that have to run, rendered. They are part
+of the effective state only. A broker is removed with its instance; while the instance is offline, the broker stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ankaios.common.errors import Rejected
+from ankaios.common.model.state import WORKLOAD
 from ankaios.common.names import MAX_NAME_LENGTH
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import workload_to_form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
+from ankaios.server.core.config_renderer import render_workload
+from ankaios.server.core.conventions import check_rendered_workload
 
 Form = dict[str, Any]
 PLACEHOLDER = "{{PLACEHOLDER}}"
@@ -21,13 +26,51 @@ INSTANCE_TAG = "akri-instance"
 MOST_REPLICAS = 1000
 
 
+class BrokerSet(Struct, frozen=True):
+    """The brokers of one configuration as made, before placement.
+
+    `names` are the names of all its brokers, also of those that are not made because a user workload has the name.
+    """
+
+    forms: Mapping[str, Form] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    faults: tuple[str, ...] = ()
+
+    def without(self, names: Container[str]) -> "BrokerSet":
+        return replace(self, forms={name: form for name, form in self.forms.items() if name not in names})
+
+
+def plan_brokers(
+    configuration: str,
+    message: base.DeviceConfiguration,
+    instances: Mapping[str, base.DeviceInstance],
+    existing: Mapping[str, Form],
+    user_workloads: Container[str],
+    config_of: Callable[[str], Any],
+) -> BrokerSet:
+    """The brokers of a configuration. A user workload with the name of a broker takes precedence."""
+    wanted = brokers_of(configuration, message, instances, existing)
+    forms: dict[str, Form] = {}
+    faults: list[str] = []
+    for name, form in wanted.items():
+        if name in user_workloads:
+            continue
+        try:
+            workload = render_workload(name, form, config_of)
+            check_rendered_workload(workload)
+            forms[name] = workload.form
+        except Rejected as fault:
+            faults.append(f"The broker '{name}' cannot be made: {fault}")
+    return BrokerSet(forms, frozenset(wanted), tuple(faults))
+
+
 def brokers_of(
     configuration: str,
     message: base.DeviceConfiguration,
     instances: Mapping[str, base.DeviceInstance],
     existing: Mapping[str, Form],
 ) -> dict[str, Form]:
-    """All brokers of a configuration. `existing` are those there are: who has one keeps it if there is not enough.
+    """All brokers of a configuration. If there is not enough capacity, those in `existing` take precedence.
 
     [impl->akri~broker-removed-with-device~1]
     """
@@ -48,7 +91,7 @@ def brokers_of(
 def _per_node(
     broker: base.Broker, configuration: str, instances: Mapping[str, base.DeviceInstance], existing: Mapping[str, Form]
 ) -> dict[str, Form]:
-    """One on each node that sees a device, as far as its capacity goes.
+    """One on each node that sees a device, up to the capacity of the device.
 
     [impl->akri~broker-per-node~1]
     """
@@ -68,7 +111,7 @@ def _per_node(
 def _per_device(
     broker: base.Broker, configuration: str, instances: Mapping[str, base.DeviceInstance]
 ) -> dict[str, Form]:
-    """One job for each device, wherever there is room.
+    """One job for each device, on any agent that can run it.
 
     [impl->akri~broker-job-per-device~1]
     """
@@ -88,7 +131,7 @@ def _per_device(
 def _per_configuration(
     message: base.DeviceConfiguration, configuration: str, instances: Mapping[str, base.DeviceInstance]
 ) -> dict[str, Form]:
-    """Replicas that ask for any devices of the configuration, no more than the devices can serve.
+    """Replicas that request any devices of the configuration, at most as many as the devices can serve.
 
     [impl->akri~broker-on-configuration-level~1]
     """
@@ -109,7 +152,7 @@ def _per_configuration(
 
 
 def _can_serve(capacities: list[int], replicas: int, quantity: int, distinct: bool) -> bool:
-    """Distinct devices: each serves a replica once."""
+    """If devices must be distinct, each device serves a replica once."""
     return sum(min(capacity, replicas) if distinct else capacity for capacity in capacities) >= replicas * quantity
 
 
@@ -120,8 +163,8 @@ def _for_instance(broker: base.Broker, configuration: str, instance: str) -> For
 
 
 def _with_resource(broker: base.Broker, target: str, quantity: int) -> Form:
-    """The placeholder says which container gets the device and how often; without one, the workload as such gets it."""
-    form = workload_to_form(broker.workload)
+    """The placeholder names the container that gets the device, and the quantity; without it the workload gets it."""
+    form = WORKLOAD.to_form(broker.workload)
     resource = DEFAULT_RESOURCE_PREFIX + target
     requests = [dict(request) for request in form.get("resources", ())]
     if not any(request["name"] == PLACEHOLDER for request in requests):
@@ -133,7 +176,7 @@ def _with_resource(broker: base.Broker, target: str, quantity: int) -> Form:
 
 
 def broker_name(base_name: str, suffix: str = "") -> str:
-    """A name that is too long keeps its beginning and stays unique by a hash."""
+    """A name that is too long is shortened and made unique by a hash."""
     name = f"{base_name}-{suffix}" if suffix else base_name
     if len(name) <= MAX_NAME_LENGTH:
         return name

@@ -6,8 +6,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ankaios.common.complete_state import API_VERSION, DEPRECATED_API_VERSION
 from ankaios.common.errors import Rejected
+from ankaios.common.model.state import API_VERSION, DEPRECATED_API_VERSION, DEVICE_CONFIGURATION
 from ankaios.common.names import (
     check_agent_name,
     check_config_item_key,
@@ -16,7 +16,6 @@ from ankaios.common.names import (
     check_log_rule_name,
     check_workload_name,
 )
-from ankaios.common.state_form import device_configuration_from_form
 from ankaios.common.state_manipulation import Form
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.server.core.config_renderer import RenderedWorkload
@@ -62,7 +61,7 @@ def check_device_configurations(desired: Form, changes: Mapping[str, Form | None
     if changes:
         after = {**desired.get("deviceConfigurations", {}), **changes}
         check_configurations(
-            {name: device_configuration_from_form(form) for name, form in after.items() if form is not None}
+            {name: DEVICE_CONFIGURATION.from_form(form) for name, form in after.items() if form is not None}
         )
 
 

@@ -1,7 +1,7 @@
 """From an update request to the entries of the desired state that would change. Nothing is changed here.
 
-In come the desired state as it is, the new state and the update masks. Out goes a `DesiredChange` that holds only what
-really differs, already read strictly; or `UpdateRejected`. Costs follow the masks, not the size of the state.
+Input: the stored desired state, the new state and the update masks. Output: a `DesiredChange` with the entries that
+differ, already read strictly; or `UpdateRejected`. The cost depends on the masks, not on the size of the state.
 
 [impl->swdd~server-provides-update-desired-state-interface~1]
 """
@@ -12,17 +12,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ankaios.common.complete_state import (
-    DEPRECATED_API_VERSION,
-    EMPTY_STATE,
-    Malformed,
-    parse_config_item,
-    parse_device_configuration,
-    parse_workload,
-)
 from ankaios.common.errors import Rejected
+from ankaios.common.model.kind import Kind
+from ankaios.common.model.state import COMPLETE_STATE, DEPRECATED_API_VERSION, EMPTY_STATE, SECTIONS, WORKLOAD
+from ankaios.common.model.values import Malformed
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
 from ankaios.common.state_manipulation import (
     MISSING,
     FieldNotFound,
@@ -40,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class DesiredChange(Struct, frozen=True):
-    """Entries that differ, by name; None is an entry that goes away."""
+    """Entries that differ, by name; None is a removed entry."""
 
     api_version: str
     workloads: dict[str, Form | None] = field(default_factory=dict)
@@ -50,15 +44,15 @@ class DesiredChange(Struct, frozen=True):
 
 
 def change_by_request(desired: Form, request: base.UpdateStateRequest) -> DesiredChange:
-    """What the request asks for."""
+    """The change that the request describes."""
     if not request.HasField("newState"):
         raise UnreadableState("Missing field 'new_state'")
     try:
         if request.updateMask:
-            change = _change_by_masks(desired, complete_state_to_form(request.newState), request.updateMask)
+            change = _change_by_masks(desired, COMPLETE_STATE.to_form(request.newState), request.updateMask)
         else:
             _check_presence(request.newState)
-            change = change_by_replacement(desired, complete_state_to_form(request.newState))
+            change = change_by_replacement(desired, COMPLETE_STATE.to_form(request.newState))
     except Malformed as fault:
         raise UnreadableState(fault.reason) from fault
     except FieldNotFound as fault:
@@ -84,17 +78,21 @@ def change_by_replacement(desired: Form, new_state: Form) -> DesiredChange:
 
 
 def _check_presence(new_state: base.CompleteState) -> None:
-    """A replacement is complete or refused: nobody means to lose fields."""
+    """A replacement must be complete, so that no field is lost by mistake."""
     if not new_state.HasField("desiredState"):
         raise UnreadableState("Missing field 'desired_state'")
     if not new_state.desiredState.HasField("workloads"):
         raise UnreadableState("Missing field 'workloads'")
     for workload in new_state.desiredState.workloads.workloads.values():
-        for name, text in (("agent", "agent"), ("runtime", "runtime"), ("runtimeConfig", "runtime_config")):
+        for name in WORKLOAD.required:
             if not workload.HasField(name):
-                raise UnreadableState(f"Missing field '{text}'")
+                raise UnreadableState(f"Missing field '{_snake_case(name)}'")
     if not all(agent.HasField("tags") for agent in new_state.agents.agents.values()):
         raise UnreadableState("Missing field 'tags'")
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def _change_by_masks(desired: Form, new_state: Form, masks: Iterable[str]) -> DesiredChange:
@@ -115,25 +113,13 @@ def _change_by_masks(desired: Form, new_state: Form, masks: Iterable[str]) -> De
     return draft.change()
 
 
-# Fields of an existing entry that count as present even if they are empty and therefore not stored.
-_WORKLOAD_COLLECTIONS: Form = {
-    "dependencies": {},
-    "tags": {},
-    "controlInterfaceAccess": {},
-    "configs": {},
-    "files": [],
-    "resources": [],
-}
-
-
 class _Collection:
-    """The entries of one map of the desired state, with changes laid over what is stored."""
+    """The entries of one map of the desired state: those stored, and the changes to them."""
 
-    def __init__(self, stored: Mapping[str, Any], parse: Callable[[Any, str], Any], collections: Form) -> None:
+    def __init__(self, stored: Mapping[str, Any], kind: Kind) -> None:
         self._stored = stored
         self._base = stored
-        self._parse = parse
-        self._collections = collections
+        self._kind = kind
         self._changes: dict[str, Any] = {}
         # Entries that are copies, made for this draft: many masks may change them one after the other.
         self._own: set[str] = set()
@@ -167,20 +153,21 @@ class _Collection:
             entry = copy_form(otherwise if entry is MISSING else entry)
             if not isinstance(entry, dict):
                 raise FieldNotFound(path)
-            self._changes[name] = {**copy_form(self._collections), **entry}
+            # Fields that are not stored while they are empty exist nevertheless.
+            self._changes[name] = {**self._kind.empty_parts(), **entry}
             self._own.add(name)
         changing: Form = self._changes[name]
         return changing
 
     def changes(self, path: str) -> dict[str, Any]:
-        """Only what differs from what is stored; equal entries stay the objects they are."""
+        """The entries that differ from the stored ones."""
         names: Iterable[str] = self._changes
         if self._base is not self._stored:
             names = {**self._stored, **self._base, **self._changes}
         changed: dict[str, Any] = {}
         for name in names:
             value = self._entry(name)
-            parsed = None if value is MISSING else self._parse(value, f"{path}.{name}")
+            parsed = None if value is MISSING else self._kind.read_at(value, f"{path}.{name}")
             if parsed != self._stored.get(name):
                 changed[name] = parsed
         return changed
@@ -195,19 +182,13 @@ def _within(path: Path, change: Callable[[], None]) -> None:
 
 
 class _Draft:
-    """What the desired state would be."""
+    """The desired state with the changes of one request."""
 
     def __init__(self, desired: Form) -> None:
         # Agents begin empty: only those that the new state names are changed.
         self._tree: Form = {"desiredState": {}, "agents": {}}
         self._api_version: Any = desired["apiVersion"]
-        self._collections = {
-            "workloads": _Collection(desired["workloads"], parse_workload, _WORKLOAD_COLLECTIONS),
-            "configs": _Collection(desired.get("configs", {}), parse_config_item, {}),
-            "deviceConfigurations": _Collection(
-                desired.get("deviceConfigurations", {}), parse_device_configuration, {"brokerProperties": {}}
-            ),
-        }
+        self._collections = {name: _Collection(desired.get(name, {}), kind) for name, kind in SECTIONS.items()}
 
     def replace(self, state: Form) -> None:
         self._api_version = state["apiVersion"]
@@ -225,7 +206,7 @@ class _Draft:
             case ("desiredState", name, *below):
                 self._collections[name].set(path, tuple(below), value)
             case ("agents", _, "status" | "resources", *_):
-                pass  # reported by agents, not wished for
+                pass  # reported by agents
             case ("agents", *_):
                 set_value(self._tree, path, value)
 
@@ -240,7 +221,7 @@ class _Draft:
             case ("desiredState", name, *below) if name in self._collections:
                 self._collections[name].remove(path, tuple(below))
             case ("workloadStates" | "effectiveState" | "deviceInstances", *_):
-                pass  # facts, not wishes
+                pass  # computed by the server
             case ("agents",):
                 self._tree["agents"] = {}
             case _:
@@ -248,7 +229,7 @@ class _Draft:
 
     def change(self) -> DesiredChange:
         if self._api_version is MISSING:
-            raise Malformed("desiredState", "missing field `apiVersion`")
+            raise Malformed("missing field `apiVersion`", "desiredState")
         changes = {name: entries.changes(name) for name, entries in self._collections.items()}
         return DesiredChange(
             api_version=self._api_version,

@@ -1,10 +1,11 @@
-"""Which devices the cluster has: what each node says of them, who uses their slots, and what the state says.
+"""The devices of the cluster: what each node reports about them, their slots, and their entries in the state.
 
-In come what nodes see and hold, and the configurations. Out goes what stands in the state of a device. Owned: the
-ledger. For shared devices it is the truth; for local ones the seeing agent is the owner, and its reports are mirrored.
+Input: what nodes see and claim, and the configurations. Output: the entries of devices in the state. Owns the ledger:
+it decides about shared devices, and mirrors the reports of the agents for local ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -18,7 +19,7 @@ from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConfli
 
 
 class _Device(Struct):
-    """`views` is what each node says of it; `public` is what the state says."""
+    """`views` are the reports of the nodes; `public` is the entry in the state."""
 
     shared: bool
     configuration: str
@@ -27,18 +28,19 @@ class _Device(Struct):
 
 
 class DeviceRegistry:
-    """`is_connected` says of a node whether what it sees is still seen."""
+    """`is_connected` returns whether a node is connected; what others see may be outdated."""
 
     def __init__(self, is_connected: Callable[[str], bool]) -> None:
         self.ledger = SlotLedger()
         self.configurations: dict[str, base.DeviceConfiguration] = {}
         self._is_connected = is_connected
         self._devices: dict[str, _Device] = {}
+        self._seen: dict[str, set[str]] = {}  # the devices of each node
 
-    # --- seen and lost ---
+    # --- devices ---
 
     def see(self, node: str, name: str, message: base.DeviceInstance) -> dict[Slot, Claim]:
-        """Returns what the node knows of the slots of a shared device."""
+        """Take over the report of a node. Returns the claims in it, if the device is shared."""
         configuration = message.configurationName
         if configuration not in self.configurations:
             raise Rejected(f"there is no device configuration '{configuration}'")
@@ -52,27 +54,31 @@ class DeviceRegistry:
             raise Rejected(f"'{name}' is already a device of another node")
         self._devices[name] = device
         device.views[node] = message
+        self._seen.setdefault(node, set()).add(name)
         self._reopen(name)
         if not device.shared:
             self._mirror(name, {slot: claim for slot, claim in claims.items() if claim.node == node})
         return claims if device.shared else {}
 
     def unsee(self, node: str, name: str) -> bool:
-        """Whether anybody still sees it; if not, it is gone."""
-        device = self._devices[name]
-        device.views.pop(node, None)
-        if not device.views:
+        """The node does not see the device any more. Returns whether another node does; else it is removed."""
+        del self._devices[name].views[node]
+        self._seen[node].discard(name)
+        if not self._devices[name].views:
             self.drop(name)
         return name in self._devices
 
     def drop(self, name: str) -> None:
-        """Slots of a shared device that are in use stay on record in the ledger."""
-        if not self._devices.pop(name).shared:
+        """Claims on a shared device stay in the ledger."""
+        device = self._devices.pop(name)
+        for node in device.views:
+            self._seen[node].discard(name)
+        if not device.shared:
             self._mirror(name, {})
         self.ledger.close(name)
 
     def _reopen(self, name: str) -> None:
-        """Capacity of a shared device is what the configuration says, whatever a node still believes."""
+        """The capacity of a shared device is that of the configuration; reports of nodes may be outdated."""
         device = self._devices[name]
         online = any(view.attributes.online and self._is_connected(node) for node, view in device.views.items())
         configuration = self.configurations[device.configuration]
@@ -83,20 +89,20 @@ class DeviceRegistry:
 
     # --- claims that agents report ---
 
-    def _mirror(self, name: str, truth: Mapping[Slot, Claim]) -> None:
+    def _mirror(self, name: str, reported: Mapping[Slot, Claim]) -> None:
         held = self.ledger.claims(name)
-        ended = [SlotChange(slot, claim, takes=False) for slot, claim in held.items() if truth.get(slot) != claim]
+        ended = [SlotChange(slot, claim, takes=False) for slot, claim in held.items() if reported.get(slot) != claim]
         self.ledger.apply(ended)
-        for slot, claim in truth.items():
+        for slot, claim in reported.items():
             self.restore(slot, claim)
 
     def restore(self, slot: Slot, claim: Claim) -> None:
-        """If somebody else has it by now, the agent learns so with the truth that it is told next."""
+        """If the slot is claimed by another node by now, the agent receives that with the next update of the slots."""
         with suppress(SlotConflict):
             self.ledger.apply([SlotChange(slot, claim)], restore=True)
 
     def hold_unseen(self, node: str, changes: Iterable[grpc.SlotChange]) -> dict[Slot, Claim]:
-        """Slots in use of devices that the node does not see now. If nobody does, the claims alone are recorded."""
+        """Claims on devices that the node does not see now. If no node sees one, only the claims are recorded."""
         held: dict[Slot, Claim] = {}
         for message in changes:
             with suppress(Rejected):
@@ -111,7 +117,7 @@ class DeviceRegistry:
         return held
 
     def forget_claims(self, node: str, kept: Mapping[Slot, Claim]) -> set[str]:
-        """End the claims of a node on shared devices but those kept; tells which devices that concerns."""
+        """End the claims of a node on shared devices except those kept; returns the devices concerned."""
         ended = [
             SlotChange(slot, claim, takes=False)
             for slot, claim in self.ledger.claims_on(node).items()
@@ -120,10 +126,10 @@ class DeviceRegistry:
         self.ledger.apply(ended)
         return {change.slot.instance for change in ended}
 
-    # --- what the state says ---
+    # --- the state ---
 
     def refresh(self, name: str) -> tuple[base.DeviceInstance | None, base.DeviceInstance] | None:
-        """Work out anew what the state says of a device: before and now, or None if that is the same."""
+        """Compute the entry of a device in the state: before and now, or None if it is unchanged."""
         if name not in self._devices:
             return None
         self._reopen(name)
@@ -132,7 +138,7 @@ class DeviceRegistry:
         return None if before == device.public else (before, device.public)
 
     def _public(self, name: str) -> base.DeviceInstance:
-        """What the node with the smallest name says of it, and who uses it."""
+        """The report of the first node by name, with the slots of the ledger."""
         views = self._devices[name].views
         public = base.DeviceInstance()
         public.CopyFrom(views[min(views)])
@@ -150,7 +156,7 @@ class DeviceRegistry:
         return name in self._devices
 
     def is_shared(self, name: str) -> bool:
-        """Only shared devices have claims on record that nobody sees."""
+        """A device that no node sees has claims only if it is shared."""
         return name not in self._devices or self._devices[name].shared
 
     def configuration_of(self, name: str) -> str:
@@ -159,11 +165,11 @@ class DeviceRegistry:
     def viewers(self, name: str) -> list[str]:
         return sorted(self._devices[name].views)
 
+    def seen_by(self, node: str) -> AbstractSet[str]:
+        return self._seen.get(node, frozenset())
+
     def public(self, name: str) -> base.DeviceInstance | None:
         return self._devices[name].public if name in self._devices else None
 
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
         return {name: it for name in self.ledger.instances(configuration) if (it := self.public(name)) is not None}
-
-    def instances(self) -> dict[str, base.DeviceInstance]:
-        return {name: device.public for name, device in self._devices.items() if device.public is not None}

@@ -1,156 +1,195 @@
-"""Which agent can satisfy the devices that a workload asks for.
+"""Chooses agents for workloads that leave the choice to the server.
 
-In: a workload that leaves the choice to the server, and what every agent has room for. Out: the agent and why, or why
-there is none. Owned: the choices made. A choice stays until the workload changes or its agent is lost; the devices it
-counts on are reserved until the workload was started, so that two workloads are not sent after one device.
+Input: requests for placement, the devices that every agent has free, and the present placements. Output: the agent of
+each workload with the reason, or the reason why it has to wait. `plan_placements` changes nothing, so that the same
+function serves a preview and a commit. `Placements` owns the placements: one stays until the workload changes or its
+agent is lost; its devices are reserved until the workload has started, so that two workloads are not placed for the
+same device.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, ExecutionState
 from ankaios.common.workload import ResourceRequest
 
-NOBODY = "no connected agent knows devices"
+NO_AGENT = "no connected agent offers devices"
 
 
-class Options(Struct, frozen=True):
-    """What could serve a request: devices with their number of free slots. `distinct`: one slot of each at most."""
+class FreeDevices(Struct, frozen=True):
+    """The devices that could serve a request, with their free slots. `distinct`: one slot of each at most."""
 
-    free: Mapping[str, int] = field(default_factory=dict)
+    slots: Mapping[str, int] = field(default_factory=dict)
     distinct: bool = False
 
 
-class Supply(Protocol):
-    """What is to be known of the agents."""
+class DeviceSupply(Protocol):
+    """The devices of the connected agents."""
 
     def candidates(self) -> Mapping[str, Mapping[str, str]]:
-        """Agents that can be given workloads with devices now, with their tags."""
+        """Agents that can run workloads with devices now, with their tags."""
         ...
 
-    def options(self, agent: str, resource: str) -> Options: ...
+    def free_devices(self, agent: str, resource: str) -> FreeDevices: ...
 
 
-class Wanted(Struct, frozen=True):
-    """What of a workload matters for its place."""
+class PlacementRequest(Struct, frozen=True):
+    """The part of a workload that its placement depends on."""
 
     resources: tuple[ResourceRequest, ...] = ()
     tags: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, resources: tuple[ResourceRequest, ...], tags: Mapping[str, str]) -> "Wanted":
-        return cls(resources, tuple(sorted(tags.items())))
+    def from_form(cls, form: Mapping[str, Any]) -> "PlacementRequest":
+        requests = tuple(ResourceRequest(**request) for request in form.get("resources", ()))
+        return cls(requests, tuple(sorted(form["placement"].get("tags", {}).items())))
 
-    def admits(self, tags: Mapping[str, str]) -> bool:
-        """Of the agent."""
+    def accepts(self, tags: Mapping[str, str]) -> bool:
+        """Whether an agent with these tags can run the workload."""
         return all(tags.get(key) == value for key, value in self.tags)
 
     def __str__(self) -> str:
-        needs: dict[str, int] = {}
+        needs: Counter[str] = Counter()
         for request in self.resources:
-            needs[request.resource] = needs.get(request.resource, 0) + request.quantity
+            needs[request.resource] += request.quantity
         return ", ".join(f"{quantity} x {resource}" for resource, quantity in needs.items())
 
 
-class Place(Struct, frozen=True):
-    """Without an agent the workload is not scheduled. `reserves` counts slots by device."""
+class PlacementDecision(Struct, frozen=True):
+    """The answer to a request. Without an agent the workload waits. `reserves` counts slots by device."""
 
+    request: PlacementRequest
     agent: str
-    why: str
+    reason: str
     reserves: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def state(self) -> ExecutionState:
+        """The state of the workload as long as its agent reports none."""
+        return (PENDING_INITIAL if self.agent else NOT_SCHEDULED).because(self.reason)
 
-class PlacementBook:
+
+class Placements:
     """[impl->akri~replicas-spread-over-devices~1]"""
 
-    def __init__(self, supply: Supply) -> None:
-        self._supply = supply
-        self._places: dict[str, tuple[Wanted, Place]] = {}
-        self._waiting: dict[str, None] = {}
+    def __init__(self) -> None:
+        self._placed: dict[str, PlacementDecision] = {}
+        self._waiting: dict[str, PlacementDecision] = {}
         self._reserved: Counter[str] = Counter()
 
-    def place(self, workload: str, wanted: Wanted, given: Place | None = None) -> Place:
-        """The same question has the same answer, unless the agent was lost in between.
-
-        `given` is what is so, and leaves nothing to choose.
-        """
-        known = self._places.get(workload)
-        if known is not None and known[0] == wanted:
-            return known[1]
-        self.forget(workload)
-        place = given or choose(self._supply, wanted, self._reserved)
-        if place.agent:
-            self._places[workload] = (wanted, place)
-            self._reserved.update(place.reserves)
-        else:
-            self._waiting[workload] = None
-        return place
-
-    def started(self, workload: str) -> None:
-        """It has its devices now, so they count by themselves."""
-        if workload in self._places:
-            wanted, place = self._places[workload]
-            self._reserved.subtract(place.reserves)
-            self._reserved = +self._reserved
-            self._places[workload] = (wanted, Place(place.agent, place.why))
-
-    def forget(self, workload: str) -> None:
-        self.started(workload)
-        self._places.pop(workload, None)
-        self._waiting.pop(workload, None)
-
-    def agent_lost(self, agent: str) -> list[str]:
-        """Which workloads need another place."""
-        lost = [name for name, (_, place) in self._places.items() if place.agent == agent]
-        for name in lost:
-            self.forget(name)
-            self._waiting[name] = None
-        return lost
-
-    def __contains__(self, workload: str) -> bool:
-        """Whether its place is chosen here."""
-        return workload in self._places or workload in self._waiting
+    def get(self, workload: str) -> PlacementDecision | None:
+        """None if the server does not choose the agent of the workload."""
+        return self._placed.get(workload) or self._waiting.get(workload)
 
     def waiting(self) -> list[str]:
-        """Workloads without a place; ask again for them when the supply grew."""
+        """Workloads without an agent; plan them again when there are more devices."""
         return list(self._waiting)
 
+    def reserved(self, device: str) -> int:
+        return self._reserved[device]
 
-def choose(supply: Supply, wanted: Wanted, reserved: Mapping[str, int]) -> Place:
-    """The agent with the most room left; the name decides between equals."""
-    candidates = [agent for agent, tags in supply.candidates().items() if wanted.admits(tags)]
+    def apply(self, changes: Mapping[str, PlacementDecision | None]) -> None:
+        """Take over a plan; None removes a placement."""
+        for workload, placement in changes.items():
+            self.started(workload)
+            self._placed.pop(workload, None)
+            self._waiting.pop(workload, None)
+            if placement is not None:
+                (self._placed if placement.agent else self._waiting)[workload] = placement
+                self._reserved.update(placement.reserves)
+
+    def started(self, workload: str) -> None:
+        """The workload has claimed its devices, so they need no reservation."""
+        if (placement := self._placed.get(workload)) is not None and placement.reserves:
+            self._placed[workload] = replace(placement, reserves={})
+            for device, slots in placement.reserves.items():
+                self._reserved[device] -= slots
+                if not self._reserved[device]:
+                    del self._reserved[device]
+
+    def agent_lost(self, agent: str) -> None:
+        """The workloads of the agent need another placement."""
+        for name in [name for name, placement in self._placed.items() if placement.agent == agent]:
+            self.apply({name: PlacementDecision(self._placed[name].request, "", f"agent '{agent}' is lost")})
+
+
+Fixed = Callable[[str, PlacementRequest], PlacementDecision | None]
+
+
+def plan_placements(
+    requests: Mapping[str, PlacementRequest],
+    removed: Iterable[str],
+    current: Placements,
+    supply: DeviceSupply,
+    fixed: Fixed = lambda workload, request: None,
+) -> dict[str, PlacementDecision | None]:
+    """The placements that change: None for removed ones. A present placement with the same request stays.
+
+    `fixed` returns the placement of a workload that leaves nothing to choose. Each placement takes the reservations of
+    the earlier ones into account.
+    """
+    planned: dict[str, PlacementDecision | None] = {}
+    delta: Counter[str] = Counter()
+    for name in removed:
+        if (old := current.get(name)) is not None:
+            delta.subtract(old.reserves)
+            planned[name] = None
+    for name, request in requests.items():
+        old = current.get(name)
+        if old is not None and old.agent and old.request == request:
+            continue
+        delta.subtract(old.reserves if old else {})
+        placement = fixed(name, request) or choose_agent(
+            supply, request, lambda device: current.reserved(device) + delta[device]
+        )
+        delta.update(placement.reserves)
+        planned[name] = placement
+    return planned
+
+
+def choose_agent(supply: DeviceSupply, request: PlacementRequest, reserved: Callable[[str], int]) -> PlacementDecision:
+    """The agent with the most free devices left; equal ones are ordered by name."""
+    candidates = [agent for agent, tags in supply.candidates().items() if request.accepts(tags)]
     if not candidates:
-        tags = ", ".join(f"{key}={value}" for key, value in wanted.tags)
-        return Place("", f"{NOBODY}{f' and has the tags {tags}' if tags else ''}")
-    fits = {agent: fit for agent in candidates if (fit := _fit(supply, agent, wanted, reserved)) is not None}
+        tags = ", ".join(f"{key}={value}" for key, value in request.tags)
+        return PlacementDecision(request, "", f"{NO_AGENT}{f' and has the tags {tags}' if tags else ''}")
+    fits = {agent: fit for agent in candidates if (fit := _fit(supply, agent, request, reserved)) is not None}
     if not fits:
-        return Place("", f"no agent has room for {wanted}")
+        return PlacementDecision(request, "", f"no agent has enough free devices for {request}")
     best = min(fits, key=lambda agent: (-fits[agent][0], agent))
-    why = f"agent '{best}' has the most room for {wanted}" if wanted.resources else f"agent '{best}' comes first"
-    return Place(best, why, fits[best][1])
+    reason = (
+        f"agent '{best}' has the most free devices for {request}"
+        if request.resources
+        else f"agent '{best}' is the first by name"
+    )
+    return PlacementDecision(request, best, reason, fits[best][1])
 
 
-def _fit(supply: Supply, agent: str, wanted: Wanted, reserved: Mapping[str, int]) -> tuple[int, dict[str, int]] | None:
-    """How much room would be left, and which devices would be used; None if it does not fit."""
+def _fit(
+    supply: DeviceSupply, agent: str, request: PlacementRequest, reserved: Callable[[str], int]
+) -> tuple[int, dict[str, int]] | None:
+    """How many slots would be left, and which devices would be used; None if there are not enough."""
     used: Counter[str] = Counter()
-    room: dict[str, int] = {}
-    options = [(request.quantity, supply.options(agent, request.resource)) for request in wanted.resources]
+    left_over: dict[str, int] = {}
+    free = [(it.quantity, supply.free_devices(agent, it.resource)) for it in request.resources]
     # A named device leaves no choice, so it goes first.
-    for quantity, option in sorted(options, key=lambda pair: pair[1].distinct):
-        left = {name: free - used[name] - reserved.get(name, 0) for name, free in option.free.items()}
-        taken = _take(left, quantity, option.distinct)
+    for quantity, devices in sorted(free, key=lambda pair: pair[1].distinct):
+        left = {name: slots - used[name] - reserved(name) for name, slots in devices.slots.items()}
+        taken = _take(left, quantity, devices.distinct)
         if taken is None:
             return None
         used.update(taken)
-        room |= {name: count - taken.get(name, 0) for name, count in left.items()}
-    return sum(room.values()), dict(used)
+        left_over |= {name: count - taken.get(name, 0) for name, count in left.items()}
+    return sum(left_over.values()), dict(used)
 
 
 def _take(left: Mapping[str, int], quantity: int, distinct: bool) -> dict[str, int] | None:
-    """Most free first, as the agents do it."""
+    """Most free first, as the agents allocate."""
     taken: dict[str, int] = {}
     free = [name for name, count in left.items() if count > 0]
     for name in nsmallest(quantity if distinct else len(free), free, key=lambda name: (-left[name], name)):

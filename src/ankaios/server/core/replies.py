@@ -88,13 +88,12 @@ def update_success(request_id: str, committed: CommittedUpdate) -> Respond:
 def updates_for_agents(committed: CommittedUpdate, connected: Collection[str]) -> list[Effect]:
     """One message for each connected agent that has something to do."""
     updates: dict[str, grpc.UpdateWorkload] = {}
-    unstarted = set(committed.unstarted)
-    for workload in committed.added:
+    for workload in committed.sent_added:
         if (agent := workload.instance_name.agent) in connected:
             update = updates.setdefault(agent, grpc.UpdateWorkload())
             update.addedWorkloads.append(added_message(workload))
-    for deleted in committed.deleted:
-        if (agent := deleted.instance_name.agent) in connected and deleted.instance_name not in unstarted:
+    for deleted in committed.sent_deleted:
+        if (agent := deleted.instance_name.agent) in connected:
             update = updates.setdefault(agent, grpc.UpdateWorkload())
             update.deletedWorkloads.append(deleted_workload_to_pb(deleted))
     return [

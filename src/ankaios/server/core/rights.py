@@ -8,10 +8,9 @@ workloads as well.
 
 from collections.abc import Iterator
 
+from msgspec import convert
+
 from ankaios.common.access_rules import READING, excess_of, is_path_granted, state_masks
-from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.proto_conversion import access_from_pb
-from ankaios.common.state_form import fill_workload
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import ControlInterfaceAccess
 from ankaios.server.core.desired_state_draft import DesiredChange
@@ -20,10 +19,10 @@ from ankaios.server.core.update_rejected import BrokenConvention
 
 def check_rights(writer: str, own: Form, change: DesiredChange) -> None:
     """`own` is the plain form of the writer's `controlInterfaceAccess`. Raises `BrokenConvention`."""
-    access = _access_of(own)
+    access = convert(own, ControlInterfaceAccess)
     allow, deny = state_masks(access.allow, READING), state_masks(access.deny, READING)
     for place, workload in _written_workloads(change):
-        if excess := excess_of(_access_of(workload.get("controlInterfaceAccess", {})), access):
+        if excess := excess_of(convert(workload.get("controlInterfaceAccess", {}), ControlInterfaceAccess), access):
             raise BrokenConvention(
                 f"Access denied: workload '{writer}' cannot give {place} the right to {excess}, it does not have it "
                 "itself. Extend the access rules of the writer or remove the rule"
@@ -44,9 +43,3 @@ def _written_workloads(change: DesiredChange) -> Iterator[tuple[str, Form]]:
         broker = (configuration or {}).get("broker", {}).get("workload")
         if broker is not None:
             yield f"the broker of device configuration '{name}'", broker
-
-
-def _access_of(form: Form) -> ControlInterfaceAccess:
-    message = base.Workload()
-    fill_workload(message, {"controlInterfaceAccess": form})
-    return access_from_pb(message.controlInterfaceAccess)

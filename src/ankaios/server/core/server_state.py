@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ankaios.common.agent_map import AgentMap
-from ankaios.common.complete_state import EMPTY_STATE
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.model.state import COMPLETE_STATE, EMPTY_STATE, STATE
 from ankaios.common.state_manipulation import MISSING, Form, Path
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
@@ -55,8 +56,6 @@ class ServerState:
         }
         self.recorder = ChangeRecorder(self.tree)
         self.delete_graph = DeleteGraph()
-        # Not sent to their connected agent: it could not give them their devices, or was not greeted yet.
-        self.withheld: set[InstanceName] = set()
         # As rendered, before mutating hooks: what the next update is compared with.
         self.rendered: dict[str, RenderedWorkload] = {}
         # As sent to agents.
@@ -127,6 +126,12 @@ class ServerState:
         successor = self.effective.get(name.workload)
         self.delete_graph.forget(name.workload, successor.form.get("dependencies", {}) if successor else {})
 
+    def put_states(self, states: Mapping[InstanceName, ExecutionState]) -> None:
+        """Set states that the server decides; others are reported by agents."""
+        for name, state in states.items():
+            if self.workload_states.get(name) != state:
+                self.workload_states.put(name, state)
+
     def replace_device_instance(self, name: str, form: Form | None) -> None:
         """Device instances are decided elsewhere; here they are kept to be read and to make events."""
         self._put(("deviceInstances", name), form)
@@ -146,7 +151,7 @@ class ServerState:
             del above[path[-2]]
 
 
-_OPTIONAL_MAPS = {"configs", "deviceConfigurations", "deviceInstances"}
+_OPTIONAL_MAPS = {*COMPLETE_STATE.empty_parts(), *STATE.empty_parts()}
 
 
 def _references(workload: Form) -> set[str]:

@@ -4,17 +4,16 @@ Between the two, mutating hooks may have their say. Costs follow the change: onl
 configs changed are rendered, checked and compared.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.complete_state import parse_workload
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import PENDING_INITIAL
+from ankaios.common.model.state import WORKLOAD
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
-from ankaios.common.state_form import workload_to_form
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import DeletedWorkload, InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
@@ -31,16 +30,7 @@ from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
 from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
-
-
-class WorkloadChanges(Struct, frozen=True):
-    """What agents are to add and delete, by workload name; a changed workload is in both."""
-
-    added: Mapping[str, RenderedWorkload]
-    deleted: Mapping[str, InstanceName]
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.deleted)
+from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
 class PreparedUpdate(Struct, frozen=True):
@@ -52,11 +42,13 @@ class PreparedUpdate(Struct, frozen=True):
 
 
 class CommittedUpdate(Struct, frozen=True):
-    """`deleted` is all that goes away; `unstarted` is the part of it that no agent has to end."""
+    """`unstarted` are deleted instances that no agent has to delete; `sent` are the parts that agents receive."""
 
     added: list[RenderedWorkload]
     deleted: list[DeletedWorkload]
     unstarted: list[InstanceName]
+    sent_added: list[RenderedWorkload]
+    sent_deleted: list[DeletedWorkload]
 
 
 # --- prepare ----------------------------------------------------------------------------------------------------------
@@ -188,8 +180,8 @@ def changes_from_message(message: grpc.UpdateWorkload) -> WorkloadChanges:
 def _hooked_workload(added: grpc.AddedWorkload) -> RenderedWorkload:
     if not added.instanceName.workloadName:
         raise Rejected("an added workload lacks its instance name")
-    given = workload_to_form(added.workload)
-    form = parse_workload(given, added.instanceName.workloadName)
+    given = WORKLOAD.to_form(added.workload)
+    form = WORKLOAD.read_at(given, added.instanceName.workloadName)
     # The id was made from this text, so the text stays as the hook wrote it.
     form["runtimeConfig"] = given["runtimeConfig"]
     return RenderedWorkload(instance_name_from_pb(added.instanceName), form)
@@ -198,8 +190,9 @@ def _hooked_workload(added: grpc.AddedWorkload) -> RenderedWorkload:
 # --- commit -----------------------------------------------------------------------------------------------------------
 
 
-def commit_update(state: ServerState, prepared: PreparedUpdate, changes: WorkloadChanges) -> CommittedUpdate:
-    """Take the update over. `changes` are the prepared ones, or what hooks made of them."""
+def commit_update(state: ServerState, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
+    """Commit the update. `planned` are the prepared changes, or those of the hooks, with all decisions about them."""
+    changes = planned.changes
     state.put_desired(prepared.desired)
     for agent, tags in prepared.desired.agent_tags.items():
         state.agents.set_tags(agent, tags)
@@ -208,10 +201,11 @@ def commit_update(state: ServerState, prepared: PreparedUpdate, changes: Workloa
     state.put_effective({**dict.fromkeys(changes.deleted), **changes.added})
     for workload in changes.added.values():
         state.delete_graph.insert(workload.instance_name.workload, workload.form.get("dependencies", {}))
-    unstarted = [name for name in _replaced(changes) if _never_started(state, name)]
+    unstarted = [name for name in _replaced(changes) if _never_started(state, name, planned.never_sent)]
     for name in unstarted:
         state.workload_states.remove(name)
     state.workload_states.add_initial(workload.instance_name for workload in changes.added.values())
+    state.put_states(planned.states)
     deleted = [
         DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload))) for name in changes.deleted.values()
     ]
@@ -219,7 +213,21 @@ def commit_update(state: ServerState, prepared: PreparedUpdate, changes: Workloa
         # No agent will report that it is gone.
         if name.workload not in state.effective:
             state.forget_removed(name)
-    return CommittedUpdate(list(changes.added.values()), deleted, unstarted)
+    return _committed(planned, deleted, unstarted)
+
+
+def _committed(
+    planned: PlannedChanges, deleted: list[DeletedWorkload], unstarted: list[InstanceName]
+) -> CommittedUpdate:
+    added = list(planned.changes.added.values())
+    not_sent = planned.never_sent.union(unstarted)
+    return CommittedUpdate(
+        added=added,
+        deleted=deleted,
+        unstarted=unstarted,
+        sent_added=[workload for workload in added if workload.instance_name not in planned.unsent],
+        sent_deleted=[it for it in deleted if it.instance_name not in not_sent],
+    )
 
 
 def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
@@ -229,12 +237,12 @@ def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
             yield instance_name
 
 
-def _never_started(state: ServerState, name: InstanceName) -> bool:
+def _never_started(state: ServerState, name: InstanceName, never_sent: Container[InstanceName]) -> bool:
     """No agent can end it, so the server does.
 
     [impl->swdd~server-handles-not-started-deleted-workloads~1]
     """
-    if not name.agent or name in state.withheld:
+    if not name.agent or name in never_sent:
         return True
     known = state.workload_states.get(name)
     return name.agent not in state.agents and known is not None and known.is_same(PENDING_INITIAL)

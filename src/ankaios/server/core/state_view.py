@@ -8,16 +8,8 @@ parts are unset.
 
 from collections.abc import Iterable, Mapping
 
+from ankaios.common.model.state import COMPLETE_STATE, STATE, WORKLOAD
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import (
-    agent_from_form,
-    complete_state_from_form,
-    device_configuration_from_form,
-    device_instance_from_form,
-    fill_config_item,
-    fill_execution_state,
-    fill_workload,
-)
 from ankaios.common.state_manipulation import MISSING, WILDCARD, Form, Path, Selection, parse_path
 
 _STATES = ("desiredState", "effectiveState")
@@ -55,36 +47,26 @@ class StateView:
             for more in _needed_with(path):
                 selection.add(more)
         picked = selection.pick(self._tree)
-        return base.CompleteState() if picked is MISSING else complete_state_from_form(picked)
+        return base.CompleteState() if picked is MISSING else COMPLETE_STATE.from_form(picked)
 
     def _fill_with_everything(self, state: base.CompleteState) -> None:
         tree, kept = self._tree, self._messages
         self._messages = {}
-        self._fill_state(state.desiredState, tree["desiredState"], kept)
-        _fill_workload_states(state.workloadStates, tree["workloadStates"])
-        state.agents.SetInParent()
-        for name, attributes in tree["agents"].items():
-            agent = state.agents.agents[name]
-            agent.CopyFrom(agent_from_form(attributes))
+        COMPLETE_STATE.fill(state, {name: part for name, part in tree.items() if name not in _STATES})
+        for agent in state.agents.agents.values():
             agent.tags.SetInParent()
+        self._fill_state(state.desiredState, tree["desiredState"], kept)
         self._fill_state(state.effectiveState, tree["effectiveState"], kept)
-        for name, instance in tree.get("deviceInstances", {}).items():
-            state.deviceInstances.deviceInstances[name].CopyFrom(device_instance_from_form(instance))
 
     def _fill_state(self, state: base.State, form: Form, kept: Mapping[int, tuple[Form, base.Workload]]) -> None:
-        state.apiVersion = form["apiVersion"]
+        STATE.fill(state, {name: part for name, part in form.items() if name != "workloads"})
+        state.configs.SetInParent()
         state.workloads.SetInParent()
         workloads = state.workloads.workloads
         for name, workload in form["workloads"].items():
             entry = kept.get(id(workload)) or self._messages.get(id(workload)) or (workload, filled_workload(workload))
             self._messages[id(workload)] = entry
             workloads[name].CopyFrom(entry[1])
-        state.configs.SetInParent()
-        for key, item in form.get("configs", {}).items():
-            fill_config_item(state.configs.configs[key], item)
-        for name, configuration in form.get("deviceConfigurations", {}).items():
-            target = state.deviceConfigurations.deviceConfigurations[name]
-            target.CopyFrom(device_configuration_from_form(configuration))
 
 
 def _needed_with(path: Path) -> Iterable[Path]:
@@ -96,26 +78,13 @@ def _needed_with(path: Path) -> Iterable[Path]:
         yield (*path[:4], _PAIR[path[4]])
 
 
-def _fill_workload_states(states: base.WorkloadStatesMap, form: Form) -> None:
-    states.SetInParent()
-    for agent, workloads in form.items():
-        of_agent = states.agentStateMap[agent].wlNameStateMap
-        for workload, ids in workloads.items():
-            of_workload = of_agent[workload].idStateMap
-            for instance_id, state in ids.items():
-                fill_execution_state(of_workload[instance_id], state)
+_FIRST_OWN_NUMBER = 1000
+_PARTS = [it.name for it in base.Workload.DESCRIPTOR.fields if it.message_type and it.number < _FIRST_OWN_NUMBER]
 
 
 def filled_workload(form: Form) -> base.Workload:
     """A workload with every optional part present: what agents and command lines of Eclipse Ankaios expect."""
-    workload = base.Workload()
-    fill_workload(workload, form)
-    for part in (
-        workload.dependencies,
-        workload.tags,
-        workload.controlInterfaceAccess,
-        workload.configs,
-        workload.files,
-    ):
-        part.SetInParent()
+    workload = WORKLOAD.from_form(form)
+    for part in _PARTS:
+        getattr(workload, part).SetInParent()
     return workload

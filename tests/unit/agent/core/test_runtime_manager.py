@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ankaios.agent.core.operations import Create, Delete, Update
 from ankaios.agent.core.runtime_manager import Found, Plan, Replace, Resume, RuntimeManager
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
-from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
+from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, RestartPolicy, WorkloadSpec
 from tests.builders import a_workload
 
 WEB = a_workload("web", "A")
@@ -263,4 +263,9 @@ def test_a_new_hello_replaces_what_was_held_back() -> None:
 
 def test_what_is_known_of_a_found_workload_never_restarts_it() -> None:
     spec = found(WEB).as_spec()
-    assert (spec.instance_name, spec.runtime, spec.restart_policy, spec.files) == (WEB.instance_name, "podman", 0, ())
+    assert (spec.instance_name, spec.runtime, spec.restart_policy, spec.files) == (
+        WEB.instance_name,
+        "podman",
+        RestartPolicy.NEVER,
+        (),
+    )

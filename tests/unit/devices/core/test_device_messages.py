@@ -11,9 +11,9 @@ from ankaios.devices.core.device_messages import (
     instance_to_pb,
     slot_request,
 )
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 TAKE = SlotChange(Slot("cam-1", 0), Claim("a", "4", "web"))
 
@@ -53,7 +53,7 @@ def test_claims_are_read_with_their_owners() -> None:
         Slot("cam-1", 1): Claim("a"),
         Slot("cam-1", 2): Claim("b", "0", "web"),
     }
-    with pytest.raises(Rejected, match="no slot of it"):
+    with pytest.raises(Rejected, match="not one of its slots"):
         claims_from_pb("cam-2", message)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.devices.core.extended_resource import check_resource_name, pick
+from ankaios.devices.core.extended_resource import check_resource_name, pick_ids
 
 
 @pytest.mark.parametrize("name", ["akri.sh/cam", "nvidia.com/gpu", "a/B_c.d-9", "x/" + "n" * 63])
@@ -45,4 +45,4 @@ def test_names_a_kubelet_refuses_are_refused(name: str) -> None:
 def test_a_preference_counts_as_far_as_it_can(
     free: list[str], preferred: list[str], quantity: int, expected: list[str]
 ) -> None:
-    assert pick(free, preferred, quantity) == expected
+    assert pick_ids(free, preferred, quantity) == expected

@@ -3,19 +3,19 @@ import json
 import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import (
     Allocated,
     GrantedDevice,
     broker_properties,
-    checked,
+    check_grant,
     devices_file_text,
     grant_for,
-    merged,
+    merge_grants,
     slot_annotation,
 )
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 
 def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> GrantedDevice:
@@ -71,7 +71,7 @@ def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
     second = DeviceGrant(
         {"A": "2", "B": "2"}, (DeviceMount("/m", "/2"),), (DeviceNode("/d", "/2"),), {"k": "2"}, ("v/c=1", "v/c=2")
     )
-    together, conflicts = merged([first, second], "pod/web")
+    together, conflicts = merge_grants([first, second], "pod/web")
     assert together == DeviceGrant(
         {"A": "1", "B": "2"},
         (DeviceMount("/m", "/1"),),
@@ -107,7 +107,7 @@ def test_what_any_runtime_can_use_is_taken_from_a_plugin() -> None:
     grant = DeviceGrant(
         {"A.b": "x=y"}, (DeviceMount("/c", "/h"),), (DeviceNode("/c", "/h", "r"),), {"a/b": ""}, ("v/c=d",)
     )
-    assert checked(grant) is grant
+    check_grant(grant)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_what_any_runtime_can_use_is_taken_from_a_plugin() -> None:
 )
 def test_what_no_runtime_could_use_is_refused(grant: DeviceGrant) -> None:
     with pytest.raises(ValueError):
-        checked(grant)
+        check_grant(grant)

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import LONGEST_DEVICE_ID, Instance, Inventory, instance_hash
-from ankaios.devices.discovery.base import DiscoveredDevice
 
 FOO0 = "cam-8120fe"
 FOO1 = "cam-a19705"
@@ -113,12 +113,12 @@ def test_new_properties_are_a_change_of_the_same_instance() -> None:
 def test_a_device_from_before_a_restart_stays_until_somebody_looked() -> None:
     """Akri 0.13 deletes instances on restart, with their claims, because nobody has looked yet."""
     inventory = Inventory("node-a")
-    inventory.remember(Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a"))
+    inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a"))
     assert inventory.get(FOO0) is not None
     inventory.configure(Configuration("cam", "debugEcho", offline_grace=10))
     assert inventory.expire(10**9).vanished == []
     assert not inventory.is_online(FOO0)
-    inventory.remember(Instance.of("cam", DiscoveredDevice("foo1"), True, "node-a"))
+    inventory.restore(Instance.of("cam", DiscoveredDevice("foo1"), True, "node-a"))
     changes = inventory.observe("cam", "s", devices("foo1"), True, 0)
     assert (changes.returned, changes.appeared, changes.offline) == ([FOO1], [], [FOO0])
 
@@ -136,7 +136,7 @@ def test_of_two_devices_with_one_hash_the_first_keeps_the_name(monkeypatch: pyte
     inventory = an_inventory()
     changes = inventory.observe("cam", "s", devices("foo0", "foo1"), True, 0)
     assert changes.appeared == ["cam-abcdef"]
-    assert changes.refused == ["the device 'foo1' would have the name 'cam-abcdef' of 'foo0'"]
+    assert changes.rejected == ["the device 'foo1' would have the name 'cam-abcdef' of 'foo0'"]
     again = inventory.observe("cam", "s", devices("foo1", "foo0"), True, 1)
     assert (again.appeared, again.offline) == ([], [])
     instance = inventory.get("cam-abcdef")
@@ -150,7 +150,7 @@ def test_nonsense_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [DiscoveredDevice(f"d{number}") for number in range(10)]
     changes = inventory.observe("cam", "s", [*devices("", "x" * (LONGEST_DEVICE_ID + 1)), *many], True, 0)
     assert len(changes.appeared) == 8
-    assert len(changes.refused) == 3
+    assert len(changes.rejected) == 3
 
 
 def test_a_property_that_cannot_be_a_variable_is_left_out() -> None:
@@ -180,8 +180,8 @@ def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
     inventory = an_inventory()
     remembered = {name: Instance.of(name, DiscoveredDevice("foo0"), True, "node-a") for name in ("cam", "mic", "gone")}
     for instance in remembered.values():
-        inventory.remember(instance)
+        inventory.restore(instance)
     inventory.configure(Configuration("mic", "debugEcho"))
-    assert inventory.forget_homeless().vanished == [remembered["gone"]]
+    assert inventory.drop_unconfigured().vanished == [remembered["gone"]]
     assert list(inventory.instances()) == [remembered["cam"], remembered["mic"]]
     assert inventory.get(remembered["gone"].name) is None

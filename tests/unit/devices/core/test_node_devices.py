@@ -1,63 +1,71 @@
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
+from ankaios.devices.core.claim_plan import SlotNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_TOLD, NodeDevices
-from ankaios.devices.core.resource_views import Advertised
+from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, NodeDevices
+from ankaios.devices.core.resource_views import Advertised, AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.core.workload_plan import Plan, Wish
-from ankaios.devices.discovery.base import DiscoveredDevice
+from tests.unit.devices.ledgers import snapshot
 
 SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
 
 
-def a_node(shared: bool = False, told: bool = True, capacity: int = 2, **more: object) -> NodeDevices:
+def a_node(shared: bool = False, received: bool = True, capacity: int = 2, **more: object) -> NodeDevices:
     """Node-a sees one camera `foo0`."""
     node = NodeDevices("node-a")
     node.session_began()
     node.configure({"cam": Configuration("cam", "fake", capacity=capacity, offline_grace=10, **more)})  # type: ignore[arg-type]
     node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], shared, 0)
-    if shared and told:
-        node.learn({SHARED: base.DeviceInstance()})
+    if shared and received:
+        node.update_shared({SHARED: base.DeviceInstance()})
     return node
 
 
-def ids(node: NodeDevices, target: str = "cam", by_configuration: bool = True) -> list[str]:
-    return [device.id for device in node.advertised(target, by_configuration) if device.healthy]
+def advertised(node: NodeDevices, target: str = "cam") -> AdvertisedList:
+    view = configuration_devices if target in node.configurations else instance_devices
+    return view(node.ledger, target, node.node)
+
+
+def ids(node: NodeDevices, target: str = "cam") -> list[str]:
+    return [device.id for device in advertised(node, target) if device.healthy]
 
 
 def claim(node: NodeDevices, owner: str) -> tuple[list[SlotChange], list[SlotChange]]:
-    plan = node.plan([Wish("akri.sh/cam", "cam", 1, True)], owner)
-    assert isinstance(plan, Plan)
-    return node.begin(plan.changes)
+    plan = node.plan([("akri.sh/cam", 1)], owner)
+    assert isinstance(plan, SlotPlan)
+    return node.shared.begin(plan.changes)
 
 
 def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
     """[utest->akri~configuration-level-resource~1] [utest->akri~instance-level-resource~1]"""
     node = a_node()
-    assert node.wish("akri.sh/cam", 2) == Wish("akri.sh/cam", "cam", 2, by_configuration=True)
-    assert node.wish(f"akri.sh/{LOCAL}", 1) == Wish(f"akri.sh/{LOCAL}", LOCAL, 1, by_configuration=False)
-    assert node.wish("akri.sh/unknown", 1) is None
-    assert node.wish("cam", 1) is None
-    assert (ids(node), ids(node, LOCAL, False)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
+    assert node.slot_need("akri.sh/cam", 2) == SlotNeed("akri.sh/cam", "cam", 2, by_configuration=True)
+    assert node.slot_need(f"akri.sh/{LOCAL}", 1) == SlotNeed(f"akri.sh/{LOCAL}", LOCAL, 1, by_configuration=False)
+    assert node.slot_need("akri.sh/unknown", 1) is None
+    assert node.slot_need("cam", 1) is None
+    assert (ids(node), ids(node, LOCAL)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
 
 
 def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> None:
-    node = a_node(shared=True, told=False)
+    node = a_node(shared=True, received=False)
     assert ids(node) == []
-    touched = node.learn({SHARED: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))})
-    assert touched.instances == {SHARED}
+    changes = node.update_shared(
+        {SHARED: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))}
+    )
+    assert changes.instances == {SHARED}
     assert ids(node) == ["0"]
-    assert ids(node, SHARED, False) == [f"{SHARED}-1"]
+    assert ids(node, SHARED) == [f"{SHARED}-1"]
 
 
 def test_in_a_new_session_the_server_has_to_tell_again() -> None:
     node = a_node(shared=True)
-    before = node.ledger.snapshot()
+    before = snapshot(node.ledger)
     assert node.session_began().instances == {SHARED}
-    assert (ids(node), list(node.reasons(["cam"]))) == ([], [NOT_TOLD])
-    node.learn({SHARED: base.DeviceInstance()})
-    assert (node.ledger.snapshot(), list(node.reasons(["cam"]))) == (before, [])
+    assert (ids(node), list(node.reasons(["akri.sh/cam"]))) == ([], [NOT_RECEIVED])
+    node.update_shared({SHARED: base.DeviceInstance()})
+    assert (snapshot(node.ledger), list(node.reasons(["akri.sh/cam"]))) == (before, [])
     assert not a_node().session_began()
 
 
@@ -70,33 +78,33 @@ def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
     node = a_node(shared=True)
     settled, asked = claim(node, "w")
     assert settled == []
-    assert list(node.pending()) == [Slot(SHARED, 0)]
-    assert node.settle(asked, granted=True)
-    assert (list(node.pending()), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
+    assert list(node.shared.requested) == [Slot(SHARED, 0)]
+    assert node.shared.finish(asked, granted=True)
+    assert (list(node.shared.requested), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
 
 
 def test_a_refused_slot_leaves_everything_as_it_was() -> None:
     node = a_node(shared=True)
-    before = node.ledger.snapshot()
+    before = snapshot(node.ledger)
     _, asked = claim(node, "w")
-    assert not node.settle(asked, granted=False)
-    assert node.ledger.snapshot() == before
+    assert not node.shared.finish(asked, granted=False)
+    assert snapshot(node.ledger) == before
 
 
 def test_a_truth_that_arrives_while_we_ask_takes_nothing_away() -> None:
     node = a_node(shared=True)
     _, asked = claim(node, "w")
-    assert node.learn({SHARED: base.DeviceInstance()}).taken_away == {}
-    node.settle(asked, granted=True)
+    assert node.update_shared({SHARED: base.DeviceInstance()}).revoked == {}
+    node.shared.finish(asked, granted=True)
     assert node.ledger.claims_of("w") == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
 
 
 def test_a_claim_that_the_server_does_not_know_was_taken_away() -> None:
     node = a_node(shared=True)
     _, asked = claim(node, "w")
-    node.settle(asked, granted=True)
+    node.shared.finish(asked, granted=True)
     other = base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))
-    assert node.learn({SHARED: other}).taken_away == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
+    assert node.update_shared({SHARED: other}).revoked == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
     assert node.ledger.usage(SHARED)[f"{SHARED}-0"] == "node-b"
 
 
@@ -109,66 +117,66 @@ def test_a_virtual_id_of_another_node_that_moved_is_learned_in_any_order() -> No
     def truth(name: str, usage: str) -> dict[str, base.DeviceInstance]:
         return {name: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{name}-0": usage}))}
 
-    node.learn(truth(SHARED, "C:0:node-b"))
-    node.learn(truth("cam-a19705", "C:0:node-b"))
+    node.update_shared(truth(SHARED, "C:0:node-b"))
+    node.update_shared(truth("cam-a19705", "C:0:node-b"))
     assert node.ledger.virtual_slot("cam", "node-b", "0") == Slot("cam-a19705", 0)
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 1)
-    node.learn(truth(SHARED, "C:0:node-b"))
+    node.update_shared(truth(SHARED, "C:0:node-b"))
     assert node.ledger.claims_on("node-b") == {Slot(SHARED, 0): Claim("node-b", "0")}
 
 
 def test_truths_about_what_is_not_seen_or_not_shared_are_ignored() -> None:
     node = a_node()
-    assert not node.learn({"cam-000000": base.DeviceInstance(), LOCAL: base.DeviceInstance()})
+    assert not node.update_shared({"cam-000000": base.DeviceInstance(), LOCAL: base.DeviceInstance()})
 
 
 def test_only_releases_of_shared_slots_are_told() -> None:
     node = a_node(shared=True)
     _, asked = claim(node, "w")
-    node.settle(asked, granted=True)
-    assert node.end(node.ledger.claims_of("w")) == [asked[0].reversed()]
-    assert node.end({asked[0].slot: asked[0].claim}) == []
+    node.shared.finish(asked, granted=True)
+    assert node.shared.release(node.ledger.claims_of("w")) == [asked[0].reversed()]
+    assert node.shared.release({asked[0].slot: asked[0].claim}) == []
     local = a_node()
     claim(local, "w")
-    assert local.end(local.ledger.claims_of("w")) == []
+    assert local.shared.release(local.ledger.claims_of("w")) == []
 
 
 def test_a_device_that_is_away_for_a_moment_changes_nothing() -> None:
     node = a_node()
     claim(node, "w")
-    before, listed = node.ledger.snapshot(), node.advertised("cam", True)
+    before, listed = snapshot(node.ledger), advertised(node)
     gone = node.observe("cam", "s", [], False, 1)
     assert gone.instances == {LOCAL}
-    assert node.advertised("cam", True) == (Advertised("0", False),)
+    assert advertised(node) == (Advertised("0", False),)
     assert node.next_deadline() == 11
     node.observe("cam", "s", [DiscoveredDevice("foo0", {"URL": "x"})], False, 9)
     assert not node.expire(100)
-    assert (node.ledger.snapshot(), node.advertised("cam", True)) == (before, listed)
+    assert (snapshot(node.ledger), advertised(node)) == (before, listed)
 
 
 def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:
     node = a_node()
     claim(node, "w")
     node.observe("cam", "s", [], False, 1)
-    touched = node.expire(11)
-    assert [instance.name for instance in touched.vanished] == [LOCAL]
+    changes = node.expire(11)
+    assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert node.ledger.claims(LOCAL) == {Slot(LOCAL, 0): Claim("node-a", "0", "w")}
     assert LOCAL not in node.ledger
 
 
 def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
     node = a_node()
-    touched = node.configure({})
-    assert [instance.name for instance in touched.vanished] == [LOCAL]
-    assert node.wish("akri.sh/cam", 1) is None
-    assert (touched.instances, touched.configurations) == ({LOCAL}, {"cam"})
+    changes = node.configure({})
+    assert [instance.name for instance in changes.vanished] == [LOCAL]
+    assert node.slot_need("akri.sh/cam", 1) is None
+    assert (changes.instances, changes.configurations) == ({LOCAL}, {"cam"})
 
 
 def test_a_new_capacity_is_applied_at_once() -> None:
     node = a_node(capacity=1)
-    touched = node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
-    assert touched.instances == {LOCAL}
-    assert ids(node, LOCAL, False) == [f"{LOCAL}-{index}" for index in range(3)]
+    changes = node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
+    assert changes.instances == {LOCAL}
+    assert ids(node, LOCAL) == [f"{LOCAL}-{index}" for index in range(3)]
     assert not node.configure(node.configurations)
 
 
@@ -176,11 +184,11 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     node = NodeDevices("node-a")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
     slot, held = Slot(SHARED, 1), Claim("node-a", "4", "w")
-    node.remember(instance, 2, {slot: held})
+    node.restore(instance, 2, {slot: held})
     assert node.known().instances == {SHARED}
     node.configure({"cam": Configuration("cam", "fake", capacity=2)})
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 0)
-    node.learn(
+    node.update_shared(
         {
             SHARED: base.DeviceInstance(
                 deviceUsage=base.StringMap(values={str(slot): held.usage}),
@@ -195,53 +203,51 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
 def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     node = a_node()
-    wish = node.wish("akri.sh/cam", 2)
-    assert wish is not None
-    assert node.plan([wish], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible")
+    wanted = [("akri.sh/cam", 2)]
+    assert node.plan(wanted, "w") == Denied("waits for 2 x akri.sh/cam, 1 visible")
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], False, 1)
-    assert isinstance(node.plan([wish], "w"), Plan)
+    assert isinstance(node.plan(wanted, "w"), SlotPlan)
 
 
 def test_a_shared_device_cannot_be_had_while_the_server_is_not_connected() -> None:
     """A local one can; and whoever waits for lack of devices is told that the server could not say otherwise."""
     node = a_node(shared=True, capacity=1)
-    wishes = [Wish("akri.sh/cam", "cam", 1, True)]
+    wanted = [("akri.sh/cam", 1)]
     assert node.session_ended().instances == {SHARED}
-    assert node.plan(wishes, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-    greedy = [Wish("akri.sh/cam", "cam", 2, True)]
+    assert node.plan(wanted, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
+    greedy = [("akri.sh/cam", 2)]
     assert node.plan(greedy, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
     node.session_began()
-    assert node.plan(wishes, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_TOLD}")
-    node.learn({SHARED: base.DeviceInstance()})
-    assert isinstance(node.plan(wishes, "w"), Plan)
+    assert node.plan(wanted, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
+    node.update_shared({SHARED: base.DeviceInstance()})
+    assert isinstance(node.plan(wanted, "w"), SlotPlan)
     local = a_node()
     assert not local.session_ended()
-    assert isinstance(local.plan(wishes, "w"), Plan)
+    assert isinstance(local.plan(wanted, "w"), SlotPlan)
 
 
 def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
     node = a_node()
-    wish = Wish("akri.sh/cam", "cam", 2, True)
-    assert node.complain("cam", "s", "no such key").configurations == {"cam"}
-    assert not node.complain("unknown", "s", "no such key")
-    assert node.plan([wish], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible; no such key")
+    assert node.discovery_failed("cam", "s", "no such key").configurations == {"cam"}
+    assert not node.discovery_failed("unknown", "s", "no such key")
+    assert node.plan([("akri.sh/cam", 2)], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible; no such key")
     node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
-    assert list(node.reasons(["cam"])) == ["no such key"]  # the question is the same
+    assert list(node.reasons(["akri.sh/cam"])) == ["no such key"]  # the question is the same
     assert node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 1).configurations == {"cam"}
-    assert list(node.reasons(["cam"])) == []
+    assert list(node.reasons(["akri.sh/cam"])) == []
     for configurations in ({"cam": Configuration("cam", "fake", "other")}, {}):
-        node.complain("cam", "s", "no such key")
+        node.discovery_failed("cam", "s", "no such key")
         node.configure(configurations)
-        assert list(node.reasons(["cam"])) == []
+        assert list(node.reasons(["akri.sh/cam"])) == []
 
 
 def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes() -> None:
     """Nobody will ever look for it; what uses it keeps its claim until it lets go."""
     node = NodeDevices("node-a")
     slot, held = Slot(LOCAL, 0), Claim("node-a", "0", "w")
-    node.remember(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"), 1, {slot: held})
-    touched = node.configure({"mic": Configuration("mic", "fake")})
-    assert [instance.name for instance in touched.vanished] == [LOCAL]
+    node.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"), 1, {slot: held})
+    changes = node.configure({"mic": Configuration("mic", "fake")})
+    assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert LOCAL not in node.ledger
     assert node.ledger.claims_of("w") == {slot: held}
     assert node.known().instances == set()
@@ -252,8 +258,8 @@ def test_a_truth_that_makes_no_sense_is_left_out_alone() -> None:
     node.configure({"cam": Configuration("cam", "fake")})
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], True, 0)
     bad = base.DeviceInstance(deviceUsage=base.StringMap(values={"other-0": "node-b"}))
-    touched = node.learn({SHARED: bad, "cam-a19705": base.DeviceInstance()})
-    assert [text.partition(":")[0] for text in touched.refused] == [
-        f"what the server said of device '{SHARED}' is ignored"
+    changes = node.update_shared({SHARED: bad, "cam-a19705": base.DeviceInstance()})
+    assert [text.partition(":")[0] for text in changes.warnings] == [
+        f"the server's update of device '{SHARED}' is ignored"
     ]
     assert ids(node) == ["0"]

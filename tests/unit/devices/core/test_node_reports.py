@@ -1,10 +1,10 @@
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.configuration import Configuration
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.node_reports import NodeReports, node_resource
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.discovery.base import DiscoveredDevice
 from tests.unit.devices.core.test_node_devices import LOCAL, SHARED, a_node, claim
 
 
@@ -14,12 +14,11 @@ def test_a_configuration_has_its_resource_before_it_has_devices() -> None:
     node.configure({"cam": Configuration("cam", "fake")})
     assert node_resource(node, "cam", True) == base.NodeResource(name="akri.sh/cam")
     assert node_resource(node, "unknown", True) is None
-    assert node.advertised("unknown", True) == ()
 
 
 def test_instance_level_claims_are_counted_for_their_own_resource() -> None:
     node = a_node()
-    node.begin([SlotChange(Slot(LOCAL, 1), Claim("node-a", None, "w"))])
+    node.shared.begin([SlotChange(Slot(LOCAL, 1), Claim("node-a", None, "w"))])
     assert node_resource(node, LOCAL, False) == base.NodeResource(
         name=f"akri.sh/{LOCAL}", capacity=2, allocatable=2, allocated=1
     )
@@ -30,21 +29,21 @@ def test_a_claim_is_reported_when_the_server_granted_it() -> None:
     reports = NodeReports(node)
     _, asked = claim(node, "w")
     assert dict(reports.complete_report().seen[SHARED].deviceUsage.values) == {f"{SHARED}-1": ""}
-    node.settle(asked, granted=True)
+    node.shared.finish(asked, granted=True)
     assert reports.complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-0"] == "C:0:node-a"
 
 
 def test_claims_from_before_a_restart_are_reported_before_anything_is_discovered() -> None:
     node = NodeDevices("node-a")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
-    node.remember(instance, 2, {Slot(SHARED, 1): Claim("node-a", "4", "w")})
+    node.restore(instance, 2, {Slot(SHARED, 1): Claim("node-a", "4", "w")})
     assert NodeReports(node).complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-1"] == "C:4:node-a"
 
 
 def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
     node = a_node(shared=True)
     _, asked = claim(node, "w")
-    node.settle(asked, granted=True)
+    node.shared.finish(asked, granted=True)
     node.observe("cam", "s", [], True, 1)
     node.expire(11)
     report = NodeReports(node).complete_report()
@@ -59,13 +58,13 @@ def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
     assert complete.seen[LOCAL].brokerProperties.values == {"URL": "x"}
     assert complete.seen[LOCAL].attributes.online
     settled, _ = claim(node, "w")
-    report = reports.report(node.touched_by(change.slot for change in settled))
+    report = reports.report(DeviceChanges.of_slots(change.slot for change in settled))
     assert report.seen[LOCAL].slotOwners.values == {f"{LOCAL}-0": "w"}
     assert list(report.resources) == [
         base.NodeResource(name=f"akri.sh/{LOCAL}", capacity=2, allocatable=1),
         base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=2, allocated=1),
     ]
-    touched = node.configure({})
-    first, second = reports.report(touched), reports.report(touched)
+    changes = node.configure({})
+    first, second = reports.report(changes), reports.report(changes)
     assert list(first.goneResources) == [f"akri.sh/{LOCAL}", "akri.sh/cam"]
     assert (list(first.gone), list(second.gone)) == ([LOCAL], [])

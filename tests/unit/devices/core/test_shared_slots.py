@@ -13,7 +13,7 @@ def a_node(capacity: int = 1) -> tuple[SharedSlots, SlotLedger]:
     shared = SharedSlots("a", ledger)
     shared.add("cam-1")
     shared.session_began()
-    shared.told("cam-1")
+    shared.received("cam-1")
     ledger.set_online("cam-1", True)
     return shared, ledger
 
@@ -25,11 +25,11 @@ def test_a_late_answer_does_not_touch_the_claim_of_the_next_one() -> None:
         _, first = shared.begin([SlotChange(SLOT, FIRST)])
         shared.overwrite("cam-1", {})
         _, second = shared.begin([SlotChange(SLOT, SECOND)])
-        assert not shared.settle(first, granted)
-        assert (list(shared.pending), ledger.claim(SLOT)) == ([SLOT], SECOND)
+        assert not shared.finish(first, granted)
+        assert (list(shared.requested), ledger.claim(SLOT)) == ([SLOT], SECOND)
         assert shared.overwrite("cam-1", {}) == {}  # still waits for its own answer, so nothing was taken away
-        assert shared.settle(second, granted=True)
-        assert (list(shared.pending), ledger.claim(SLOT)) == ([], SECOND)
+        assert shared.finish(second, granted=True)
+        assert (list(shared.requested), ledger.claim(SLOT)) == ([], SECOND)
 
 
 def test_what_is_granted_of_a_device_that_vanished_is_not_ours() -> None:
@@ -37,8 +37,8 @@ def test_what_is_granted_of_a_device_that_vanished_is_not_ours() -> None:
     _, asked = shared.begin([SlotChange(SLOT, FIRST)])
     shared.overwrite("cam-1", {})
     ledger.close("cam-1")
-    shared.vanished("cam-1")
-    assert not shared.settle(asked, granted=True)
+    shared.remove("cam-1")
+    assert not shared.finish(asked, granted=True)
     assert ledger.claims_of("w1") == {}
 
 
@@ -46,7 +46,7 @@ def test_if_one_slot_of_several_is_not_ours_none_is() -> None:
     shared, ledger = a_node(capacity=2)
     _, asked = shared.begin([SlotChange(SLOT, FIRST), SlotChange(OTHER, Claim("a", "1", "w1"))])
     shared.overwrite("cam-1", {SLOT: Claim("b"), OTHER: Claim("a", "1", "w1")})
-    assert not shared.settle(asked, granted=True)
+    assert not shared.finish(asked, granted=True)
     assert ledger.claims("cam-1") == {SLOT: Claim("b")}
 
 
@@ -54,13 +54,13 @@ def test_a_device_is_forgotten_when_its_last_user_lets_go_or_had_none() -> None:
     shared, ledger = a_node()
     shared.begin([SlotChange(SLOT, FIRST)])
     ledger.close("cam-1")
-    shared.vanished("cam-1")
+    shared.remove("cam-1")
     assert "cam-1" in shared
     assert shared.unseen_claims([]) == {SLOT: FIRST}
-    assert [change.takes for change in shared.end({SLOT: FIRST})] == [False]  # the server is told all the same
+    assert [change.takes for change in shared.release({SLOT: FIRST})] == [False]  # the server is told all the same
     assert "cam-1" not in shared
     shared, ledger = a_node()
     shared.overwrite("cam-1", {SLOT: Claim("b")})
     ledger.close("cam-1")
-    shared.vanished("cam-1")
+    shared.remove("cam-1")
     assert "cam-1" not in shared

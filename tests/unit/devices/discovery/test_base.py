@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import aclosing
 
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, in_order, tell_changes
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import in_order, poll
 
 ONE = (DiscoveredDevice("one"),)
 TWO = (DiscoveredDevice("one"), DiscoveredDevice("two"))
@@ -16,7 +17,7 @@ async def told(looks: list[Devices], count: int) -> list[Devices]:
         return next(rounds)
 
     heard: list[Devices] = []
-    async with aclosing(tell_changes(look, 0)) as lists:
+    async with aclosing(poll(look, 0)) as lists:
         async for devices in lists:
             heard.append(devices)
             if len(heard) == count:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.devices.discovery.base import Devices, DiscoveredDevice, InvalidDetails
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.debug_echo import DebugEchoHandler, is_offline
 
 DETAILS = "descriptions: [foo1, foo0, foo0]"
@@ -37,7 +38,7 @@ async def test_offline_from_the_beginning_is_told_as_an_empty_list(tmp_path: Pat
 
 
 async def test_descriptions_are_required() -> None:
-    with pytest.raises(InvalidDetails, match="'descriptions' is missing"):
+    with pytest.raises(InvalidDetails, match="missing required field `descriptions`"):
         await anext(DebugEchoHandler().discover("", {}))
 
 

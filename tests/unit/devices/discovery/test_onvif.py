@@ -3,22 +3,29 @@
 import pytest
 
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.onvif import (
+from ankaios.devices.discovery.details import read_details
+from ankaios.devices.discovery.onvif.handler import (
     MAX_CAMERAS,
     MAX_MISSED_PROBES,
     Camera,
+    OnvifDetails,
     next_candidates,
     passes_filters,
-    read_settings,
     to_device,
 )
-from ankaios.devices.discovery.onvif_messages import Addresses, ProbeMatch
+from ankaios.devices.discovery.onvif.messages import Addresses, ProbeMatch
 
 URL = "http://10.0.0.1/onvif/device_service"
 MATCH = ProbeMatch("abc", ("onvif://name/A", "onvif://location/hall"), (URL,))
 ADDRESSES = Addresses("10.0.0.1", "00:0A:0B:0C:0D:0E")
 KNOWN = {(URL, "abc"): Camera(URL, "abc", ADDRESSES)}
-NO_FILTERS = read_settings("")
+
+
+def details_of(text: str) -> OnvifDetails:
+    return read_details("onvif", text, OnvifDetails)
+
+
+NO_FILTERS = details_of("")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +44,7 @@ NO_FILTERS = read_settings("")
     ],
 )
 def test_scopes_and_uuids_decide_whom_to_visit(details: str, kept: bool) -> None:
-    assert next_candidates({}, [MATCH], read_settings(details)) == ([Camera(URL, "abc")] if kept else [])
+    assert next_candidates({}, [MATCH], details_of(details)) == ([Camera(URL, "abc")] if kept else [])
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_scopes_and_uuids_decide_whom_to_visit(details: str, kept: bool) -> None
     ],
 )
 def test_addresses_decide_who_is_told(details: str, addresses: Addresses, kept: bool) -> None:
-    assert passes_filters(addresses, read_settings(details)) is kept
+    assert passes_filters(addresses, details_of(details)) is kept
 
 
 def test_a_camera_that_misses_probes_is_visited_a_few_times_more() -> None:
@@ -73,7 +80,7 @@ def test_a_camera_that_answers_again_is_no_longer_in_doubt_and_keeps_its_address
 
 
 def test_a_known_camera_whose_scopes_no_longer_pass_is_not_visited() -> None:
-    assert next_candidates(KNOWN, [MATCH], read_settings("scopes: {items: [other]}")) == []
+    assert next_candidates(KNOWN, [MATCH], details_of("scopes: {items: [other]}")) == []
 
 
 def test_a_flood_of_invented_cameras_does_not_push_out_known_ones() -> None:
@@ -94,4 +101,4 @@ def test_a_device_is_named_by_url_and_uuid_and_tells_what_is_known() -> None:
 @pytest.mark.parametrize("details", ["discoveryTimeoutSeconds: 0", "uuids: [a]", "ipAddresses: {action: Include}"])
 def test_details_that_cannot_work_are_refused(details: str) -> None:
     with pytest.raises(InvalidDetails):
-        read_settings(details)
+        details_of(details)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.onvif_credentials import Credential, read_credentials
+from ankaios.devices.discovery.onvif.credentials import Credential, read_credentials
 
 UUID = "5f5a69c2-e0ae-504f-829b-00fcda65b0c1"
 
@@ -72,17 +72,17 @@ def test_a_listed_property_that_does_not_exist_is_an_optional_one() -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ({"device_credential_list": b"{"}, "'device_credential_list': it is not JSON"),
-        ({"device_credential_list": b'{"a": 1}'}, "array of property names"),
-        ({"device_credential_list": b"[1]"}, "array of property names"),
-        ({"device_credential_list": b'["x"]', "x": b"[]"}, "'x'.*object of objects"),
-        ({"device_credential_list": b'["x"]', "x": b'{"u": 1}'}, "'x'.*object of objects"),
+        ({"device_credential_list": b"["}, "'device_credential_list': Input data was truncated"),
+        ({"device_credential_list": b'{"a": 1}'}, "'device_credential_list': Expected `array`"),
+        ({"device_credential_list": b"[1]"}, "'device_credential_list': Expected `str`"),
+        ({"device_credential_list": b'["x"]', "x": b"[]"}, "'x': Expected `object`"),
+        ({"device_credential_list": b'["x"]', "x": b'{"u": 1}'}, "'x': Expected `object`"),
         ({"device_credential_list": b'["x"]', "x": b"\xff"}, "'x'.*UTF-8"),
-        ({"device_credential_list": b"[" * 100_000}, "not JSON"),
-        (listed({}), "'username' is missing"),
-        (listed({"username": 5}), "'username' must be a text"),
+        ({"device_credential_list": b"[" * 100_000}, "'device_credential_list'"),
+        (listed({}), "'group1'.*missing required field `username`"),
+        (listed({"username": 5}), "'group1'.*Expected `str`.*username"),
         (listed({"username": "u", "password": "%%", "base64encoded": True}), "Base64"),
-        (referenced({}), "'username_ref' is missing"),
+        (referenced({}), "'refs'.*missing required field `username_ref`"),
         (referenced({"username_ref": "none"}), "does not exist"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.devices.discovery.onvif_messages import (
+from ankaios.devices.discovery.onvif.messages import (
     ADDRESSING,
     DISCOVERY,
     NETWORK,
@@ -21,7 +21,7 @@ from ankaios.devices.discovery.onvif_messages import (
     probe,
     username_token,
 )
-from ankaios.devices.discovery.safe_xml import MalformedXml, parse_xml
+from ankaios.devices.discovery.onvif.safe_xml import MalformedXml, parse_xml
 
 MATCH = """<d:ProbeMatch><a:EndpointReference><a:Address>urn:uuid:ABC-1</a:Address></a:EndpointReference>
 <d:Scopes> onvif://www.onvif.org/name/A
@@ -39,21 +39,20 @@ def answer(*matches: str) -> bytes:
 def test_a_probe_asks_for_video_transmitters_and_declares_every_prefix() -> None:
     sent = probe("0000-1")
     root = parse_xml(sent)
-    header = root.first("Header")
+    header = root.find("Header")
     assert header is not None
-    assert [(child.name, child.text) for child in header.children] == [
+    assert [(child.tag, child.text) for child in header] == [
         ("MessageID", "uuid:0000-1"),
         ("To", "urn:schemas-xmlsoap-org:ws:2005:04:discovery"),
         ("Action", "http://schemas.xmlsoap.org/ws/2005/04/discovery/Probe"),
     ]
-    types = root.first("Body", "Probe", "Types")
-    assert types is not None and types.text == "dn:NetworkVideoTransmitter"
+    assert root.findtext("Body/Probe/Types") == "dn:NetworkVideoTransmitter"
     assert f'xmlns:dn="{NETWORK}"'.encode() in sent
 
 
 def test_an_operation_is_a_soap_request_with_its_action_in_the_content_type() -> None:
-    body = parse_xml(operation("GetSystemDateAndTime")).first("Body")
-    assert body is not None and [child.name for child in body.children] == ["GetSystemDateAndTime"]
+    body = parse_xml(operation("GetSystemDateAndTime")).find("Body")
+    assert body is not None and [child.tag for child in body] == ["GetSystemDateAndTime"]
     assert content_type("GetSystemDateAndTime") == (
         'application/soap+xml; charset=utf-8; action="http://www.onvif.org/ver10/device/wsdl/GetSystemDateAndTime"'
     )
@@ -67,10 +66,10 @@ def test_a_username_token_proves_the_password_without_telling_it() -> None:
 
 def test_a_request_with_credentials_carries_the_token_and_escapes_the_name() -> None:
     sent = operation("GetNetworkInterfaces", username_token("<&>", "secret", "n", "c"))
-    token = parse_xml(sent).first("Header", "Security", "UsernameToken")
+    token = parse_xml(sent).find("Header/Security/UsernameToken")
     assert token is not None
-    assert [child.name for child in token.children] == ["Username", "Password", "Nonce", "Created"]
-    assert token.children[0].text == "<&>"
+    assert [child.tag for child in token] == ["Username", "Password", "Nonce", "Created"]
+    assert token[0].text == "<&>"
     assert b"secret" not in sent
 
 

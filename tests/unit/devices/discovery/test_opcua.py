@@ -1,11 +1,14 @@
 """The decisions of the OPC UA handler; real servers are in the integration tests."""
 
+import sys
+from contextlib import aclosing
+
 import pytest
 
-from ankaios.devices.discovery.base import InvalidDetails
+from ankaios.devices.discovery.base import InvalidDetails, MissingPackage
 from ankaios.devices.discovery.details import FilterList
-from ankaios.devices.discovery.opcua import OpcuaSettings, fallback_url, read_settings, wanted_urls
-from ankaios.devices.discovery.opcua_binary import Application
+from ankaios.devices.discovery.opcua.applications import Application, fallback_url, wanted_urls
+from ankaios.devices.discovery.opcua.handler import OpcuaHandler, read_opcua_details
 
 URL = "opc.tcp://host:4840/path"
 
@@ -16,29 +19,29 @@ def wanted(application: Application, names: FilterList | None = None) -> list[st
 
 def test_details_name_urls_and_a_filter() -> None:
     details = "opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://a:1/', 'opc.tcp://a:1/']}}\n"
-    assert read_settings(details) == OpcuaSettings(("opc.tcp://a:1/",), None)
-    assert read_settings(details + "applicationNames: {items: [x]}").names == FilterList(("x",))
+    assert read_opcua_details(details).urls == ("opc.tcp://a:1/", "opc.tcp://a:1/")
+    assert read_opcua_details(details + "applicationNames: {items: [x]}").application_names == FilterList(("x",))
 
 
 def test_without_urls_the_server_of_this_machine_is_asked() -> None:
-    assert read_settings("opcuaDiscoveryMethod: {standard: {}}").urls == ("opc.tcp://localhost:4840/",)
+    assert read_opcua_details("opcuaDiscoveryMethod: {standard: {}}").urls == ("opc.tcp://localhost:4840/",)
 
 
 @pytest.mark.parametrize(
     ("details", "words"),
     [
-        ("", "'opcuaDiscoveryMethod' is missing"),
-        ("opcuaDiscoveryMethod: {}", "'opcuaDiscoveryMethod.standard' is missing"),
+        ("", "missing required field `opcuaDiscoveryMethod`"),
+        ("opcuaDiscoveryMethod: {}", r"missing required field `standard` - at `\$.opcuaDiscoveryMethod`"),
         ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h/']}}", "opc.tcp://<host>:<port>"),
         ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['http://h:1/']}}", "'http://h:1/'"),
         ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h:x/']}}", "discoveryUrls"),
         ("opcuaDiscoveryMethod: {standard: {discoveryUrls: ['opc.tcp://h:99999/']}}", "discoveryUrls"),
-        (f"opcuaDiscoveryMethod: {{standard: {{discoveryUrls: {['opc.tcp://h:1/'] * 257} }}}}", "at most 256"),
+        (f"opcuaDiscoveryMethod: {{standard: {{discoveryUrls: {['opc.tcp://h:1/'] * 257} }}}}", "length <= 256"),
     ],
 )
 def test_details_that_cannot_work_are_refused(details: str, words: str) -> None:
     with pytest.raises(InvalidDetails, match=words):
-        read_settings(details)
+        read_opcua_details(details)
 
 
 @pytest.mark.parametrize(("kind", "kept"), [(0, True), (1, False), (2, False), (3, False)])
@@ -68,9 +71,9 @@ def test_the_first_binary_url_that_makes_sense_is_taken(urls: tuple[str, ...], c
         ("Server", FilterList(("Server",)), True),
         ("Server", FilterList(("server",)), False),
         ("Server", FilterList(()), False),
-        ("Server", FilterList(("Server",), include=False), False),
-        ("Server", FilterList(("other",), include=False), True),
-        (None, FilterList(("other",), include=False), False),
+        ("Server", FilterList(("Server",), "Exclude"), False),
+        ("Server", FilterList(("other",), "Exclude"), True),
+        (None, FilterList(("other",), "Exclude"), False),
         (None, None, True),
     ],
 )
@@ -88,3 +91,12 @@ def test_application_names_are_compared_exactly(name: str | None, names: FilterL
 )
 def test_an_unknown_host_is_replaced_by_the_configured_one(configured: str, url: str) -> None:
     assert fallback_url(configured, URL) == url
+
+
+async def test_without_its_package_the_handler_reports_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncua", None)
+    monkeypatch.delitem(sys.modules, "ankaios.devices.discovery.opcua.find_servers", raising=False)
+    details = "opcuaDiscoveryMethod: {standard: {}}"
+    async with aclosing(OpcuaHandler().discover(details, {})) as lists:
+        with pytest.raises(MissingPackage, match=r"pip install 'ankaios\[opcua\]'"):
+            await anext(lists)

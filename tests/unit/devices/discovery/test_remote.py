@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.device_grant import DeviceMount, DeviceNode
-from ankaios.devices.discovery.base import DiscoveredDevice
+from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.discovery.remote import Endpoint, from_message, parse_endpoint, to_request
 from ankaios.devices.pb import discovery_pb2 as pb
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ankaios.devices.discovery import udev_tree
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.udev import UdevHandler, is_below, topmost
-from ankaios.devices.discovery.udev_rules import UdevDevice
+from ankaios.devices.discovery.udev import tree as udev_tree
+from ankaios.devices.discovery.udev.handler import UdevHandler, is_below, topmost
+from ankaios.devices.discovery.udev.rules import UdevDevice
 
 RULE = """udevRules: ['KERNEL=="video*"']"""
 

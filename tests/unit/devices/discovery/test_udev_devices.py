@@ -5,8 +5,8 @@ import pytest
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.udev_devices import UdevOptions, read_options, to_devices
-from ankaios.devices.discovery.udev_rules import UdevDevice
+from ankaios.devices.discovery.udev.devices import UdevDetails, UdevOptions, read_options, to_devices
+from ankaios.devices.discovery.udev.rules import UdevDevice
 
 PCI = UdevDevice("/devices/pci0000:00/0000:00:14.0", "0000:00:14.0", "pci", iommu_group="7")
 PORT = UdevDevice(PCI.devpath + "/usb1/1-1", "1-1", "usb", devnode="/dev/bus/usb/001/010", parent=PCI)
@@ -79,19 +79,23 @@ def test_a_virtual_device_has_nothing_to_pass_through() -> None:
     assert len(device.device_specs) == 1
 
 
+def details_of(text: str) -> UdevDetails:
+    return read_details("udev", f"udevRules: []\n{text}", UdevDetails)
+
+
 def test_options_come_from_details_and_properties() -> None:
-    details = read_details("udev", "groupRecursive: true\npermissions: rw\n")
+    details = details_of("groupRecursive: true\npermissions: rw\n")
     properties = {"devicePluginResourceName": b"akri.sh/x", "vfioPassthrough": b"true"}
     assert read_options(details, properties) == UdevOptions(True, "rw", "akri.sh/x", True)
-    assert read_options(read_details("udev", ""), {"vfioPassthrough": None}) == UdevOptions()
+    assert read_options(details_of(""), {"vfioPassthrough": None}) == UdevOptions()
 
 
 @pytest.mark.parametrize("text", ["permissions: rx", "permissions: mr", "groupRecursive: 1"])
 def test_options_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(InvalidDetails):
-        read_options(read_details("udev", text), {})
+        read_options(details_of(text), {})
 
 
 def test_a_property_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidDetails, match="'devicePluginResourceName'"):
-        read_options(read_details("udev", ""), {"devicePluginResourceName": b"\xff"})
+        read_options(details_of(""), {"devicePluginResourceName": b"\xff"})

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.base import InvalidDetails
-from ankaios.devices.discovery.udev_rules import UdevDevice, matches_any, parse_rules, wanted_attributes
+from ankaios.devices.discovery.udev.rules import UdevDevice, matches_any, parse_rules, wanted_attributes
 
 BUS = UdevDevice(
     devpath="/devices/pci0000:00/0000:00:14.0/usb1/1-4",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ankaios.devices.discovery.base import HandlerLost
-from ankaios.devices.discovery.udev_tree import MAX_CHANGED, PyudevTree, UdevEvents
+from ankaios.devices.discovery.udev.tree import MAX_CHANGED, PyudevTree, UdevEvents
 
 
 @dataclass

@@ -4,19 +4,18 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.complete_state import parse_state
+from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_request
 from ankaios.server.core.update_rejected import UpdateRejected
 from tests.unit.server.story import Form, a_form, a_state
 
 WEB = {**a_form(tags={"a": "1"}), "restartPolicy": "NEVER"}
-STORED = parse_state({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})
+STORED = STATE.read({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})
 
 
 def change(new_state: Form, *masks: str, stored: Form = STORED) -> DesiredChange:
-    request = base.UpdateStateRequest(newState=complete_state_from_form(new_state), updateMask=masks)
+    request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(new_state), updateMask=masks)
     return change_by_request(stored, request)
 
 
@@ -72,7 +71,7 @@ def test_a_replacement_must_have_a_desired_state_with_workloads() -> None:
 
 
 def test_a_replacement_sets_agent_tags_if_they_are_given() -> None:
-    request = base.UpdateStateRequest(newState=complete_state_from_form({"desiredState": STORED}))
+    request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form({"desiredState": STORED}))
     request.newState.agents.agents["n1"].tags.tags["zone"] = "front"
     request.newState.agents.agents["n2"].tags.SetInParent()
     assert change_by_request(STORED, request).agent_tags == {"n1": {"zone": "front"}, "n2": {}}
@@ -260,7 +259,7 @@ def test_masks_of_agents_replace_their_tags(mask: str, agents: Form, expected: d
 
 
 def test_what_protobuf_can_say_but_no_state_can_hold_is_refused() -> None:
-    request = base.UpdateStateRequest(newState=complete_state_from_form(a_state({"web": a_form()})))
+    request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({"web": a_form()})))
     request.newState.desiredState.workloads.workloads["web"].restartPolicy = 9  # type: ignore[assignment]
     with pytest.raises(UpdateRejected) as caught:
         change_by_request(STORED, request)

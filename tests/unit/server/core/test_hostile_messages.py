@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.state_form import complete_state_from_form
 from tests.unit.server.story import Story, a_form, a_state, responses
 
 WORDS = ["", "n1", "web", "db", "v1", "*", ".", "desiredState", "desiredState.workloads.web", "agents.n1.tags", "{{a}}"]
@@ -79,7 +79,7 @@ def a_story() -> Story:
 
 def still_works(story: Story) -> None:
     state = story.get()
-    assert complete_state_from_form(state) is not None
+    assert COMPLETE_STATE.from_form(state) is not None
     story.update(a_state({"fresh": a_form()}), "desiredState.workloads.fresh")
     assert "fresh" in story.get()["desiredState"]["workloads"]
 

@@ -10,10 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ankaios.common.complete_state import parse_state
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
-from ankaios.common.state_form import complete_state_from_form, complete_state_to_form
+from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.state_manipulation import MISSING, AlteredPaths, Path, differences, format_path, get_value
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import render_workload
@@ -148,7 +147,7 @@ class Model:
                 "agents": tree.get("agents", {}),
             }
         try:
-            return parse_state(tree["desiredState"]), tree["agents"]
+            return STATE.read(tree["desiredState"]), tree["agents"]
         except Rejected as fault:
             raise Refused from fault
 
@@ -260,7 +259,7 @@ steps = st.one_of(
 
 def _as_sent(state: Form) -> Form:
     """What arrives: empty collections are not there."""
-    return complete_state_to_form(complete_state_from_form(state))
+    return COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(state))
 
 
 def _play(story: Story, model: Model, step: tuple[Any, ...]) -> list[Effect]:
@@ -338,5 +337,5 @@ def test_any_story_ends_and_is_told_as_if_everything_was_computed_anew(story_ste
         after = model.tree()
         assert story.server.state.tree == after
         _check_events(effects, before, after)
-    assert story.get() == complete_state_to_form(complete_state_from_form(model.tree()))
+    assert story.get() == COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(model.tree()))
     assert set(story.server.state.rendered) == set(model.effective)

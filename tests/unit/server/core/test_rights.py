@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.state_manipulation import Form
 from ankaios.server.core.replies import Effect
 from tests.unit.server.story import Story, a_form, a_state, error_of, success_of
@@ -32,7 +32,7 @@ def a_story(writer: Form = WRITER) -> Story:
 
 
 def write(story: Story, desired: Form, *masks: str, requester: str = "n1@writer@1") -> list[Effect]:
-    new_state = complete_state_from_form({"desiredState": {"apiVersion": "v1", **desired}})
+    new_state = COMPLETE_STATE.from_form({"desiredState": {"apiVersion": "v1", **desired}})
     content = base.UpdateStateRequest(newState=new_state, updateMask=masks)
     return story.ask_through("n1", requester, updateStateRequest=content)
 

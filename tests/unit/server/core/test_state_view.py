@@ -1,6 +1,6 @@
 from ankaios.common.execution_state import RUNNING_OK
+from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_form import complete_state_to_form
 from ankaios.server.core.state_view import StateView
 from tests.unit.server.story import H, Story, a_form, a_state, the_response, web
 
@@ -33,6 +33,14 @@ def test_everything_is_answered_if_no_mask_is_given() -> None:
         "agents": {"n1": {"tags": {"zone": "front"}}},
         "effectiveState": {"apiVersion": "v1", "workloads": {"web": RENDERED}},
     }
+
+
+def test_maps_that_are_optional_are_in_the_state_only_while_they_have_entries() -> None:
+    state = Story().server.state
+    state.replace_device_instance("cam-1", {"capacity": 1})
+    assert state.tree["deviceInstances"] == {"cam-1": {"capacity": 1}}
+    state.replace_device_instance("cam-1", None)
+    assert "deviceInstances" not in state.tree
 
 
 def test_an_empty_server_answers_with_empty_parts_that_are_there() -> None:
@@ -166,4 +174,4 @@ def test_the_answer_carries_the_id_of_the_request() -> None:
     effects = Story().ask("my@id", completeStateRequest=base.CompleteStateRequest())
     response = the_response(effects)
     assert response.requestId == "cli-conn-1@my@id"
-    assert complete_state_to_form(response.completeStateResponse.completeState)
+    assert COMPLETE_STATE.to_form(response.completeStateResponse.completeState)

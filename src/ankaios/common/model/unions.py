@@ -1,0 +1,164 @@
+"""Kinds of which the content decides the shape: tagged variants, configuration items and execution states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state_conversion import execution_state_from_pb, set_execution_state
+from ankaios.common.model.containers import ListOf, MapOf
+from ankaios.common.model.kind import Composite, Kind, Schema
+from ankaios.common.model.objects import Field, Object
+from ankaios.common.model.scalars import Text, Words
+from ankaios.common.model.values import Form, Malformed, Violation, not_of_type, pointer, read_map, shown, wrong_type
+
+# What protobuf can carry: each level of a config item takes three of its hundred levels.
+MAX_CONFIG_DEPTH = 29
+
+
+class Variants(Composite):
+    """A protobuf oneof of messages. The form has the fields of one of them, and its name in the field `type`."""
+
+    tag = "type"
+
+    def __init__(self, wire: Any, description: str, /, **variants: Object) -> None:
+        self.wire = wire
+        self.name = wire.DESCRIPTOR.name[0].lower() + wire.DESCRIPTOR.name[1:]
+        self.variants = variants
+        self.tag_field = Field(Words(*variants), description, required=True)
+        self.known_keys = [self.tag, *(key for variant in variants.values() for key in variant.fields)]
+
+    def to_form(self, value: Any) -> Form:
+        for word, variant in self.variants.items():
+            if value.HasField(variant.name):
+                return {self.tag: word, **variant.to_form(getattr(value, variant.name))}
+        raise Rejected(f"{self.wire.DESCRIPTOR.name} is neither {' nor '.join(self.variants)}")
+
+    def fill(self, target: Any, value: Any) -> None:
+        variant = self.variants[self._word(read_map(value))]
+        variant.put_field(target, variant.name, value)
+
+    def read(self, value: Any) -> Form:
+        given = read_map(value)
+        word = self._word(given)
+        return {self.tag: word, **self.variants[word].read(given)}
+
+    def _word(self, given: Form) -> str:
+        if self.tag not in given:
+            raise Malformed(f"missing field `{self.tag}`")
+        word: str = self.tag_field.kind.read_at(given[self.tag], self.tag)
+        return word
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield at, not_of_type(value, "object")
+        elif self.tag not in value:
+            yield at, f"{shown(self.tag)} is a required property"
+        elif value[self.tag] not in tuple(self.variants):
+            yield from self.tag_field.kind.violations(value[self.tag], pointer(at, self.tag))
+        else:
+            yield from self.variants[value[self.tag]].violations(value, at)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        properties = {self.tag: self.tag_field.schema(definitions)}
+        conditions = [
+            {
+                "if": {"properties": {self.tag: {"const": word}}, "required": [self.tag]},
+                "then": variant.object_schema(definitions),
+            }
+            for word, variant in self.variants.items()
+        ]
+        schema = {"type": "object", "required": [self.tag], "properties": properties, "allOf": conditions}
+        definitions[self.name] = schema
+        return {"$ref": f"#/definitions/{self.name}"}
+
+    def part(self, key: Any) -> Kind | None:
+        return next((variant.part(key) for variant in self.variants.values() if key in variant.fields), None)
+
+
+class ConfigItem(Composite):
+    """A string, or lists and maps of config items. `levels` is how deep they may be nested."""
+
+    name = "configItem"
+    description = "A string, a list or a map. Numbers and booleans must be quoted."
+
+    def __init__(self, keys: Text, levels: int = MAX_CONFIG_DEPTH) -> None:
+        self._levels = levels
+        self._keys = keys
+        inner = ConfigItem(keys, levels - 1) if levels else self
+        self._list = ListOf(inner)
+        self._map = MapOf(inner, keys)
+
+    def to_form(self, value: Any) -> Any:
+        match value.WhichOneof("ConfigItemEnum"):
+            case "String":
+                return value.String
+            case "array":
+                return self._list.to_form(value.array.values)
+            case "object":
+                return self._map.to_form(value.object.fields)
+            case _:
+                raise Rejected("a config item is neither a string, a list nor a map")
+
+    def fill(self, target: Any, value: Any) -> None:
+        if isinstance(value, str):
+            target.String = value
+        elif isinstance(value, list):
+            target.array.SetInParent()
+            self._list.fill(target.array.values, value)
+        elif isinstance(value, dict):
+            target.object.SetInParent()
+            self._map.fill(target.object.fields, read_map(value))
+        else:
+            raise wrong_type(value, "a string, a sequence or a map")
+
+    def read(self, value: Any) -> Any:
+        if not self._levels:
+            raise Malformed(f"config items may be nested {MAX_CONFIG_DEPTH} deep at most")
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return self._list.read(value)
+        if isinstance(value, dict):
+            return self._map.read(value)
+        raise wrong_type(value, "a string, a sequence or a map")
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if isinstance(value, list):
+            yield from self._list.violations(value, at)
+        elif isinstance(value, dict):
+            yield from self._map.violations(value, at)
+        elif not isinstance(value, str):
+            yield at, not_of_type(value, "string", "array", "object")
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        reference = {"$ref": f"#/definitions/{self.name}"}
+        definitions[self.name] = {
+            "description": self.description,
+            "type": ["string", "array", "object"],
+            "items": reference,
+            "propertyNames": self._keys.schema(definitions),
+            "additionalProperties": reference,
+        }
+        return reference
+
+
+class ExecutionStateKind(Object):
+    """The words of an execution state. Masks may select a part; state and substate come together."""
+
+    def to_form(self, value: Any) -> Form:
+        form: Form = {"additionalInfo": value.additionalInfo} if value.HasField("additionalInfo") else {}
+        if value.WhichOneof("ExecutionStateEnum"):
+            state = execution_state_from_pb(value)
+            form |= {"state": state.state, "subState": state.sub_state}
+        return form
+
+    def fill(self, target: Any, value: Any) -> None:
+        if (info := value.get("additionalInfo")) is not None:
+            target.additionalInfo = info
+        if "state" in value:
+            try:
+                set_execution_state(target, value["state"], value["subState"])
+            except KeyError:
+                raise Malformed("state and subState are no known execution state") from None

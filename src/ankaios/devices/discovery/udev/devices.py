@@ -1,0 +1,107 @@
+"""Converts matching kernel devices to discovered devices.
+
+Input: matches, and the options of the configuration for grouping, permissions and passthrough. Output: discovered
+devices. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ankaios.common.device_grant import DeviceNode
+from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.discovery.base import InvalidDetails, Properties, in_order
+from ankaios.devices.discovery.udev.rules import UdevDevice
+
+_USB_NODE = re.compile(r"/dev/bus/usb/(\d+)/(\d+)")
+_PCI_ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+
+
+class UdevDetails(Struct, frozen=True, rename="camel"):
+    """The discovery details of a configuration."""
+
+    udev_rules: tuple[str, ...]
+    group_recursive: bool = False
+    permissions: Literal["r", "w", "m", "rw", "rm", "rwm", "wm"] = "rwm"
+
+
+class UdevOptions(Struct, frozen=True):
+    group_recursive: bool = False
+    permissions: str = "rwm"
+    resource_name: str | None = None
+    vfio_passthrough: bool = False
+
+
+def read_options(details: UdevDetails, properties: Properties) -> UdevOptions:
+    return UdevOptions(
+        group_recursive=details.group_recursive,
+        permissions=details.permissions,
+        resource_name=_text(properties, "devicePluginResourceName"),
+        vfio_passthrough=_text(properties, "vfioPassthrough") == "true",
+    )
+
+
+def _text(properties: Properties, name: str) -> str | None:
+    value = properties.get(name)
+    try:
+        return value.decode() if value else None
+    except UnicodeDecodeError as error:
+        raise InvalidDetails(f"cannot use the discovery property '{name}': it is not UTF-8 text") from error
+
+
+def to_devices(matches: Iterable[UdevDevice], options: UdevOptions) -> Devices:
+    """One device for each match, or one for each tree of matches if the configuration groups them."""
+    found = {device.devpath: device for device in map(with_node, matches)}
+    groups = _trees(found.values()) if options.group_recursive else [[device] for device in found.values()]
+    return in_order({group[0].devpath: _device(group, options) for group in groups})
+
+
+def with_node(device: UdevDevice) -> UdevDevice:
+    """The nearest ancestor with a device node, or the device itself if there is none."""
+    return next((one for one in device.chain() if one.devnode), device)
+
+
+def _trees(devices: Iterable[UdevDevice]) -> list[list[UdevDevice]]:
+    """Whole path components are compared, so that USB port 1-1 does not include its neighbour 1-10."""
+    trees: list[list[UdevDevice]] = []
+    for device in sorted(devices, key=lambda one: one.devpath.split("/")):
+        if trees and device.devpath.startswith(trees[-1][0].devpath + "/"):
+            trees[-1].append(device)
+        else:
+            trees.append([device])
+    return trees
+
+
+def _device(group: Sequence[UdevDevice], options: UdevOptions) -> DiscoveredDevice:
+    top = group[0]
+    nodes = [device.devnode for device in group if device.devnode]
+    properties = {"UDEV_DEVPATH": top.devpath}
+    for number, node in enumerate(nodes):
+        properties[f"UDEV_DEVNODE_{number}" if options.group_recursive else "UDEV_DEVNODE"] = node
+    specs = [DeviceNode(node, node, options.permissions) for node in nodes]
+    usb = next(filter(None, map(_USB_NODE.fullmatch, nodes)), None)
+    if options.resource_name is not None:
+        properties |= _passthrough(options.resource_name, usb, top.devpath)
+    if options.vfio_passthrough and usb is None:
+        specs += _vfio_nodes(top)
+    return DiscoveredDevice(top.devpath, properties, device_specs=tuple(specs))
+
+
+def _passthrough(resource: str, usb: re.Match[str] | None, devpath: str) -> dict[str, str]:
+    """Properties from which device plugins for virtual machines learn which device to pass through."""
+    suffix = resource.upper().replace(".", "_").replace("/", "_")
+    if usb is not None:
+        return {f"USB_RESOURCE_{suffix}": f"{int(usb[1])}:{int(usb[2])}"}
+    addresses = _PCI_ADDRESS.findall(devpath)
+    return {f"PCI_RESOURCE_{suffix}": addresses[-1]} if addresses else {}
+
+
+def _vfio_nodes(device: UdevDevice) -> list[DeviceNode]:
+    group = next((one.iommu_group for one in device.chain() if one.iommu_group), None)
+    if group is None:
+        return []
+    return [DeviceNode(node, node, "rwm") for node in (f"/dev/vfio/{group}", "/dev/vfio/vfio")]

@@ -1,0 +1,43 @@
+"""The sessions of connected agents: which were greeted, and which workloads were not sent to their agents.
+
+Input: agents that connect, are greeted and disconnect, and committed updates. Output: what an agent may be sent. Owns
+both facts. A workload is not sent before its agent is greeted, because the greeting contains it; nor if it needs
+devices and its agent offers none.
+"""
+
+from collections.abc import Iterable
+
+from ankaios.common.workload import InstanceName
+
+
+class AgentSessions:
+    def __init__(self) -> None:
+        self._ungreeted: set[str] = set()
+        self._unsent: set[InstanceName] = set()
+
+    def connect(self, agent: str, workloads: Iterable[InstanceName]) -> None:
+        """If a workload is deleted before the greeting, the agent has nothing to delete."""
+        self._ungreeted.add(agent)
+        self._unsent.update(workloads)
+
+    def disconnect(self, agent: str) -> None:
+        self._ungreeted.discard(agent)
+
+    def greet(self, agent: str, sent: Iterable[InstanceName]) -> None:
+        """The agent receives these workloads with its greeting."""
+        self._ungreeted.discard(agent)
+        self._unsent.difference_update(sent)
+
+    def ungreeted(self) -> list[str]:
+        return sorted(self._ungreeted)
+
+    def is_ungreeted(self, agent: str) -> bool:
+        return agent in self._ungreeted
+
+    def is_unsent(self, name: InstanceName) -> bool:
+        return name in self._unsent
+
+    def commit(self, deleted: Iterable[InstanceName], unsent: Iterable[InstanceName]) -> None:
+        """An update was committed; `unsent` are those added workloads that are not sent."""
+        self._unsent.difference_update(deleted)
+        self._unsent.update(unsent)

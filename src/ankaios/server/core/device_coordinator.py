@@ -1,0 +1,258 @@
+"""Connects devices with workloads: brokers, placements, and what agents are sent.
+
+Input: events about devices, and changes of workloads. Output: messages to agents, and `PlannedChanges`: workload
+changes with all decisions about them, before anything is committed. Owns the device directory, the placements and the
+brokers, and which of these are outdated.
+"""
+
+import logging
+from collections.abc import Container, Iterable, Mapping
+
+from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, STOPPING, ExecutionState
+from ankaios.common.messages import ToAgent
+from ankaios.common.model.state import DEVICE_CONFIGURATION, DEVICE_INSTANCE, NODE_RESOURCE
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_from_pb
+from ankaios.common.state_manipulation import Form
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.agent_sessions import AgentSessions
+from ankaios.server.core.brokers import BrokerSet, plan_brokers
+from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, DirectoryChanges
+from ankaios.server.core.known_placements import KnownPlacements
+from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements
+from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.workload_plan import (
+    PlannedChanges,
+    PlanningFacts,
+    WorkloadChanges,
+    is_withheld,
+    plan_workloads,
+    states_of_withheld,
+)
+
+_log = logging.getLogger(__name__)
+
+_WAITING = (PENDING_INITIAL.sub_state, "WaitingToStart")
+_ENDING = (STOPPING.state, REMOVED.state)
+_MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared")
+
+
+class DeviceCoordinator:
+    """Events return messages to agents; the workload changes that follow from them are returned by `due`."""
+
+    def __init__(self, state: ServerState, sessions: AgentSessions) -> None:
+        self._state = state
+        self._sessions = sessions
+        self._directory = DeviceDirectory()
+        self._placements = Placements()
+        self._brokers: dict[str, BrokerSet] = {}  # by configuration
+        self._stale: set[str] = set()  # configurations whose brokers have to be planned
+        self._supply_changed = False
+        self._is_learning = True  # agents may still reconnect after the start of the server
+        self._holders: dict[str, InstanceName] = {}  # workloads that use devices, known while learning
+        self._known = KnownPlacements()  # known while learning
+        self._facts = PlanningFacts(
+            placements=self._placements,
+            supply=self._directory,
+            fixed=self._fixed_placement,
+            lacks_devices=self._lacks_devices,
+            is_ungreeted=sessions.is_ungreeted,
+            is_unsent=sessions.is_unsent,
+        )
+
+    # --- events ---
+
+    def question(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
+        """The first message to a new agent: its answer must not depend on what it receives later."""
+        self._known.forget(agent)
+        if not hello.devices or not self._past_matters():
+            return []
+        return [ToAgent(agent, grpc.FromServer(tellWorkloads=grpc.TellWorkloads()))]
+
+    def known_workloads(self, agent: str, message: grpc.KnownWorkloads) -> list[ToAgent]:
+        """The answer; it is ignored if it was not asked for or is late."""
+        if self._is_learning and self._directory.offers_devices(agent):
+            self._known.report(agent, map(instance_name_from_pb, message.instanceNames))
+            self._supply_changed = True
+        return []
+
+    def hello(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
+        self._supply_changed = True
+        return self._apply(self._directory.hello(agent, hello.tags.tags, hello.devices))
+
+    def gone(self, agent: str) -> list[ToAgent]:
+        return self._apply(self._directory.gone(agent))
+
+    def report(self, agent: str, message: grpc.ToServer) -> list[ToAgent]:
+        if message.HasField("deviceReport"):
+            return self._apply(self._directory.report(agent, message.deviceReport))
+        return self._apply(self._directory.slot_request(agent, message.slotRequest))
+
+    def tick(self) -> list[ToAgent]:
+        """A second has passed."""
+        return self._apply(self._directory.tick())
+
+    def desired_changed(self, change: DesiredChange) -> list[ToAgent]:
+        """The desired state was committed."""
+        configurations = {
+            name: None if form is None else DEVICE_CONFIGURATION.from_form(form)
+            for name, form in change.device_configurations.items()
+        }
+        messages = self._apply(self._directory.configure(configurations))
+        for agent, tags in change.agent_tags.items():
+            messages += self._apply(self._directory.tags_changed(agent, tags))
+        self._stale |= change.device_configurations.keys()
+        self._stale |= {name for name in self._directory.configurations if self._uses(name, change.configs)}
+        for name, brokers in self._brokers.items():
+            if taken := brokers.names & change.workloads.keys():
+                self._brokers[name] = brokers.without(taken)
+                self._stale.add(name)
+        self._supply_changed |= bool(change.agent_tags)
+        return messages
+
+    def _uses(self, configuration: str, configs: Container[str]) -> bool:
+        """Whether its broker is rendered with one of these configs."""
+        broker = self._directory.configurations[configuration].broker
+        return any(config in configs for config in broker.workload.configs.configs.values())
+
+    def states_seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
+        """A workload beyond waiting has its devices. The end of an earlier instance is of no importance."""
+        for name, state in states:
+            waits = state.state == PENDING_INITIAL.state and state.sub_state in _WAITING
+            if not self._state.is_desired(name):
+                continue
+            if not waits and state.state not in _ENDING:
+                self._placements.started(name.workload)
+            if state.is_same(REMOVED) and self._sessions.is_unsent(name):
+                # The agent has removed the instance it had; the desired one has the same name and was not sent.
+                self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self._facts))
+
+    def _apply(self, changes: DirectoryChanges) -> list[ToAgent]:
+        for name, instance in changes.instances.items():
+            self._instance_changed(name, None if instance is None else DEVICE_INSTANCE.to_form(instance))
+        for agent, resources in changes.resources.items():
+            self._state.agents.set_resources(agent, list(map(NODE_RESOURCE.to_form, resources)))
+        for agent in changes.lost:
+            self._placements.agent_lost(agent)
+        for text in changes.warnings:
+            _log.warning("%s", text)
+        self._supply_changed |= changes.changes_supply
+        return changes.messages
+
+    def _instance_changed(self, name: str, form: Form | None) -> None:
+        """Brokers do not depend on the users of a device, so a claim does not cause planning."""
+        before = self._state.tree.get("deviceInstances", {}).get(name)
+        if before is None or form is None or any(before.get(key) != form.get(key) for key in _MATTERS_FOR_BROKERS):
+            self._stale.add(name.rpartition("-")[0])
+        self._state.replace_device_instance(name, form)
+
+    # --- plans ---
+
+    def plan(self, changes: WorkloadChanges) -> PlannedChanges:
+        """Decide about these changes. Nothing is changed, so this also answers where a workload would be placed."""
+        return plan_workloads(changes, self._facts)
+
+    def due(self) -> PlannedChanges:
+        """Brokers to add and remove, and waiting workloads to place, because of all events since the last call."""
+        self._update_learning()
+        changes = self._broker_changes(self._stale)
+        waiting: dict[str, RenderedWorkload] = {}
+        if self._supply_changed or changes.deleted:
+            changed = changes.added.keys() | changes.deleted.keys()
+            names = (name for name in self._placements.waiting() if name in self._state.effective)
+            waiting = {name: self._state.effective[name] for name in names if name not in changed}
+        self._stale, self._supply_changed = set(), False
+        return plan_workloads(changes, self._facts, waiting)
+
+    def commit(self, planned: PlannedChanges) -> None:
+        """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
+        self._supply_changed |= None in planned.placements.values()
+        self._placements.apply(planned.placements)
+        for placement in filter(None, planned.placements.values()):
+            if placement.agent:
+                self._directory.expect(placement.agent)
+        self._sessions.commit(planned.changes.deleted.values(), planned.unsent)
+
+    def _update_learning(self) -> None:
+        """What agents have reported by the end of the learning phase is used once more, then dropped."""
+        if not self._is_learning:
+            self._holders.clear()
+            self._known.clear()
+            return
+        self._holders = self._directory.holders()
+        if self._directory.is_settled:
+            self._is_learning, self._supply_changed = False, True
+
+    def _broker_changes(self, configurations: Iterable[str]) -> WorkloadChanges:
+        added: dict[str, RenderedWorkload] = {}
+        gone: list[str] = []
+        for configuration in sorted(configurations):
+            before = self._brokers.pop(configuration, BrokerSet()).forms
+            after = self._plan_brokers(configuration, before)
+            gone += [name for name in before if name not in after.forms]
+            changed = {name: form for name, form in after.forms.items() if form != before.get(name)}
+            added |= {name: RenderedWorkload.of(name, form) for name, form in changed.items()}
+            if after.names:
+                self._brokers[configuration] = after
+        replaced = [name for name in (*gone, *added) if name in self._state.effective]
+        return WorkloadChanges(added, {name: self._state.effective[name].instance_name for name in replaced})
+
+    def _plan_brokers(self, configuration: str, existing: Mapping[str, Form]) -> BrokerSet:
+        message = self._directory.configurations.get(configuration, base.DeviceConfiguration())
+        instances = self._directory.instances_of(configuration) if message.HasField("broker") else {}
+        user_workloads = self._state.desired["workloads"]
+        brokers = plan_brokers(configuration, message, instances, existing, user_workloads, self._state.config)
+        for text in brokers.faults:
+            _log.warning("%s", text)
+        return brokers
+
+    def _fixed_placement(self, name: InstanceName, request: PlacementRequest) -> PlacementDecision | None:
+        """An instance that exists stays on its agent. After a start of the server agents need time to report it.
+
+        An instance on an agent that has not reconnected by then waits for the agent.
+        """
+        holder = self._holders.get(name.workload)
+        if holder is not None and holder.id == name.id and self._directory.may_run(holder.agent, request.accepts):
+            return PlacementDecision(request, holder.agent, f"it uses devices of agent '{holder.agent}' already")
+        agent = self._known.agent_of(name.workload, name.id)
+        if agent is not None and self._directory.may_run(agent, request.accepts):
+            return PlacementDecision(request, agent, f"it is on agent '{agent}' already")
+        if self._is_learning:
+            return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
+        absent = self._known.reported_agent_of(name.workload, name.id)
+        if absent is not None and self._directory.may_run(absent, request.accepts):
+            return PlacementDecision(request, absent, f"it was on agent '{absent}' according to another agent")
+        return None
+
+    # --- greetings ---
+
+    def may_greet(self, agent: str) -> bool:
+        """Whether it is known which workloads belong on the agent; it deletes those that its greeting does not contain.
+
+        That takes time only after a start of the server, and only if there are workloads that the server places.
+        """
+        if not self._past_matters() or not self._directory.offers_devices(agent):
+            return True
+        held = (name for name in self._holders.values() if name.agent == agent)
+        return (
+            self._directory.has_reported(agent)
+            and self._known.has_reported(agent)
+            and all(map(self._state.is_desired, (*held, *self._known.instances_on(agent))))
+        )
+
+    def greet(self, agent: str) -> list[RenderedWorkload]:
+        """The workloads for the greeting of the agent; the states of the others contain why they are not sent."""
+        workloads = self._state.workloads_of_agent(agent)
+        sent = [workload for workload in workloads if not is_withheld(workload, self._facts)]
+        self._sessions.greet(agent, (workload.instance_name for workload in sent))
+        self._state.put_states(states_of_withheld(workloads, self._facts))
+        return sent
+
+    def _past_matters(self) -> bool:
+        return self._is_learning and bool(self._placements.waiting() or self._directory.configurations)
+
+    def _lacks_devices(self, agent: str) -> bool:
+        return agent in self._state.agents and not self._directory.offers_devices(agent)

@@ -1,0 +1,372 @@
+"""The devices of all agents, and the ledger of the devices that several nodes share.
+
+Input: hellos and reports of agents, their requests for slots, the device configurations, and the passing of time.
+Output: messages to agents, and what changed in the state. Owns what is known about each agent; the registry owns the
+devices.
+
+A server that has just started has no claims. It sends and grants no slots before agents had the time to reconnect
+and to report theirs, counted from the first one that did; otherwise a slot could get a second owner.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct, field
+
+from ankaios.common.errors import AnkaiosError, Rejected
+from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
+from ankaios.devices.core.device_messages import change_from_pb
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.server.core.device_registry import DeviceRegistry
+from ankaios.server.core.placement import FreeDevices
+
+SETTLE_TICKS = 3
+NODE_LOST_TICKS = 300
+NOT_SETTLED = "the server has just started and waits for the reports of its agents"
+
+
+class DirectoryChanges(Struct):
+    """The effect of one event. `instances` and `resources` are the new content of `deviceInstances.<name>` (None:
+    removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `warnings` are
+    for the log.
+    """
+
+    messages: list[ToAgent] = field(default_factory=list)
+    instances: dict[str, base.DeviceInstance | None] = field(default_factory=dict)
+    resources: dict[str, tuple[base.NodeResource, ...]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def changes_supply(self) -> bool:
+        return bool(self.instances or self.resources or self.lost)
+
+    def send(self, agent: str, message: grpc.DeviceUpdate | grpc.SlotResponse) -> None:
+        if isinstance(message, grpc.DeviceUpdate):
+            self.messages.append(ToAgent(agent, grpc.FromServer(deviceUpdate=message)))
+        else:
+            self.messages.append(ToAgent(agent, grpc.FromServer(slotResponse=message)))
+
+
+class _Agent(Struct):
+    tags: Mapping[str, str] = field(default_factory=dict)
+    offers_devices: bool = False
+    connected: bool = False
+    said_hello: bool = False
+    reported: bool = False  # in this session
+    gone_since: int = 0
+    resources: dict[str, base.NodeResource] = field(default_factory=dict)
+    configurations: dict[str, base.DeviceConfiguration] | None = None  # as last sent
+
+
+class DeviceDirectory:
+    """Each method for an event returns its effect."""
+
+    def __init__(self, settled: bool = False) -> None:
+        self._agents: dict[str, _Agent] = {}
+        self._registry = DeviceRegistry(lambda node: self._agents[node].connected)
+        self._settled = settled
+        self._now = 0
+        self._first_hello: int | None = None
+        self._changes = DirectoryChanges()
+
+    def _take_changes(self) -> DirectoryChanges:
+        changes, self._changes = self._changes, DirectoryChanges()
+        return changes
+
+    # --- configurations ---
+
+    def configure(self, configurations: Mapping[str, base.DeviceConfiguration | None]) -> DirectoryChanges:
+        """Configurations were added or changed, or removed if None."""
+        for name, configuration in configurations.items():
+            instances = list(self._registry.instances_of(name))
+            if configuration is None:
+                self._registry.configurations.pop(name, None)
+                for instance in instances:
+                    self._registry.drop(instance)
+                    self._changes.instances[instance] = None
+            else:
+                self._registry.configurations[name] = configuration
+                self._publish(instances)
+        for agent in self._agents if configurations else ():
+            self._send_configurations(agent)
+        return self._take_changes()
+
+    def _send_configurations(self, agent: str) -> None:
+        """An agent receives what it has to discover whenever that changes."""
+        record = self._agents[agent]
+        if not record.connected or not record.offers_devices:
+            return
+        wanted = {
+            name: _for_agents(configuration)
+            for name, configuration in self.configurations.items()
+            if discovers(configuration, agent, record.tags)
+        }
+        if wanted == record.configurations:
+            return
+        record.configurations = wanted
+        message = grpc.DeviceUpdate(complete=True)
+        message.configurations.SetInParent()
+        for name, configuration in wanted.items():
+            message.configurations.deviceConfigurations[name].CopyFrom(configuration)
+        self._changes.send(agent, message)
+
+    # --- agents ---
+
+    def hello(self, agent: str, tags: Mapping[str, str], offers_devices: bool) -> DirectoryChanges:
+        if self._first_hello is None and offers_devices:
+            self._first_hello = self._now
+        record = self._agents.setdefault(agent, _Agent())
+        record.tags, record.offers_devices = dict(tags), offers_devices
+        record.connected = record.said_hello = True
+        record.reported, record.configurations = False, None
+        record.resources = {}
+        self._send_configurations(agent)
+        if not offers_devices:  # an earlier agent of this name may have offered some
+            self._forget(agent)
+        return self._take_changes()
+
+    def tags_changed(self, agent: str, tags: Mapping[str, str]) -> DirectoryChanges:
+        if agent in self._agents:
+            self._agents[agent].tags = dict(tags)
+            self._send_configurations(agent)
+        return self._take_changes()
+
+    def gone(self, agent: str) -> DirectoryChanges:
+        """The workloads of the agent may continue, so its claims stay for now."""
+        if (record := self._agents.get(agent)) is not None:
+            record.connected = record.reported = False
+            record.gone_since = self._now
+            self._publish(self._registry.seen_by(agent))
+        return self._take_changes()
+
+    def tick(self) -> DirectoryChanges:
+        """A second has passed."""
+        self._now += 1
+        if not self._settled and self._first_hello is not None and self._now - self._first_hello >= SETTLE_TICKS:
+            self._settled = True
+            for name in self._agents:
+                self._send_slots([name], self._shared(self._registry.seen_by(name)))
+        for name, record in list(self._agents.items()):
+            if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
+                self._forget(name)
+                self._changes.lost.append(name)
+                del self._agents[name]
+        return self._take_changes()
+
+    def _forget(self, agent: str) -> None:
+        self._unsee(agent, self._registry.seen_by(agent))
+        self._publish(self._registry.forget_claims(agent, {}))
+
+    def _unsee(self, agent: str, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            if self._registry.unsee(agent, name):
+                self._publish([name])
+            else:
+                self._changes.instances[name] = None
+
+    # --- reports ---
+
+    def report(self, agent: str, report: grpc.DeviceReport) -> DirectoryChanges:
+        """What an agent sees. A complete report also contains all its claims.
+
+        [impl->akri~instance-level-resource~1]
+        """
+        record = self._agents.get(agent)
+        if record is None or not record.offers_devices:
+            self._changes.warnings.append(f"agent '{agent}' reports devices, but offers none according to its hello")
+            return self._take_changes()
+        claims = self._see(agent, report.seen)
+        sees = self._registry.seen_by(agent)
+        self._unsee(agent, sees - report.seen.keys() if report.complete else sees & set(report.gone))
+        seen = self._registry.seen_by(agent) & report.seen.keys()
+        if report.complete:
+            claims |= self._registry.hold_unseen(agent, report.held)
+            self._take_claims(agent, claims)
+            self._publish(seen)
+            record.reported = True
+            self._send_slots([agent], self._shared(seen), always=True)
+        else:
+            self._publish(seen, informed=agent)
+        self._take_resources(agent, report)
+        return self._take_changes()
+
+    def _see(self, agent: str, seen: Mapping[str, base.DeviceInstance]) -> dict[Slot, Claim]:
+        claims: dict[Slot, Claim] = {}
+        for name, message in sorted(seen.items()):
+            try:
+                claims |= self._registry.see(agent, name, message)
+            except Rejected as fault:
+                self._changes.warnings.append(f"agent '{agent}' reports an invalid device: {fault}")
+        return claims
+
+    def _take_claims(self, agent: str, claims: Mapping[Slot, Claim]) -> None:
+        """An agent decides about its own claims. Claims of others that it reports count only after a server restart.
+
+        Then they are taken over for nodes that have not connected yet; those correct them when they do, and lose them
+        if they never return.
+        """
+        held = {slot: claim for slot, claim in claims.items() if claim.node == agent}
+        self._publish(self._registry.forget_claims(agent, held))
+        for slot, claim in claims.items():
+            record = self._agents.get(claim.node)
+            if claim.node == agent or record is None or not record.said_hello:
+                self.expect(claim.node)
+                self._registry.restore(slot, claim)
+
+    def _take_resources(self, agent: str, report: grpc.DeviceReport) -> None:
+        record = self._agents[agent]
+        resources = {} if report.complete else dict(record.resources)
+        resources.update({resource.name: resource for resource in report.resources})
+        for name in report.goneResources:
+            resources.pop(name, None)
+        if resources != record.resources:
+            record.resources = dict(sorted(resources.items()))
+            self._changes.resources[agent] = tuple(record.resources.values())
+
+    # --- slots of shared devices ---
+
+    def slot_request(self, agent: str, request: grpc.SlotRequest) -> DirectoryChanges:
+        """Make all changes or none. The slots are sent before the answer, so that the agent has the present claims."""
+        try:
+            wanted = [self._checked(agent, change_from_pb(change)) for change in request.changes]
+            made = self.ledger.apply(wanted)
+        except AnkaiosError as fault:
+            names = {change.instance for change in request.changes if change.instance in self._registry}
+            self._send_slots([agent], names, always=True)
+            self._changes.send(agent, grpc.SlotResponse(requestId=request.requestId, reason=str(fault)))
+        else:
+            self._publish({change.slot.instance for change in made})
+            self._changes.send(agent, grpc.SlotResponse(requestId=request.requestId, granted=True))
+        return self._take_changes()
+
+    def _checked(self, agent: str, change: SlotChange) -> SlotChange:
+        name = change.slot.instance
+        if change.claim.node != agent:
+            raise Rejected(
+                f"cannot change slot '{change.slot}': '{agent}' cannot change claims of '{change.claim.node}'"
+            )
+        if not change.takes:
+            return change
+        if name not in self._registry.seen_by(agent) or not self._registry.is_shared(name):
+            raise Rejected(f"cannot claim slot '{change.slot}': '{agent}' sees no such shared device")
+        if not self._settled:
+            raise SlotConflict(f"cannot claim slot '{change.slot}': {NOT_SETTLED}")
+        return change
+
+    def _publish(self, names: Iterable[str], informed: str | None = None) -> None:
+        """Update these devices in the state, and send the slots of shared ones to the agents that see them.
+
+        `informed` may see a device for the first time, so its slots are sent to it in any case.
+        """
+        for name in sorted(set(names)):
+            if (change := self._registry.refresh(name)) is None:
+                continue
+            before, now = change
+            self._changes.instances[name] = now
+            if now.shared:
+                viewers = self._registry.viewers(name)
+                is_new = before is None or _slots(before) != _slots(now)
+                self._send_slots(viewers if is_new else {informed or ""}.intersection(viewers), [name])
+
+    def _send_slots(self, agents: Iterable[str], names: Iterable[str], always: bool = False) -> None:
+        """`always`: also to an agent whose first report is being processed."""
+        if not self._settled:
+            return
+        instances = {name: public for name in sorted(names) if (public := self._registry.public(name)) is not None}
+        for agent in sorted(agents) if instances else ():
+            if self._agents[agent].reported or (always and self._agents[agent].connected):
+                self._changes.send(agent, grpc.DeviceUpdate(instances=instances))
+
+    def _shared(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self._registry.is_shared(name)]
+
+    # --- queries ---
+
+    @property
+    def ledger(self) -> SlotLedger:
+        return self._registry.ledger
+
+    @property
+    def configurations(self) -> Mapping[str, base.DeviceConfiguration]:
+        return self._registry.configurations
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled
+
+    def offers_devices(self, agent: str) -> bool:
+        record = self._agents.get(agent)
+        return record is not None and record.offers_devices
+
+    def expect(self, agent: str) -> None:
+        """The agent has something according to others. If it was never connected, it counts as gone from now on."""
+        self._agents.setdefault(agent, _Agent(gone_since=self._now))
+
+    def may_run(self, agent: str, accepts: Callable[[Mapping[str, str]], bool]) -> bool:
+        """Whether the agent can run a workload that accepts its tags; an agent that has not connected yet can."""
+        record = self._agents.get(agent)
+        return record is None or not record.said_hello or (record.offers_devices and accepts(record.tags))
+
+    def has_reported(self, agent: str) -> bool:
+        """Whether the agent has sent its complete report in this session."""
+        return agent in self._agents and self._agents[agent].reported
+
+    def holders(self) -> dict[str, InstanceName]:
+        """Workloads that use devices of their own agent, by name."""
+        owners = (
+            InstanceName.parse(claim.owner)
+            for agent in self._agents
+            for claim in self.ledger.claims_on(agent).values()
+            if claim.owner.endswith(f".{agent}")
+        )
+        return {name.workload: name for name in owners if name is not None}
+
+    def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
+        return self._registry.instances_of(configuration)
+
+    def candidates(self) -> dict[str, Mapping[str, str]]:
+        return {name: it.tags for name, it in sorted(self._agents.items()) if it.connected and it.offers_devices}
+
+    def free_devices(self, agent: str, resource: str) -> FreeDevices:
+        sees = self._registry.seen_by(agent)
+        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
+        if target in sees:
+            return FreeDevices({target: len(self.ledger.free_slots(target))})
+        if target in self.configurations and resource != target:
+            seen = (name for name in sees if self._registry.configuration_of(name) == target)
+            required = self.configurations[target].distinct == base.DISTINCT_REQUIRED
+            return FreeDevices({name: len(self.ledger.free_slots(name)) for name in seen}, required)
+        known = self._agents[agent].resources.get(resource)
+        return FreeDevices({f"{agent}:{resource}": max(0, known.allocatable - known.allocated)} if known else {})
+
+
+def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping[str, str]) -> bool:
+    """The named agents and those with all the tags; all agents if there is neither."""
+    if not configuration.HasField("placement"):
+        return True
+    wanted, named = configuration.placement.tags.tags, configuration.placement.agents
+    if not wanted and not named:
+        return True
+    return agent in named or (bool(wanted) and all(tags.get(key) == value for key, value in wanted.items()))
+
+
+def _for_agents(configuration: base.DeviceConfiguration) -> base.DeviceConfiguration:
+    """Agents do not need broker and placement, and a change of these must not disturb them.
+
+    Only brokers that may use any device can go elsewhere when they lose theirs, so they are restarted.
+    """
+    message = base.DeviceConfiguration()
+    message.CopyFrom(configuration)
+    anywhere = message.HasField("broker") and message.broker.strategy == base.BROKER_PER_CONFIGURATION
+    if anywhere and not message.HasField("onDeviceLost"):
+        message.onDeviceLost = base.ON_DEVICE_LOST_RESTART
+    message.ClearField("broker")
+    message.ClearField("placement")
+    return message
+
+
+def _slots(instance: base.DeviceInstance) -> tuple[int, dict[str, str], dict[str, str]]:
+    return instance.capacity, dict(instance.deviceUsage.values), dict(instance.slotOwners.values)

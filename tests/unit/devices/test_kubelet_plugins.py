@@ -1,0 +1,82 @@
+"""Allocations for a kubelet, which does not name the workload."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.core.node_devices import NOT_CONNECTED
+from ankaios.devices.core.slot_ledger import SlotConflict
+from ankaios.devices.kubelet_plugins import ATTEMPTS, AllocationDenied, ConfigurationDevicePlugin, KubeletPlugins
+from ankaios.devices.slot_allocator import NO_ANSWER
+from tests.unit.devices.nodes import LOCAL, a_node, an_allocator
+from tests.unit.devices.test_slot_allocator import Allocator
+
+FOLDER = Path("/nowhere")
+
+
+def cameras_of(made: Allocator) -> ConfigurationDevicePlugin:
+    return ConfigurationDevicePlugin(made.node, made.slots, "cam")
+
+
+async def test_an_allocation_fails_immediately_if_the_server_is_not_connected() -> None:
+    made = Allocator(shared=True)
+    made.slots.session_ended()
+    with pytest.raises(AllocationDenied, match=NOT_CONNECTED):
+        await cameras_of(made).allocate([["0"]])
+
+
+async def test_a_server_that_does_not_answer_is_asked_once() -> None:
+    made = Allocator(shared=True, answer_seconds=0.01)
+    with pytest.raises(AllocationDenied, match=NO_ANSWER):
+        await cameras_of(made).allocate([["0"]])
+    assert len([request for request in made.sent if request.changes[0].after]) == 1
+
+
+async def test_a_refused_allocation_is_planned_again_a_few_times() -> None:
+    made = Allocator(shared=True)
+    allocating = asyncio.create_task(cameras_of(made).allocate([["0"]]))
+    for attempt in range(1, ATTEMPTS + 1):
+        await made.requested(attempt)
+        made.answer(granted=False)
+    with pytest.raises(AllocationDenied, match=f"other claims were first {ATTEMPTS} times.*it is taken"):
+        await allocating
+
+
+async def test_an_allocation_never_takes_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.devices.kubelet_plugins.ALLOCATE_SECONDS", 0.01)
+    made = Allocator(shared=True)
+    with pytest.raises(AllocationDenied, match="not settled with the server within"):
+        await cameras_of(made).allocate([["0"]])
+    assert made.used() == {}
+    assert [change.after for change in made.sent[-1].changes] == [""]  # the server is asked to undo it
+
+
+async def test_an_id_whose_device_is_gone_gets_no_empty_grant() -> None:
+    """A pod would run without its device, and count as having it."""
+    made = Allocator(shared=False)
+    cameras = cameras_of(made)
+    (id_,) = [device.id for device in cameras.advertised()]
+    (grant,) = await cameras.allocate([[id_]])
+    assert len(grant.annotations) == 1
+    made.node.observe("cam", "s", [], False, 1)
+    made.node.expire(2)
+    with pytest.raises(SlotConflict, match=r"a device of 'akri\.sh/cam' vanished while it was allocated"):
+        await cameras.allocate([[id_]])
+
+
+async def test_each_device_and_each_configuration_has_a_plugin_as_long_as_it_exists() -> None:
+    """[utest->akri~instance-level-resource~1] [utest->akri~configuration-level-resource~1]"""
+    node = a_node()
+    plugins = KubeletPlugins(node, an_allocator(node), FOLDER)
+    plugins.changed(node.known())
+    both = ("akri.sh/cam", f"akri.sh/{LOCAL}")
+    assert [resource in plugins._host for resource in both] == [True, True]
+    plugins.changed(node.observe("cam", "s", [], False, 1))
+    assert [resource in plugins._host for resource in both] == [True, False]
+    plugins.changed(node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 2))
+    assert [resource in plugins._host for resource in both] == [True, True]
+    plugins.changed(node.configure({}))
+    assert [resource in plugins._host for resource in both] == [False, False]
+    assert ConfigurationDevicePlugin(node, an_allocator(node), "cam").advertised() == ()

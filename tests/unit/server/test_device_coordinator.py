@@ -1,0 +1,685 @@
+"""Devices in the state, brokers, and workloads that leave their place to the server, as an `AnkaiosServer` does it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import (
+    PENDING_STARTING,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING,
+)
+from ankaios.common.messages import ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_to_pb
+from ankaios.common.workload import InstanceName
+from ankaios.devices.core.device_messages import slot_request
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.server.core import brokers
+from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
+from ankaios.server.core.update_rejected import UpdateRejected
+from tests.unit.server.directories import an_instance_message
+from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of, web
+
+CAM = "cam-8120fe"
+HANDLER = {"discoveryHandler": {"name": "debugEcho"}}
+
+
+class DeviceStory(Story):
+    def __init__(self, *agents: str, has_hooks: bool = False, ticks: int = SETTLE_TICKS, **configuration: Any) -> None:
+        super().__init__(has_hooks=has_hooks)
+        if ticks:
+            self.join("early")
+            self.second(ticks)
+            self.gone("early")
+        self.configure(**configuration)
+        for agent in agents:
+            self.join(agent)
+
+    def configure(self, **configuration: Any) -> list[Effect]:
+        return self.update(
+            {"desiredState": {"apiVersion": "v1", "deviceConfigurations": {"cam": HANDLER | configuration}}},
+            "desiredState.deviceConfigurations.cam",
+        )
+
+    def join(self, agent: str, devices: bool = True, knows: Iterable[InstanceName] | None = ()) -> list[Effect]:
+        """If it is asked what it knows, it answers, unless that is None."""
+        hello = grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", devices=devices)
+        effects = self.from_agent(agent, agentHello=hello)
+        if f"{agent}: tellWorkloads" in effects_as_lines(effects) and knows is not None:
+            effects += self.tells(agent, *knows)
+        return effects
+
+    def tells(self, agent: str, *names: InstanceName) -> list[Effect]:
+        message = grpc.KnownWorkloads(instanceNames=map(instance_name_to_pb, names))
+        return self.from_agent(agent, knownWorkloads=message)
+
+    def second(self, number: int = 1) -> list[Effect]:
+        return [effect for _ in range(number) for effect in self.server.handle(SecondPassed())]
+
+    def sees(self, agent: str, *names: str, complete: bool = True, owner: str = "", **fields: Any) -> list[Effect]:
+        seen = {name: an_instance_message(agent, **fields) for name in names}
+        for instance in seen.values() if owner else ():
+            for slot in instance.slotOwners.values:
+                instance.slotOwners.values[slot] = owner
+        return self.from_agent(agent, deviceReport=grpc.DeviceReport(complete=complete, seen=seen))
+
+    def loses(self, agent: str, name: str) -> list[Effect]:
+        return self.from_agent(agent, deviceReport=grpc.DeviceReport(gone=[name]))
+
+    def add(self, name: str, **form: Any) -> list[Effect]:
+        return self.update(a_state({name: a_form(**form)}), f"desiredState.workloads.{name}")
+
+    def brokers(self) -> dict[str, str]:
+        """Workloads of the effective state, with their agents."""
+        workloads = self.get("effectiveState.workloads").get("effectiveState", {}).get("workloads", {})
+        return {name: form["agent"] for name, form in workloads.items()}
+
+    def why(self, agent: str, workload: str) -> str:
+        states = self.get("workloadStates")["workloadStates"][agent][workload]
+        (state,) = states.values()
+        return f"{state['state']}: {state['additionalInfo']}"
+
+
+def a_broker(strategy: str, **more: Any) -> dict[str, Any]:
+    workload = {"runtime": "podman", "runtimeConfig": "image: x"}
+    return {"broker": {"strategy": strategy, "workload": workload, **more}}
+
+
+def wants_cameras(quantity: int = 1) -> dict[str, Any]:
+    return {"resources": [{"name": "cam", "quantity": quantity}]}
+
+
+# --- devices in the state ---
+
+
+def test_a_seen_device_stands_in_the_state_and_is_an_event() -> None:
+    """[utest->akri~instance-level-resource~1]"""
+    story = DeviceStory("n1")
+    story.subscribe("deviceInstances")
+    assert altered(story.sees("n1", CAM)) == (["deviceInstances"], [], [])
+    instance = story.get("deviceInstances")["deviceInstances"][CAM]
+    assert (instance["configurationName"], instance["nodes"]) == ("cam", ["n1"])
+    assert instance["deviceUsage"] == {f"{CAM}-0": ""}
+
+
+def test_a_claim_is_an_event_of_its_slot() -> None:
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.subscribe("deviceInstances")
+    change = SlotChange(Slot(CAM, 0), Claim("n1", "0", "web"))
+    effects = story.from_agent("n1", slotRequest=slot_request("1", [change]))
+    added, updated, _ = altered(effects) or ([], [], [])
+    assert f"deviceInstances.{CAM}.deviceUsage.{CAM}-0" in updated
+    assert any("slotOwners" in path for path in added)
+
+
+def test_resources_of_a_node_stand_in_the_state() -> None:
+    story = DeviceStory("n1")
+    resource = base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=1, allocated=1)
+    story.from_agent("n1", deviceReport=grpc.DeviceReport(complete=True, resources=[resource]))
+    assert story.get("agents.n1.resources")["agents"]["n1"]["resources"] == [
+        {"name": "akri.sh/cam", "capacity": 2, "allocatable": 1, "allocated": 1}
+    ]
+
+
+def test_an_agent_is_told_what_to_discover_after_its_hello() -> None:
+    story = DeviceStory()
+    assert effects_as_lines(story.join("n1")) == ["n1: hello +[]", "n1: deviceUpdate"]
+    assert effects_as_lines(story.join("old", devices=False)) == ["old: hello +[]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("cam-8120fe", "device of 'cam'"), ("c" * 60, "at most 56"), ("-cam", "starts and ends")]
+)
+def test_a_configuration_whose_resources_would_be_ambiguous_is_refused(name: str, why: str) -> None:
+    story = DeviceStory()
+    state = {"desiredState": {"apiVersion": "v1", "deviceConfigurations": {name: HANDLER}}}
+    assert why in error_of(story.update(state, f"desiredState.deviceConfigurations.{name}"))
+    assert list(story.get("desiredState")["desiredState"]["deviceConfigurations"]) == ["cam"]
+
+
+# --- agents that do not know devices ---
+
+
+def test_a_workload_with_devices_is_never_sent_to_an_agent_that_does_not_know_them() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    effects = story.add("web", agent="old", **wants_cameras())
+    assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert story.why("old", "web") == ("Pending: agent 'old' offers no devices, so the workload is not sent to it")
+
+
+def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
+    story = DeviceStory()
+    story.add("web", agent="old", **wants_cameras())
+    story.add("plain", agent="old")
+    assert "old: hello +[plain]" in effects_as_lines(story.join("old", devices=False))
+    assert "offers no devices" in story.why("old", "web")
+    assert "old: hello +[plain, web]" in effects_as_lines(story.join("old"))
+
+
+def test_what_was_never_sent_can_be_deleted_without_the_agent() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old", **wants_cameras())
+    effects = story.update(a_state(), "desiredState.workloads.web")
+    assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert story.get("workloadStates") == {"workloadStates": {}}
+
+
+def test_a_running_workload_that_comes_to_need_devices_is_ended_where_there_are_none() -> None:
+    """The instance has the same name before and after: what is kept back is the new one alone."""
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old")
+    story.report("old", {web("old"): RUNNING_OK})
+    effects = story.add("web", agent="old", **wants_cameras())
+    assert "old: update +[] -[web]" in effects_as_lines(effects)
+    assert "offers no devices" in story.why("old", "web")
+    story.report("old", {web("old"): REMOVED})
+    assert "offers no devices" in story.why("old", "web")
+
+
+def test_a_workload_that_was_kept_back_is_sent_when_it_needs_no_devices_any_more() -> None:
+    story = DeviceStory()
+    story.join("old", devices=False)
+    story.add("web", agent="old", **wants_cameras())
+    effects = story.add("web", agent="old")
+    assert "old: update +[web] -[]" in effects_as_lines(effects)
+    assert story.why("old", "web") == "Pending: "
+    assert "old: update +[] -[web]" in effects_as_lines(story.update(a_state(), "desiredState.workloads.web"))
+
+
+# --- places ---
+
+
+def test_an_agent_that_the_user_chose_goes_before_a_placement() -> None:
+    story = DeviceStory("n1", "n2")
+    story.add("web", agent="n2", placement={}, **wants_cameras())
+    assert (story.brokers(), story.why("n2", "web")) == ({"web": "n2"}, "Pending: ")
+    story.sees("n1", CAM)
+    assert story.brokers() == {"web": "n2"}
+
+
+@pytest.mark.parametrize("more", [{"config": "image: new"}, {"tags": {"key": "value"}}])
+def test_the_end_of_the_old_instance_leaves_the_device_of_the_new_one_reserved(more: dict[str, Any]) -> None:
+    """Whether its name changed or not."""
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.add("web", agent="", placement={}, **wants_cameras(), **more)
+    for state in (STOPPING, REMOVED):
+        story.report("n1", {web("n1"): state})
+    story.add("second", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"web": "n1", "second": ""}
+
+
+def test_a_workload_does_not_move_while_hooks_look_at_its_deletion() -> None:
+    """Otherwise its deletion would go to the wrong agent, and it would run on."""
+    story = DeviceStory("n1", "n2", has_hooks=True)
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.server.handle(HooksFinished(None))
+    story.report("n1", {web("n1"): RUNNING_OK})
+    story.gone("n1")
+    story.sees("n2", CAM)
+    story.update(a_state(), "desiredState.workloads.web")
+    story.second(NODE_LOST_TICKS)
+    assert story.brokers() == {"web": "n1"}
+    assert success_of(story.server.handle(HooksFinished(None))) == ([], [str(web("n1"))])
+    assert story.brokers() == {}
+
+
+def test_what_is_due_because_of_devices_is_done_after_hooks_refused_an_update() -> None:
+    story = DeviceStory("n1", has_hooks=True, **a_broker("perNode"))
+    story.add("web", agent="n1")
+    story.sees("n1", CAM)
+    assert story.brokers() == {}
+    effects = story.server.handle(HooksFinished(UpdateRejected("no")))
+    assert "no" in error_of(effects)
+    assert f"n1: update +[{CAM}-broker-n1] -[]" in effects_as_lines(effects)
+
+
+def shown_to_hooks(effects: list[Effect]) -> list[grpc.UpdateWorkload]:
+    return [effect.update for effect in effects if isinstance(effect, RunHooks)]
+
+
+def test_hooks_see_updates_of_the_desired_state_and_not_what_the_server_does_by_itself() -> None:
+    """A broker is made of a device configuration that was accepted; nobody is there whom a refusal could be told."""
+    story = DeviceStory("n1", has_hooks=True)
+    effects = story.configure(**a_broker("perNode"))
+    effects += story.sees("n1", CAM)
+    assert story.brokers() == {f"{CAM}-broker-n1": "n1"}
+    effects += story.configure()
+    assert (story.brokers(), shown_to_hooks(effects)) == ({}, [])
+
+
+def test_hooks_see_a_workload_before_it_has_a_place_and_what_they_made_of_it_moves() -> None:
+    story = DeviceStory("n1", "n2", has_hooks=True)
+    (shown,) = shown_to_hooks(story.add("web", agent="", placement={}))
+    (added,) = shown.addedWorkloads
+    assert added.workload.agent == added.instanceName.agentName == ""
+    added.workload.tags.tags["checked"] = "yes"
+    story.server.handle(HooksFinished(shown))
+    assert story.brokers() == {"web": "n1"}
+    story.gone("n1")
+    assert shown_to_hooks(story.second(NODE_LOST_TICKS)) == []
+    assert story.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"] == a_form(
+        "n2", restartPolicy="NEVER", tags={"checked": "yes"}, placement={}
+    )
+
+
+def test_the_server_finds_a_place_and_says_why() -> None:
+    """[utest->akri~workload-requests-resources~1]"""
+    story = DeviceStory("n1", "n2")
+    story.sees("n2", CAM)
+    effects = story.add("web", agent="", placement={}, **wants_cameras())
+    assert [name.split(".")[0::2] for name in success_of(effects)[0]] == [["web", "n2"]]
+    assert "n2: update +[web] -[]" in effects_as_lines(effects)
+    assert story.why("n2", "web") == "Pending: agent 'n2' has the most free devices for 1 x akri.sh/cam"
+    assert story.get("desiredState.workloads.web.agent")["desiredState"]["workloads"]["web"]["agent"] == ""
+
+
+def test_a_workload_without_place_waits_and_gets_one_when_a_device_appears() -> None:
+    """[utest->akri~denied-workload-waits-and-recovers~1]"""
+    story = DeviceStory("n1")
+    story.add("web", agent="", placement={}, **wants_cameras())
+    assert story.why("", "web") == "NotScheduled: no agent has enough free devices for 1 x akri.sh/cam"
+    effects = story.sees("n1", CAM)
+    assert story.brokers() == {"web": "n1"}
+    assert any(line.startswith("n1: update") for line in effects_as_lines(effects))
+    assert list(story.get("workloadStates")["workloadStates"]) == ["n1"]
+
+
+def test_two_workloads_are_not_sent_after_one_device() -> None:
+    story = DeviceStory("n1")
+    story.sees("n1", CAM)
+    story.add("first", agent="", placement={}, **wants_cameras())
+    story.add("second", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"first": "n1", "second": ""}
+    effects = story.update(a_state(), "desiredState.workloads.first")
+    assert story.brokers() == {"second": "n1"}
+    assert "n1: update +[second] -[]" in effects_as_lines(effects)
+
+
+def test_a_place_is_kept_until_the_agent_is_lost() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.report("n1", {InstanceName.of("web", "n1", "image: alpine:3"): RUNNING_OK})
+    story.gone("n1")
+    assert story.brokers() == {"web": "n1"}
+    story.sees("n2", CAM)
+    story.second(NODE_LOST_TICKS - 1)
+    assert story.brokers() == {"web": "n1"}
+    story.second()
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_reservation_ends_when_the_workload_started() -> None:
+    story = DeviceStory("n1", capacity=2)
+    story.sees("n1", CAM)
+    for name, state in (("a", PENDING_WAITING_TO_START), ("b", PENDING_STARTING)):
+        story.add(name, agent="", placement={}, **wants_cameras())
+        story.report("n1", {InstanceName.of(name, "n1", "image: alpine:3"): state})
+    assert story.brokers() == {"a": "n1", "b": "n1"}
+    story.add("c", agent="", placement={}, **wants_cameras())
+    assert story.brokers()["c"] == "n1"  # the claim of b is not reported yet; the agent will let it wait
+
+
+def test_a_workload_may_be_bound_to_tags() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM)
+    story.sees("n2", CAM)
+    story.add("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    assert "has the tags zone=rear" in story.why("", "web")
+    story.update({"desiredState": {"apiVersion": "v1"}, "agents": {"n2": {"tags": {"zone": "rear"}}}}, "agents.n2.tags")
+    assert story.brokers() == {"web": "n2"}
+
+
+# --- after a start of the server ---
+
+
+def after_a_start(*workloads: str, broker: dict[str, Any] | None = None, **form: Any) -> DeviceStory:
+    """No second has passed yet, so agents may just be about to reconnect."""
+    story = DeviceStory(ticks=0, capacity=1, **(broker or {}))
+    for name in workloads:
+        story.add(name, **form)
+    return story
+
+
+def greeted(effects: list[Effect]) -> list[str]:
+    return [line for line in effects_as_lines(effects) if ": hello" in line]
+
+
+def used_by(workload: str, node: str, config: str = "image: alpine:3") -> dict[str, Any]:
+    return {"usage": {f"{CAM}-0": f"C:0:{node}"}, "owner": str(InstanceName.of(workload, node, config))}
+
+
+def test_an_agent_is_greeted_when_its_report_told_which_brokers_belong_there() -> None:
+    """It ends what its greeting leaves out."""
+    story = after_a_start(broker=a_broker("perNode"))
+    assert effects_as_lines(story.join("n1")) == ["n1: tellWorkloads", "n1: deviceUpdate"]
+    assert greeted(story.sees("n1", CAM)) == [f"n1: hello +[{CAM}-broker-n1]"]
+    assert greeted(story.join("old", devices=False)) == ["old: hello +[]"]
+
+
+def test_an_agent_that_reports_nothing_is_greeted_when_it_had_enough_time() -> None:
+    story = after_a_start("web", agent="n1")
+    assert greeted(story.join("n1") + story.second(SETTLE_TICKS - 1)) == []
+    assert greeted(story.second()) == ["n1: hello +[web]"]
+    assert greeted(story.second()) == []
+
+
+def test_a_workload_stays_where_it_holds_a_device() -> None:
+    """Though that device is taken, and another agent has room and comes first."""
+    story = after_a_start("web", agent="", placement={}, **wants_cameras())
+    story.join("n1")
+    assert greeted(story.sees("n1", "cam-a19705", shared=False)) == ["n1: hello +[]"]
+    assert story.brokers() == {"web": ""}
+    story.join("n2")
+    assert greeted(story.sees("n2", CAM, shared=False, **used_by("web", "n2"))) == ["n2: hello +[web]"]
+    assert story.why("n2", "web") == "Pending: it uses devices of agent 'n2' already"
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_workload_that_is_bound_to_other_tags_now_leaves_its_device() -> None:
+    story = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    story.join("n1")
+    story.sees("n1", CAM, **used_by("web", "n2"))
+    assert story.brokers() == {"web": "n2"}, "nobody knows the tags of n2 yet, so it may stay there"
+    other = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    other.join("n2")
+    other.sees("n2", CAM, **used_by("web", "n2"))
+    assert other.brokers() == {"web": ""}
+
+
+def test_a_changed_workload_is_placed_anew() -> None:
+    story = after_a_start("web", agent="", placement={}, **wants_cameras())
+    story.join("n1")
+    effects = story.sees("n1", CAM, shared=False, **used_by("web", "n1", config="image: old"))
+    assert (greeted(effects), story.brokers()) == ([], {"web": ""})
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[]"]
+
+
+GPU = {"resources": [{"name": "example.com/gpu", "quantity": 1}]}
+
+
+@pytest.mark.parametrize("resources", [{}, GPU])
+@pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
+def test_a_workload_stays_on_the_agent_that_tells_to_have_it(order: tuple[str, str], resources: dict[str, Any]) -> None:
+    """Both agents are equally good and the other one comes first; none hears a greeting that leaves it out."""
+    story = after_a_start("web", agent="", placement={}, **resources)
+    effects: dict[str, list[Effect]] = {}
+    for agent in order:
+        effects[agent] = story.join(agent, knows=[web("n2")]) + story.sees(agent)
+    assert (greeted(effects["n1"]), greeted(effects["n2"])) == (["n1: hello +[]"], ["n2: hello +[web]"])
+    assert not [line for line in effects_as_lines(effects["n2"]) if "update" in line], "the greeting says it all"
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+    assert story.why("n2", "web") == "Pending: it is on agent 'n2' already"
+
+
+def test_what_an_agent_is_asked_comes_before_all_else() -> None:
+    """With the first states it hears it forgets what it knew of others."""
+    story = after_a_start("web", "other", agent="", placement={})
+    assert [line.partition(" [")[0] for line in effects_as_lines(story.join("n1", knows=None))] == [
+        "n1: tellWorkloads",
+        "n1: states",
+        "n1: deviceUpdate",
+    ]
+    assert effects_as_lines(story.join("old", devices=False))[-1] == "old: hello +[]"
+
+
+def test_an_agent_that_does_not_answer_is_greeted_when_it_had_enough_time() -> None:
+    story = after_a_start("web", agent="", placement={})
+    for agent in ("n2", "n1"):
+        assert greeted(story.join(agent, knows=None) + story.sees(agent, CAM)) == []
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[web]", "n2: hello +[]"]
+
+
+def test_the_time_to_come_back_begins_with_the_first_agent_that_does() -> None:
+    """All of them may have been cut off from the server while it started."""
+    story = after_a_start("web", agent="", placement={})
+    story.second(10 * SETTLE_TICKS)
+    assert story.why("", "web") == "NotScheduled: no connected agent offers devices"
+    story.join("n1")
+    assert story.why("", "web") == "NotScheduled: the server has just started and waits for the reports of its agents"
+    story.second(SETTLE_TICKS - 1)
+    assert greeted(story.join("n2", knows=[web("n2")]) + story.sees("n2")) == ["n2: hello +[web]"]
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_workload_waits_for_its_agent_if_another_one_says_that_it_was_there() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.second(SETTLE_TICKS)
+    assert (story.brokers(), story.why("n2", "web")) == (
+        {"web": "n2"},
+        "Pending: it was on agent 'n2' according to another agent",
+    )
+    story.second(NODE_LOST_TICKS - 1)
+    assert greeted(story.join("n2")) == ["n2: hello +[web]"]
+
+
+def test_a_workload_whose_agent_never_returns_is_placed_anew() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.second(SETTLE_TICKS + NODE_LOST_TICKS - 1)
+    assert story.brokers() == {"web": "n2"}
+    story.second()
+    assert (story.brokers(), story.why("n1", "web")) == ({"web": "n1"}, "Pending: agent 'n1' is the first by name")
+
+
+@pytest.mark.parametrize("knows_devices", [True, False])
+def test_nobody_speaks_for_an_agent_that_is_there(knows_devices: bool) -> None:
+    """It told that it has nothing, or it cannot be a place."""
+    story = after_a_start("web", agent="", placement={})
+    story.join("n1", knows=[web("n2")])
+    story.join("n2", devices=knows_devices)
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {"web": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"placement": {}, "config": "image: new"}, web("n2")),
+        ({"placement": {"tags": {"zone": "rear"}}}, web("n2")),
+        ({"placement": {}}, InstanceName.of("other", "n2", "image: alpine:3")),
+    ],
+)
+def test_an_agent_with_something_else_is_not_the_place(form: dict[str, Any], told: InstanceName) -> None:
+    """The workload changed while the server was away, or is another one. The agent hears so when all is known."""
+    story = after_a_start("web", agent="", **form)
+    story.join("n1")
+    assert greeted(story.join("n2", knows=[told]) + story.sees("n2")) == []
+    assert "n2: hello +[]" in greeted(story.second(SETTLE_TICKS))
+    assert story.brokers()["web"] != "n2"
+
+
+def test_an_agent_that_reconnects_while_the_server_learns_is_asked_again() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n2", knows=[InstanceName.of("web", "n2", "image: old")])
+    story.gone("n2")
+    assert greeted(story.join("n2", knows=[web("n2")]) + story.sees("n2")) == ["n2: hello +[web]"]
+
+
+def test_of_two_agents_that_have_a_workload_the_first_to_say_so_keeps_it() -> None:
+    story = after_a_start("web", agent="", placement={})
+    story.join("n2", knows=[web("n2")])
+    story.join("n1", knows=[web("n1")])
+    story.sees("n1")
+    assert story.brokers() == {"web": "n2"}
+    assert greeted(story.second(SETTLE_TICKS)) == ["n1: hello +[]", "n2: hello +[web]"]
+
+
+def test_nobody_is_asked_once_the_server_has_learned() -> None:
+    story = DeviceStory()
+    story.add("web", agent="", placement={})
+    assert effects_as_lines(story.join("n1"))[-1] == "n1: update +[web] -[]"
+    story.tells("n2", web("n2"))
+    assert story.brokers() == {"web": "n1"}
+
+
+def test_a_job_that_ended_is_not_run_again_on_another_agent() -> None:
+    """It holds no device any more, but its agent still has it."""
+    story = after_a_start(broker=a_broker("perDevice"))
+    job = InstanceName.of(f"{CAM}-job", "n2", "image: x")
+    story.join("n1")
+    story.join("n2", knows=[job])
+    story.sees("n1", CAM)
+    assert greeted(story.sees("n2", CAM)) == [f"n2: hello +[{CAM}-job]"]
+    story.second(SETTLE_TICKS)
+    assert story.brokers() == {f"{CAM}-job": "n2"}
+
+
+def test_what_is_deleted_before_its_agent_is_greeted_leaves_nothing_behind() -> None:
+    story = after_a_start("web", "other", agent="n1")
+    story.join("n1")
+    story.add("late", agent="n1")
+    for name in ("web", "late"):
+        effects = story.update(a_state(), f"desiredState.workloads.{name}")
+        assert not [effect for effect in effects if isinstance(effect, ToAgent)]
+    assert list(story.get("workloadStates")["workloadStates"]["n1"]) == ["other"]
+    assert greeted(story.sees("n1", CAM)) == ["n1: hello +[other]"]
+    assert "n1: update +[] -[other]" in effects_as_lines(story.update(a_state(), "desiredState.workloads.other"))
+
+
+def test_without_devices_and_placements_nobody_waits_for_a_greeting() -> None:
+    story = after_a_start("web", agent="n1")
+    story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.deviceConfigurations")
+    assert greeted(story.join("n1")) == ["n1: hello +[web]"]
+
+
+def test_an_agent_that_left_before_its_greeting_gets_none() -> None:
+    story = after_a_start("web", agent="n1")
+    story.join("n1")
+    story.gone("n1")
+    assert greeted(story.second(SETTLE_TICKS)) == []
+    assert greeted(story.join("n1")) == ["n1: hello +[web]"]
+
+
+# --- brokers ---
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("perNode", {f"{CAM}-broker-n1": "n1"}),
+        ("perDevice", {f"{CAM}-job": "n1"}),
+        ("perConfiguration", {"cam-broker-0": "n1"}),
+    ],
+)
+def test_a_broker_comes_and_goes_with_its_device(strategy: str, expected: dict[str, str]) -> None:
+    """[utest->akri~broker-per-node~1] [utest->akri~broker-job-per-device~1]
+    [utest->akri~broker-on-configuration-level~1] [utest->akri~broker-removed-with-device~1]
+    """
+    story = DeviceStory("n1", **a_broker(strategy))
+    assert story.brokers() == {}
+    effects = story.sees("n1", CAM)
+    assert story.brokers() == expected
+    assert any(line.startswith("n1: update +") for line in effects_as_lines(effects))
+    assert story.get("desiredState.workloads")["desiredState"]["workloads"] == {}
+    before = story.get("effectiveState")
+    story.sees("n1", CAM, complete=False, online=False)
+    assert story.get("effectiveState") == before
+    effects = story.loses("n1", CAM)
+    assert story.brokers() == {}
+    assert any(line.startswith("n1: update") for line in effects_as_lines(effects))
+
+
+def test_a_changed_broker_replaces_the_running_one() -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    changed = a_broker("perNode")
+    changed["broker"]["workload"]["runtimeConfig"] = "image: y"
+    effects = story.configure(**changed)
+    (line,) = [line for line in effects_as_lines(effects) if line.startswith("n1: update")]
+    assert line.count(f"{CAM}-broker") == 2
+    story.configure()
+    assert story.brokers() == {}
+
+
+def test_a_broker_is_rendered_with_configs() -> None:
+    broker = a_broker("perNode")
+    broker["broker"]["workload"] |= {"runtimeConfig": "image: {{image}}", "configs": {"image": "image"}}
+    story = DeviceStory("n1")
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"image": "x"}}}, "desiredState.configs.image")
+    story.configure(**broker)
+    story.sees("n1", CAM)
+
+    def image() -> str:
+        workloads = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+        return str(workloads[f"{CAM}-broker-n1"]["runtimeConfig"])
+
+    assert image() == "image: x"
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"image": "y"}}}, "desiredState.configs.image")
+    assert image() == "image: y"
+    story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.configs.image")
+    assert story.brokers() == {}
+
+
+def test_a_workload_of_the_user_goes_before_a_broker_of_the_same_name() -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    name = f"{CAM}-broker-n1"
+    story.add(name, agent="n1", config="image: mine")
+    effective = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+    assert effective[name]["runtimeConfig"] == "image: mine"
+    story.loses("n1", CAM)
+    assert story.brokers() == {name: "n1"}
+    story.update(a_state(), f"desiredState.workloads.{name}")
+    story.sees("n1", CAM)
+    assert story.brokers() == {name: "n1"}
+
+
+def test_replicas_spread_over_the_agents_that_have_room() -> None:
+    story = DeviceStory("n1", "n2", **a_broker("perConfiguration", replicas=3))
+    story.sees("n1", CAM, shared=False)
+    story.sees("n2", "cam-a19705", shared=False)
+    assert story.brokers() == {"cam-broker-0": "n1", "cam-broker-1": "n2"}
+
+
+def test_a_workload_that_waits_for_the_device_of_a_broker_gets_it_when_the_broker_is_removed() -> None:
+    story = DeviceStory("n1", **a_broker("perConfiguration"))
+    story.sees("n1", CAM)
+    story.add("web", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"cam-broker-0": "n1", "web": ""}
+    story.configure()
+    assert story.brokers() == {"web": "n1"}
+
+
+def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.sees("n1", CAM)
+    made: list[str] = []
+
+    def seen_making(configuration: str, *_: Any) -> dict[str, Any]:
+        made.append(configuration)
+        return {}
+
+    monkeypatch.setattr(brokers, "brokers_of", seen_making)
+    change = SlotChange(Slot(CAM, 0), Claim("n1", "0", "web"))
+    story.from_agent("n1", slotRequest=slot_request("1", [change]))
+    story.add("web")
+    story.update({"desiredState": {"apiVersion": "v1", "configs": {"other": "x"}}}, "desiredState.configs.other")
+    assert (made, list(story.brokers())) == ([], [f"{CAM}-broker-n1", "web"])
+
+
+def test_a_broker_comes_when_the_user_gives_its_name_back() -> None:
+    name = f"{CAM}-broker-n1"
+    story = DeviceStory("n1", **a_broker("perNode"))
+    story.add(name, agent="n1", config="image: mine")
+    story.sees("n1", CAM)
+    story.update(a_state(), f"desiredState.workloads.{name}")
+    workloads = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
+    assert workloads[name]["runtimeConfig"] == "image: x"

@@ -1,0 +1,443 @@
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import InstanceName
+from ankaios.devices.core.device_messages import change_to_pb, slot_request
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.server.core.device_directory import (
+    NODE_LOST_TICKS,
+    SETTLE_TICKS,
+    DeviceDirectory,
+    DirectoryChanges,
+    discovers,
+)
+from ankaios.server.core.placement import FreeDevices
+from tests.unit.devices.ledgers import snapshot
+from tests.unit.server.directories import (
+    CAM,
+    a_configuration,
+    a_directory,
+    a_report,
+    an_instance_message,
+    answers,
+    claim_of,
+    instances,
+    request,
+    updates,
+    usage,
+)
+
+
+def ticks(directory: DeviceDirectory, number: int) -> list[DirectoryChanges]:
+    return [directory.tick() for _ in range(number)]
+
+
+NOTHING = DirectoryChanges()
+
+
+# --- configurations ---
+
+
+def test_an_agent_is_told_what_to_discover_with_its_hello_and_when_that_changes() -> None:
+    directory = DeviceDirectory()
+    directory.configure({"cam": a_configuration(capacity=2)})
+    (update,) = updates(directory.hello("a", {}, True), "a")
+    assert update.complete
+    assert list(update.configurations.deviceConfigurations) == ["cam"]
+    (update,) = updates(directory.configure({"mic": a_configuration(), "cam": None}), "a")
+    assert list(update.configurations.deviceConfigurations) == ["mic"]
+    assert updates(directory.configure({"mic": a_configuration()}), "a") == []
+
+
+def test_a_broker_is_no_news_for_agents_except_what_happens_when_its_device_is_lost() -> None:
+    directory = DeviceDirectory()
+    directory.configure({"cam": a_configuration()})
+    directory.hello("a", {}, True)
+    per_node = base.Broker(strategy=base.BROKER_PER_NODE)
+    assert updates(directory.configure({"cam": a_configuration(broker=per_node)}), "a") == []
+    anywhere = base.Broker(strategy=base.BROKER_PER_CONFIGURATION)
+    (update,) = updates(directory.configure({"cam": a_configuration(broker=anywhere)}), "a")
+    sent = update.configurations.deviceConfigurations["cam"]
+    assert sent.onDeviceLost == base.ON_DEVICE_LOST_RESTART
+    assert not sent.HasField("broker")
+
+
+def test_an_agent_without_devices_is_told_nothing() -> None:
+    directory = DeviceDirectory()
+    directory.configure({"cam": a_configuration()})
+    assert directory.hello("old", {}, offers_devices=False) == NOTHING
+    assert not directory.offers_devices("old")
+    changes = directory.report("old", a_report())
+    assert changes == DirectoryChanges(warnings=changes.warnings)
+    assert len(changes.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("placement", "expected"),
+    [
+        (None, ["a", "b"]),
+        (base.DevicePlacement(), ["a", "b"]),
+        (base.DevicePlacement(agents=["b"]), ["b"]),
+        (base.DevicePlacement(tags=base.Tags(tags={"zone": "front"})), ["a"]),
+        (base.DevicePlacement(agents=["b"], tags=base.Tags(tags={"zone": "front"})), ["a", "b"]),
+    ],
+)
+def test_agents_that_discover_are_named_or_carry_the_tags(
+    placement: base.DevicePlacement | None, expected: list[str]
+) -> None:
+    configuration = a_configuration(placement=placement)
+    tags = {"a": {"zone": "front"}, "b": {"zone": "rear"}}
+    assert [agent for agent in tags if discovers(configuration, agent, tags[agent])] == expected
+
+
+def test_new_tags_change_what_an_agent_discovers() -> None:
+    directory = DeviceDirectory()
+    directory.configure(
+        {"cam": a_configuration(placement=base.DevicePlacement(tags=base.Tags(tags={"zone": "front"})))}
+    )
+    directory.hello("a", {}, True)
+    (update,) = updates(directory.tags_changed("a", {"zone": "front"}), "a")
+    assert list(update.configurations.deviceConfigurations) == ["cam"]
+    assert directory.tags_changed("unknown", {}) == NOTHING
+
+
+def test_a_new_capacity_is_applied_to_running_devices() -> None:
+    directory = a_directory("a", "b", capacity=1)
+    changes = directory.configure({"cam": a_configuration(capacity=3)})
+    assert list(usage(directory)) == [f"{CAM}-0", f"{CAM}-1", f"{CAM}-2"]
+    assert [list(update.instances) for update in updates(changes, "b")] == [[CAM], []]
+
+
+def test_a_dropped_configuration_takes_its_devices_along() -> None:
+    directory = a_directory("a")
+    changes = directory.configure({"cam": None})
+    assert changes.instances == {CAM: None}
+    assert instances(directory) == {}
+
+
+# --- reports ---
+
+
+def test_a_shared_device_stands_once_with_all_nodes_that_see_it() -> None:
+    """[utest->akri~instance-level-resource~1]"""
+    directory = a_directory("b", "a", capacity=2)
+    (instance,) = instances(directory).values()
+    assert list(instance.nodes) == ["a", "b"]
+    assert dict(instance.deviceUsage.values) == {f"{CAM}-0": "", f"{CAM}-1": ""}
+    assert instance.attributes.online
+
+
+def test_local_slots_are_mirrored_from_the_agent_that_owns_them() -> None:
+    directory = DeviceDirectory(settled=True)
+    directory.configure({"cam": a_configuration(capacity=2)})
+    directory.hello("a", {}, True)
+    report = a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-1": "a"}, shared=False, capacity=2))
+    directory.report("a", report)
+    assert usage(directory) == {f"{CAM}-0": "", f"{CAM}-1": "a"}
+    assert not request(directory, "a", claim_of("a"))
+    again = an_instance_message("a", {f"{CAM}-0": "C:0:a"}, shared=False, capacity=2)
+    directory.report("a", a_report(complete=False, cam_8120fe=again))
+    assert usage(directory) == {f"{CAM}-0": "C:0:a", f"{CAM}-1": ""}
+
+
+def test_a_device_is_gone_when_the_last_node_lost_it() -> None:
+    directory = a_directory("a", "b")
+    directory.report("a", grpc.DeviceReport(gone=[CAM]))
+    assert list(instances(directory)[CAM].nodes) == ["b"]
+    assert directory.report("b", grpc.DeviceReport(gone=[CAM])).instances == {CAM: None}
+
+
+def test_a_node_that_newly_sees_a_device_is_told_its_slots() -> None:
+    directory = a_directory("a")
+    request(directory, "a", claim_of("a"))
+    directory.hello("b", {}, True)
+    directory.report("b", a_report())
+    changes = directory.report("b", a_report(complete=False, cam_8120fe=an_instance_message("b")))
+    (update,) = updates(changes, "b")
+    assert update.instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:a"
+    assert updates(changes, "a") == []
+
+
+def test_resources_of_a_node_are_kept_by_name() -> None:
+    directory = a_directory("a")
+    first = grpc.DeviceReport(resources=[base.NodeResource(name="x/b", capacity=2), base.NodeResource(name="x/a")])
+    assert [resource.name for resource in directory.report("a", first).resources["a"]] == ["x/a", "x/b"]
+    assert directory.report("a", first) == NOTHING
+    changed = directory.report("a", grpc.DeviceReport(goneResources=["x/b"]))
+    assert [resource.name for resource in changed.resources["a"]] == ["x/a"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        base.DeviceInstance(configurationName="unknown", nodes=["a"]),
+        base.DeviceInstance(configurationName="cam", nodes=["b"]),
+        an_instance_message("a", {f"{CAM}-0": "C:x"}),
+        an_instance_message("a", {"other-0": "a"}),
+        an_instance_message("a", shared=False),
+    ],
+)
+def test_a_device_that_cannot_be_is_left_out_alone(message: base.DeviceInstance) -> None:
+    directory = a_directory("b")
+    directory.hello("a", {}, True)
+    changes = directory.report("a", a_report(cam_8120fe=message))
+    assert (len(changes.warnings), changes.changes_supply, changes.messages) == (1, False, [])
+    assert list(instances(directory)[CAM].nodes) == ["b"]
+
+
+# --- slots of shared devices ---
+
+
+def test_a_slot_goes_to_the_first_who_asks() -> None:
+    directory = a_directory("a", "b")
+    assert request(directory, "a", claim_of("a"))
+    changes = directory.slot_request("b", slot_request("7", [claim_of("b")]))
+    (answer,) = answers(changes, "b")
+    assert (answer.requestId, answer.granted) == ("7", False)
+    assert "held by 'w.a'" in answer.reason
+    assert usage(directory) == {f"{CAM}-0": "C:0:a"}
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_of_a_thousand_claims_in_any_order_each_round_has_one_winner(seed: int) -> None:
+    """Two agents, one slot, through either plugin, some asking twice; whoever won lets go before the next round."""
+    directory, order = a_directory("a", "b"), Random(seed)
+    for _ in range(3):
+        claims = [claim_of("ab"[n % 2], owner=f"w{n}", virtual_id=str(n) if n % 3 else None) for n in range(1000)]
+        asked = order.sample(claims, k=len(claims))
+        granted = [claim for claim in asked if request(directory, claim.claim.node, claim)]
+        assert granted == asked[:1]
+        assert request(directory, granted[0].claim.node, granted[0]), "who has it may ask again"
+        assert directory.ledger.owners(CAM) == {f"{CAM}-0": granted[0].claim.owner}
+        assert request(directory, granted[0].claim.node, granted[0].reversed())
+        assert usage(directory) == {f"{CAM}-0": ""}
+
+
+def test_everybody_who_sees_a_device_learns_of_a_claim_before_the_answer() -> None:
+    directory = a_directory("a", "b")
+    changes = directory.slot_request("a", slot_request("1", [claim_of("a")]))
+    kinds = [it.message.WhichOneof("FromServerEnum") for it in changes.messages]
+    assert kinds == ["deviceUpdate", "deviceUpdate", "slotResponse"]
+    assert updates(changes, "b")[0].instances[CAM].slotOwners.values[f"{CAM}-0"] == "w.a"
+
+
+def test_who_is_refused_learns_the_truth_first() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    changes = directory.slot_request("b", slot_request("1", [claim_of("b")]))
+    assert updates(changes, "b")[0].instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:a"
+    assert updates(changes, "a") == []
+
+
+def test_claims_and_releases_may_be_repeated() -> None:
+    directory = a_directory("a", "b")
+    for _ in range(2):
+        assert request(directory, "a", claim_of("a"))
+    for _ in range(2):
+        assert request(directory, "a", claim_of("a").reversed())
+    assert usage(directory) == {f"{CAM}-0": ""}
+    assert request(directory, "b", claim_of("b"))
+    assert request(directory, "a", claim_of("a").reversed())
+    assert usage(directory) == {f"{CAM}-0": "C:0:b"}
+
+
+def test_a_freed_slot_is_visible_for_the_other_nodes() -> None:
+    """In Akri 0.13 other nodes never learn that a slot is free again."""
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    changes = directory.slot_request("a", slot_request("2", [claim_of("a").reversed()]))
+    assert updates(changes, "b")[0].instances[CAM].deviceUsage.values[f"{CAM}-0"] == ""
+    assert request(directory, "b", claim_of("b"))
+
+
+def test_all_slots_of_a_request_are_given_or_none() -> None:
+    directory = a_directory("a", "b", capacity=2)
+    request(directory, "b", claim_of("b", 1))
+    before = snapshot(directory.ledger)
+    assert not request(directory, "a", claim_of("a", 0), claim_of("a", 1, virtual_id="1"))
+    assert snapshot(directory.ledger) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        SlotChange(Slot(CAM, 0), Claim("b")),
+        SlotChange(Slot("cam-000000", 0), Claim("a")),
+        SlotChange(Slot(CAM, 9), Claim("a")),
+    ],
+)
+def test_an_agent_speaks_for_itself_and_of_what_it_sees(change: SlotChange) -> None:
+    directory = a_directory("a", "b")
+    assert not request(directory, "a", change)
+
+
+def test_a_malformed_request_changes_nothing() -> None:
+    directory = a_directory("a")
+    both = grpc.SlotChange(instance=CAM, slot=f"{CAM}-0", before="a", after="b")
+    changes = directory.slot_request("a", grpc.SlotRequest(requestId="1", changes=[both]))
+    assert "this needs two steps" in answers(changes, "a")[0].reason
+
+
+# --- absence and restarts ---
+
+
+def test_an_agent_that_is_cut_off_keeps_what_it_uses() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.gone("a")
+    assert not request(directory, "b", claim_of("b"))
+    assert list(instances(directory)[CAM].nodes) == ["a", "b"]
+    assert directory.gone("unknown") == NOTHING
+
+
+def test_a_device_seen_only_by_a_node_that_is_cut_off_is_offline() -> None:
+    directory = a_directory("a")
+    directory.gone("a")
+    assert not instances(directory)[CAM].attributes.online
+
+
+def test_a_node_that_is_away_for_too_long_loses_its_slots() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.gone("a")
+    assert ticks(directory, NODE_LOST_TICKS - 1) == [NOTHING] * (NODE_LOST_TICKS - 1)
+    assert directory.tick().lost == ["a"]
+    assert list(instances(directory)[CAM].nodes) == ["b"]
+    assert request(directory, "b", claim_of("b"))
+
+
+def test_a_lost_node_can_claim_again_when_it_is_back() -> None:
+    """In Akri a foreign entry in the ledger makes every later claim of the node fail."""
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.gone("a")
+    ticks(directory, NODE_LOST_TICKS)
+    directory.hello("a", {}, True)
+    changes = directory.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
+    assert usage(directory) == {f"{CAM}-0": "C:0:a"}
+    assert updates(changes, "a")[-1].instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:a"
+
+
+def test_a_slot_given_to_another_stays_with_the_other() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.gone("a")
+    ticks(directory, NODE_LOST_TICKS)
+    request(directory, "b", claim_of("b"))
+    directory.hello("a", {}, True)
+    changes = directory.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
+    assert updates(changes, "a")[-1].instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:b"
+
+
+def test_a_complete_report_is_the_truth_about_what_a_node_uses() -> None:
+    """A claim whose answer never arrived is not used, so it must not leak."""
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.hello("a", {}, True)
+    changes = directory.report("a", a_report(cam_8120fe=an_instance_message("a")))
+    assert usage(directory) == {f"{CAM}-0": ""}
+    assert updates(changes, "b")[0].instances[CAM].deviceUsage.values[f"{CAM}-0"] == ""
+
+
+def test_after_a_server_restart_agents_say_what_is_in_use() -> None:
+    directory = a_directory(settled=False)
+    directory.hello("a", {}, True)
+    directory.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
+    assert usage(directory) == {f"{CAM}-0": "C:0:a"}
+
+
+def test_workloads_that_use_devices_are_known_where_they_run() -> None:
+    directory = a_directory("a", capacity=3)
+    for index, owner in enumerate(("web.01.a", "far.02.b", "")):
+        assert request(directory, "a", claim_of("a", index, owner, virtual_id=str(index)))
+    assert directory.holders() == {"web": InstanceName("web", "01", "a")}
+
+
+def test_after_a_server_restart_one_agent_speaks_for_another_that_is_not_back_yet() -> None:
+    directory = a_directory(settled=False)
+    directory.hello("b", {}, True)
+    directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
+    assert usage(directory) == {f"{CAM}-0": "C:0:a"}
+    ticks(directory, SETTLE_TICKS)
+    assert not request(directory, "b", claim_of("b"))
+    directory.hello("a", {}, True)
+    directory.report("a", a_report(cam_8120fe=an_instance_message("a")))
+    assert request(directory, "b", claim_of("b"))
+
+
+def test_hearsay_ends_when_its_node_never_returns() -> None:
+    directory = a_directory(settled=False)
+    directory.hello("b", {}, True)
+    directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
+    ticks(directory, NODE_LOST_TICKS)
+    assert usage(directory) == {f"{CAM}-0": ""}
+
+
+def test_hearsay_about_a_node_that_spoke_for_itself_is_ignored() -> None:
+    directory = a_directory("a")
+    directory.hello("b", {}, True)
+    directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
+    assert usage(directory) == {f"{CAM}-0": ""}
+
+
+def test_a_server_that_has_just_started_gives_nothing_but_takes_back() -> None:
+    directory = a_directory("a", settled=False)
+    changes = directory.slot_request("a", slot_request("1", [claim_of("a")]))
+    assert "just started" in answers(changes, "a")[0].reason
+    assert updates(changes, "a") == []
+    assert request(directory, "a", claim_of("a").reversed())
+    changes = ticks(directory, SETTLE_TICKS)[-1]
+    assert [list(update.instances) for update in updates(changes, "a")] == [[CAM]]
+    assert request(directory, "a", claim_of("a"))
+
+
+def test_slots_in_use_of_a_device_that_the_node_does_not_see_stay_in_use() -> None:
+    directory = a_directory("b", settled=False)
+    ticks(directory, SETTLE_TICKS)
+    directory.hello("a", {}, True)
+    directory.report("a", grpc.DeviceReport(complete=True, held=[change_to_pb(claim_of("a"))]))
+    assert not request(directory, "b", claim_of("b"))
+    assert request(directory, "a", claim_of("a").reversed())
+    assert request(directory, "b", claim_of("b"))
+
+
+def test_slots_in_use_of_a_device_that_nobody_sees_are_remembered_for_its_return() -> None:
+    directory = a_directory()
+    directory.hello("a", {}, True)
+    directory.report(
+        "a", grpc.DeviceReport(complete=True, held=[change_to_pb(claim_of("a")), grpc.SlotChange(slot="x")])
+    )
+    assert instances(directory) == {}
+    directory.hello("b", {}, True)
+    directory.report("b", a_report(cam_8120fe=an_instance_message("b")))
+    assert usage(directory) == {f"{CAM}-0": "C:0:a"}
+
+
+def test_an_agent_that_came_back_without_devices_holds_none() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    directory.hello("a", {}, offers_devices=False)
+    assert usage(directory) == {f"{CAM}-0": ""}
+    assert list(instances(directory)[CAM].nodes) == ["b"]
+
+
+# --- what placement wants to know ---
+
+
+def test_room_is_what_a_container_could_get() -> None:
+    directory = a_directory("a", capacity=2)
+    directory.hello("b", {"zone": "x"}, True)
+    directory.hello("old", {}, offers_devices=False)
+    assert directory.candidates() == {"a": {}, "b": {"zone": "x"}}
+    assert directory.free_devices("a", "akri.sh/cam") == FreeDevices({CAM: 2}, distinct=True)
+    assert directory.free_devices("a", f"akri.sh/{CAM}") == FreeDevices({CAM: 2})
+    assert directory.free_devices("b", "akri.sh/cam") == FreeDevices({}, distinct=True)
+    assert directory.free_devices("b", "x/gpu") == FreeDevices()
+    directory.report("b", grpc.DeviceReport(resources=[base.NodeResource(name="x/gpu", allocatable=3, allocated=1)]))
+    assert directory.free_devices("b", "x/gpu") == FreeDevices({"b:x/gpu": 2})
