@@ -134,7 +134,9 @@ def _roll_forward(copy: Content, damaged: Content) -> tuple[Content, int]:
         revisions[reached] = damaged.revisions[reached]
         for change in revision.entries:
             _assign(entries, change.key, encode_value(change.after))
-    return replace(copy, entries=_with_other_kinds(entries, damaged, _kinds(revisions)), revisions=revisions), reached
+    if damaged.summary is not None and damaged.sequence >= copy.sequence:
+        entries = _with_other_kinds(entries, damaged, _kinds(revisions))
+    return replace(copy, entries=entries, revisions=revisions), reached
 
 
 def _assign(entries: dict[EntryKey, bytes], key: EntryKey, value: bytes | None) -> None:
@@ -151,8 +153,6 @@ def _kinds(revisions: Mapping[int, bytes]) -> set[str]:
 
 def _with_other_kinds(entries: dict[EntryKey, bytes], damaged: Content, kinds: set[str]) -> dict[EntryKey, bytes]:
     """Entries of kinds without history are newer in the damaged database; all of them are used if none is missing."""
-    if damaged.summary is None:
-        return entries
     missing = incomplete_sets(damaged)
     outdated = {key for key in entries if key.kind not in kinds and entry_set(key.kind) not in missing}
     kept = {key: value for key, value in entries.items() if key not in outdated}
@@ -170,6 +170,8 @@ def _lost_entries(damaged: Content, used: Content, *, is_newest: bool) -> tuple[
     """Compare with the summary. If an older revision is used, its entries differ for that reason."""
     if damaged.summary is None:
         return ("how many entries were lost or are outdated is not known",)
+    if used.sequence > damaged.sequence:
+        return ()  # a complete copy that is newer
     missing = incomplete_sets(replace(used, summary=damaged.summary))
     ignored = {REVISIONS} if is_newest else {REVISIONS, *map(entry_set, _kinds(used.revisions))}
     return tuple(

@@ -71,6 +71,7 @@ class _ContentReader:
         self._problems: list[str] = []
 
     def read(self) -> Content:
+        self._allow_truncated_files()
         summary = self._summary()
         entries = {
             EntryKey(_text(kind), _text(name)): value
@@ -85,6 +86,14 @@ class _ContentReader:
         records = self._records() if summary is None or summary.version > 1 else {}
         self._check_integrity()
         return Content(summary, entries, revisions, records, tuple(self._problems[:_MAX_PROBLEMS]))
+
+    def _allow_truncated_files(self) -> None:
+        """Without this setting SQLite reads nothing from them. Whether a file is truncated is checked before."""
+        try:
+            self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            self._note(error)
+        self._connection.execute("PRAGMA writable_schema = ON")
 
     def _records(self) -> dict[str, bytes]:
         return {

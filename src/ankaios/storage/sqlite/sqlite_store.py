@@ -44,6 +44,7 @@ class SqliteStore:
         self._session = SqliteSession(path.resolve())
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite store")
+        self._is_closed = False
         self._copy_task: asyncio.Task[None] | None = None
         self._copied_revision, self._copied_at = 0, float("-inf")
         self._abandoned: asyncio.Future[Any] | None = None
@@ -52,7 +53,7 @@ class SqliteStore:
         self._problem: str | None = None
 
     async def load(self) -> Stored:
-        await self._finish_copy()
+        await self.finish_copy()
         opened = await self._run(lambda: self._session.load(self._clock()), _LOAD_LIMIT)
         abandoned, self._abandoned = self._abandoned, None
         if abandoned is not None:
@@ -84,7 +85,10 @@ class SqliteStore:
         await self._run(self._session.probe, _COMMIT_LIMIT)
 
     async def close(self) -> None:
-        await self._finish_copy()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await self.finish_copy()
         await self._run(self._session.close, _COMMIT_LIMIT)
         self._thread.shutdown(wait=False)
 
@@ -140,7 +144,7 @@ class SqliteStore:
             existing = copy_database(files.database, files.copy)
         return existing.last_revision
 
-    async def _finish_copy(self) -> None:
+    async def finish_copy(self) -> None:
         if self._copy_task is not None:
             await asyncio.wait((self._copy_task,), timeout=_COMMIT_LIMIT)
 
