@@ -23,7 +23,7 @@ from typing import Any
 
 from ankaios.cli.connection import Session, commander_hello
 from ankaios.common.state_form import complete_state_to_form
-from ankaios.middleware.blocking_client import connect
+from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from tools.leftovers import end_native_workloads
@@ -145,7 +145,7 @@ class Cluster:
 
     def state(self, *masks: str) -> dict[str, Any]:
         """As `ank get state` prints it, but without a process for each time somebody waits for something."""
-        with connect(ConnectionSettings(self.url), Method.CLI, commander_hello()) as connection:
+        with connect_blocking(ConnectionSettings(self.url), Method.CLI, commander_hello()) as connection:
             return complete_state_to_form(Session(connection, ANSWER_MS).complete_state(*masks))
 
     def states(self) -> dict[str, tuple[str, str]]:

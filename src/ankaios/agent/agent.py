@@ -31,7 +31,7 @@ from ankaios.common.service_manager import (
     notify,
     tell_where_it_hangs,
 )
-from ankaios.middleware.client import ConnectionSettings, VersionRefused
+from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector

@@ -21,7 +21,9 @@ from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
-from ankaios.middleware.client import CannotConnect, ConnectionSettings, Method, ServerConnection, connect
+from ankaios.middleware.client import ServerConnection, connect
+from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
+from ankaios.middleware.methods import Method
 
 RECONNECT_PAUSE = 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.

@@ -20,7 +20,7 @@ from ankaios.common.errors import Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.version import PROTOCOL_VERSION
-from ankaios.middleware.blocking_client import connect
+from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import (
     AccessRefused,
     BadUrl,
@@ -52,8 +52,8 @@ UPDATE_LOST = "Connection to server interrupted"
 LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
 _ONE_SET = "; server, agents and 'ank' need valid files of one 'ank certs create'"
 _NEXT_STEPS = {
-    "the server does not speak TLS": "; use 'ank -k' without certificate files",
-    "the server refused our certificate": _ONE_SET,
+    "the server does not use TLS": "; use 'ank -k' without certificate files",
+    "the server rejected the certificate": _ONE_SET,
     "the certificate of the server": _ONE_SET,
     "cannot find host": "; check the address in '--server-url' or ANK_SERVER_URL",
 }
@@ -79,9 +79,9 @@ def run_session(call: Call, action: Callable[[Session], None]) -> None:
     shown = settings.shown_url
     call.output.debug(f"Connecting to '{shown}'")
     try:
-        with connect(settings, Method.CLI, commander_hello()) as connection:
+        with connect_blocking(settings, Method.CLI, commander_hello()) as connection:
             _resume_collecting()
-            call.output.wait_for_room = connection.attend  # a pager may take its time, the server would not wait
+            call.output.wait_for_room = connection.wait_writable  # a pager may take its time, the server would not wait
             action(Session(connection, call.settings.timeout_ms))
     except BadUrl as fault:
         hint = "an address looks like https://127.0.0.1:25551, or with '-k' http://127.0.0.1:25551"
@@ -199,7 +199,7 @@ class Session:
                 return list(message.updateWorkloadState.workloadStates)
 
     def watch(self, descriptor: int | None) -> None:
-        """Every wait ends with `Woken` as soon as this descriptor is readable; None: no more."""
+        """Every wait ends with `WaitInterrupted` as soon as this descriptor is readable; None: no more."""
         self._connection.watch(descriptor)
 
     def goodbye(self) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from ankaios.middleware.blocking_client import Woken
+from ankaios.grpc.blocking_call import WaitInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def until_signal(session: Session, work: Callable[[], None]) -> bool:
     session.watch(told)
     try:
         work()
-    except Woken:
+    except WaitInterrupted:
         return False
     finally:
         session.watch(None)

@@ -168,7 +168,7 @@ class Up:
         return self._output.is_terminal and not self._values["follow"]
 
     def _dial(self) -> blocking_client.BlockingConnection:
-        return blocking_client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())
+        return blocking_client.connect_blocking(ConnectionSettings(self._url), Method.CLI, commander_hello())
 
     def _connect(self) -> AbstractAsyncContextManager[client.ServerConnection]:
         return client.connect(ConnectionSettings(self._url), Method.CLI, commander_hello())

@@ -9,8 +9,9 @@ import logging
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from google.protobuf.message import Message
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
@@ -20,12 +21,12 @@ from ankaios.devices.core.grants import checked
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_service import ALLOCATE, OWNER_HEADER, PRE_START, PREFERRED
 from ankaios.devices.registered_plugins import ENDPOINT_GRACE_SECONDS, Changed, Plugin, RegisteredPlugins
-from ankaios.devices.unix_rpc import CALL_FAILED, call, failure
+from ankaios.grpc.wire_format import CallFailed
 
 ALLOCATE_SECONDS = 30.0
 PRE_START_SECONDS = 30.0
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Message)
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +117,12 @@ class DeviceManager:
         wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=free, allocation_size=quantity)
         request = pb.PreferredAllocationRequest(container_requests=[wanted])
         try:
-            response = await call(plugin.channel, PREFERRED, request, pb.PreferredAllocationResponse, ALLOCATE_SECONDS)
+            response = await plugin.channel.unary(
+                PREFERRED, request, pb.PreferredAllocationResponse, time_limit=ALLOCATE_SECONDS
+            )
             return list(response.container_responses[0].deviceIDs)
-        except (*CALL_FAILED, IndexError) as error:
-            log.info("the device plugin for '%s' has no preference: %s", plugin.resource, failure(error))
+        except (CallFailed, IndexError) as error:
+            log.info("the device plugin for '%s' has no preference: %s", plugin.resource, error)
             return ()
 
     def mark(self, resource: str, ids: Sequence[str], owner: str) -> None:
@@ -154,12 +157,19 @@ class DeviceManager:
             await self._ask(resource, PRE_START, request, pb.PreStartContainerResponse, PRE_START_SECONDS)
 
     async def _ask(
-        self, resource: str, method: str, request: Any, answer: type[A], seconds: float, about: Mapping[str, str] = {}
+        self,
+        resource: str,
+        method: str,
+        request: Message,
+        answer: type[A],
+        seconds: float,
+        about: Mapping[str, str] = {},
     ) -> A:
         try:
-            return await call(self._connected(resource).channel, method, request, answer, seconds, about)
-        except CALL_FAILED as error:
-            raise PluginFailed(f"cannot allocate '{resource}': {failure(error)}") from error
+            channel = self._connected(resource).channel
+            return await channel.unary(method, request, answer, time_limit=seconds, metadata=about)
+        except CallFailed as failure:
+            raise PluginFailed(f"cannot allocate '{resource}': {failure.reason}") from failure
 
     def _connected(self, resource: str) -> Plugin:
         plugin = self._plugins.get(resource)

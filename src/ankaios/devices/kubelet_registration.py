@@ -20,7 +20,8 @@ from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
 from ankaios.devices.plugin_service import API_VERSION, DevicePluginBehaviour, DevicePluginService, options
-from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, UnixServer, call, failure
+from ankaios.devices.unix_rpc import UnixServer, unix_channel
+from ankaios.grpc.wire_format import CallFailed
 
 REGISTER = f"/{API_VERSION}.Registration/Register"
 REGISTER_SECONDS = 15.0  # the kubelet gives itself ten to call back
@@ -133,9 +134,9 @@ class PluginHost:
                     async with self._turn:
                         await call_register(self._folder / KUBELET_SOCKET, request)
                     return
-                except CALL_FAILED as error:
+                except CallFailed as failure:
                     text = "cannot register '%s' at '%s', trying again: %s"
-                    log.info(text, request.resource_name, self._folder, failure(error))
+                    log.info(text, request.resource_name, self._folder, failure.reason)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await restart.wait()
@@ -182,8 +183,8 @@ def ensure_descriptors(number: int) -> None:
 
 
 async def call_register(socket: Path, request: pb.RegisterRequest) -> None:
-    channel = UnixChannel(socket)
+    channel = unix_channel(socket)
     try:
-        await call(channel, REGISTER, request, pb.Empty, REGISTER_SECONDS)
+        await channel.unary(REGISTER, request, pb.Empty, time_limit=REGISTER_SECONDS)
     finally:
         channel.close()

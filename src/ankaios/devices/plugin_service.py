@@ -9,18 +9,17 @@ ledger each time, and sent when they differ from what the listener has.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
-
-from grpclib.const import Cardinality, Handler, Status
-from grpclib.exceptions import GRPCError
+from typing import Protocol
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError, Unavailable
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, with_departed
 from ankaios.devices.pb import device_plugin_pb2 as pb
+from ankaios.grpc.server import Handler, server_streaming, unary
+from ankaios.grpc.wire_format import CallFailed, Status
 
 API_VERSION = "v1beta1"
 SERVICE = f"/{API_VERSION}.DevicePlugin"
@@ -99,13 +98,12 @@ class DevicePluginService:
         self._idle = asyncio.Event()
 
     def handlers(self) -> dict[str, Handler]:
-        unary = Cardinality.UNARY_UNARY
         return {
-            OPTIONS: Handler(self._options, unary, pb.Empty, pb.DevicePluginOptions),
-            LIST_AND_WATCH: Handler(self._list_and_watch, Cardinality.UNARY_STREAM, pb.Empty, pb.ListAndWatchResponse),
-            PREFERRED: Handler(self._preferred, unary, pb.PreferredAllocationRequest, pb.PreferredAllocationResponse),
-            ALLOCATE: Handler(self._allocate, unary, pb.AllocateRequest, pb.AllocateResponse),
-            PRE_START: Handler(self._pre_start, unary, pb.PreStartContainerRequest, pb.PreStartContainerResponse),
+            OPTIONS: unary(pb.Empty, self._options),
+            LIST_AND_WATCH: server_streaming(pb.Empty, self._list_and_watch),
+            PREFERRED: unary(pb.PreferredAllocationRequest, self._preferred),
+            ALLOCATE: unary(pb.AllocateRequest, self._allocate),
+            PRE_START: unary(pb.PreStartContainerRequest, self._pre_start),
         }
 
     def refresh(self, even_if_same: bool = False) -> None:
@@ -131,12 +129,12 @@ class DevicePluginService:
             async with asyncio.timeout(limit if self._listeners else 0):
                 await self._idle.wait()
 
-    async def _options(self, stream: Any) -> None:
-        await stream.recv_message()
-        await stream.send_message(options())
+    async def _options(self, _request: pb.Empty, _metadata: Mapping[str, str]) -> pb.DevicePluginOptions:
+        return options()
 
-    async def _list_and_watch(self, stream: Any) -> None:
-        await stream.recv_message()
+    async def _list_and_watch(
+        self, _request: pb.Empty, _metadata: Mapping[str, str]
+    ) -> AsyncGenerator[pb.ListAndWatchResponse, None]:
         listener = _Listener()
         self._listeners.add(listener)
         try:
@@ -145,7 +143,7 @@ class DevicePluginService:
                     await listener.news.wait()
                     listener.news.clear()
                 else:
-                    await stream.send_message(to_response(listed))
+                    yield to_response(listed)
         finally:
             self._listeners.discard(listener)
             if not self._listeners:
@@ -154,8 +152,9 @@ class DevicePluginService:
     def _current(self) -> AdvertisedList:
         return () if self.ended else self.behaviour.advertised()
 
-    async def _preferred(self, stream: Any) -> None:
-        request: pb.PreferredAllocationRequest = await stream.recv_message()
+    async def _preferred(
+        self, request: pb.PreferredAllocationRequest, _metadata: Mapping[str, str]
+    ) -> pb.PreferredAllocationResponse:
         responses = [
             pb.ContainerPreferredAllocationResponse(
                 deviceIDs=self.behaviour.preferred(
@@ -164,21 +163,21 @@ class DevicePluginService:
             )
             for each in request.container_requests
         ]
-        await stream.send_message(pb.PreferredAllocationResponse(container_responses=responses))
+        return pb.PreferredAllocationResponse(container_responses=responses)
 
-    async def _allocate(self, stream: Any) -> None:
-        request: pb.AllocateRequest = await stream.recv_message()
+    async def _allocate(self, request: pb.AllocateRequest, metadata: Mapping[str, str]) -> pb.AllocateResponse:
         wanted = [list(each.devices_ids) for each in request.container_requests]
         try:
-            grants = await self.behaviour.allocate(wanted, stream.metadata.get(OWNER_HEADER, ""))
+            grants = await self.behaviour.allocate(wanted, metadata.get(OWNER_HEADER, ""))
         except AnkaiosError as fault:
             self.refresh(even_if_same=True)
-            raise GRPCError(Status.UNKNOWN, str(fault)) from fault
-        await stream.send_message(pb.AllocateResponse(container_responses=map(grant_to_pb, grants)))
+            raise CallFailed(Status.UNKNOWN, str(fault)) from fault
+        return pb.AllocateResponse(container_responses=map(grant_to_pb, grants))
 
-    async def _pre_start(self, stream: Any) -> None:
-        await stream.recv_message()
-        await stream.send_message(pb.PreStartContainerResponse())
+    async def _pre_start(
+        self, _request: pb.PreStartContainerRequest, _metadata: Mapping[str, str]
+    ) -> pb.PreStartContainerResponse:
+        return pb.PreStartContainerResponse()
 
 
 class _Listener:

@@ -17,7 +17,8 @@ from ankaios.devices.core.stale_claims import StaleClaims
 from ankaios.devices.holdings import Holdings
 from ankaios.devices.pb import pod_resources_pb2 as pb
 from ankaios.devices.slot_office import SlotOffice
-from ankaios.devices.unix_rpc import CALL_FAILED, UnixChannel, call, failure
+from ankaios.devices.unix_rpc import unix_channel
+from ankaios.grpc.wire_format import CallFailed
 
 INTERVAL_SECONDS = 10.0
 UNUSED_SECONDS = 20.0
@@ -81,8 +82,8 @@ class PodReconciler:
     async def review(self, now: float) -> None:
         try:
             in_use = await self._ids_in_use()
-        except CALL_FAILED as error:
-            log.info("cannot ask the kubelet which devices are in use: %s", failure(error))
+        except CallFailed as failure:
+            log.info("cannot ask the kubelet which devices are in use: %s", failure.reason)
             return
         node = self._office.node
         claims = {id_of(slot, claim): (slot, claim) for slot, claim in node.ledger.claims_on(node.node).items()}
@@ -92,10 +93,10 @@ class PodReconciler:
             self._office.give_back({slot: claim})
 
     async def _ids_in_use(self) -> set[tuple[str, str]]:
-        channel = UnixChannel(self._socket)
+        channel = unix_channel(self._socket)
         try:
             request = pb.ListPodResourcesRequest()
-            response = await call(channel, LIST, request, pb.ListPodResourcesResponse, LIST_SECONDS)
+            response = await channel.unary(LIST, request, pb.ListPodResourcesResponse, time_limit=LIST_SECONDS)
         finally:
             channel.close()
         return {

@@ -7,13 +7,9 @@ Nothing is dropped when a plugin goes: its devices are unhealthy, and forgotten 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from grpclib.client import UnaryStreamMethod
-from grpclib.const import Cardinality, Handler, Status
-from grpclib.exceptions import GRPCError
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected, Unavailable
@@ -22,16 +18,10 @@ from ankaios.devices.kubelet_registration import REGISTER
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_folder import KUBELET_SOCKET, open_plugin_folder
 from ankaios.devices.plugin_service import API_VERSION, HEALTHY, LIST_AND_WATCH, OPTIONS
-from ankaios.devices.unix_rpc import (
-    CALL_FAILED,
-    LARGEST_MESSAGE,
-    UnixChannel,
-    UnixServer,
-    call,
-    failure,
-    limit_messages,
-    receive,
-)
+from ankaios.devices.unix_rpc import MAX_REGISTRATION_SIZE, UnixServer, unix_channel
+from ankaios.grpc.channel import GrpcChannel
+from ankaios.grpc.server import unary
+from ankaios.grpc.wire_format import CallFailed, Status
 
 DIAL_SECONDS = 10.0
 ENDPOINT_GRACE_SECONDS = 300.0
@@ -46,7 +36,7 @@ log = logging.getLogger(__name__)
 class Plugin(Struct, eq=False):
     resource: str
     endpoint: str
-    channel: UnixChannel
+    channel: GrpcChannel
     options: pb.DevicePluginOptions
     devices: dict[str, bool] = field(default_factory=dict)  # id -> healthy
     listed: bool = False
@@ -75,7 +65,7 @@ class RegisteredPlugins:
     async def run(self, ready: asyncio.Event) -> None:
         """Serve registrations until cancelled."""
         listener = self._listener or open_plugin_folder(self._folder)
-        handler = Handler(self._register, Cardinality.UNARY_UNARY, pb.RegisterRequest, pb.Empty)
+        handler = unary(pb.RegisterRequest, self._register, MAX_REGISTRATION_SIZE)
         server = UnixServer(self._folder / KUBELET_SOCKET, {REGISTER: handler})
         try:
             async with asyncio.TaskGroup() as group:
@@ -91,14 +81,14 @@ class RegisteredPlugins:
             for plugin in self._plugins.values():
                 plugin.channel.close()
 
-    async def _register(self, stream: Any) -> None:
-        request = await receive(stream)
+    async def _register(self, request: pb.RegisterRequest, _metadata: Mapping[str, str]) -> pb.Empty:
         try:
             await self._accept(request)
-        except (Rejected, Unavailable, *CALL_FAILED) as fault:
-            log.warning("refused the device plugin for '%s': %s", request.resource_name, failure(fault))
-            raise GRPCError(Status.INVALID_ARGUMENT, failure(fault)) from fault
-        await stream.send_message(pb.Empty())
+        except (Rejected, Unavailable, CallFailed) as fault:
+            reason = fault.reason if isinstance(fault, CallFailed) else str(fault)
+            log.warning("refused the device plugin for '%s': %s", request.resource_name, reason)
+            raise CallFailed(Status.INVALID_ARGUMENT, reason) from fault
+        return pb.Empty()
 
     async def _accept(self, request: pb.RegisterRequest) -> None:
         """Version, then name, then the plugin is called back before it gets its answer."""
@@ -110,9 +100,9 @@ class RegisteredPlugins:
         known = self._plugins.get(request.resource_name)
         if known is not None and known.connected and known.endpoint == request.endpoint:
             raise Rejected(f"'{request.resource_name}' is already registered at '{request.endpoint}'")
-        channel = UnixChannel(self._folder / request.endpoint)
+        channel = unix_channel(self._folder / request.endpoint)
         try:
-            options = await call(channel, OPTIONS, pb.Empty(), pb.DevicePluginOptions, DIAL_SECONDS)
+            options = await channel.unary(OPTIONS, pb.Empty(), pb.DevicePluginOptions, time_limit=DIAL_SECONDS)
         except BaseException:
             channel.close()
             raise
@@ -131,23 +121,21 @@ class RegisteredPlugins:
         group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
 
     async def _follow(self, plugin: Plugin) -> None:
-        method = UnaryStreamMethod(plugin.channel, LIST_AND_WATCH, pb.Empty, pb.ListAndWatchResponse)
         try:
-            async with method.open() as stream:
-                await stream.send_message(pb.Empty(), end=True)
-                await stream.recv_initial_metadata()
-                limit_messages(stream, LARGEST_MESSAGE)
-                while (message := await stream.recv_message()) is not None:
+            async with plugin.channel.call(LIST_AND_WATCH) as call:
+                await call.send(pb.Empty())
+                call.half_close()
+                while (message := await call.receive(pb.ListAndWatchResponse)) is not None:
                     self._take_list(plugin, message)
-        except CALL_FAILED as error:
-            log.info("lost the device plugin for '%s': %s", plugin.resource, failure(error))
+        except CallFailed as failure:
+            log.info("lost the device plugin for '%s': %s", plugin.resource, failure.reason)
         finally:
             plugin.channel.close()
             self._lost(plugin)
 
     def _take_list(self, plugin: Plugin, message: pb.ListAndWatchResponse) -> None:
         if len(message.devices) > MOST_DEVICES:
-            raise ValueError(f"it tells more than {MOST_DEVICES} devices")
+            raise CallFailed(Status.RESOURCE_EXHAUSTED, f"it reports more than {MOST_DEVICES} devices")
         devices = {device.ID: device.health == HEALTHY for device in message.devices}
         if devices != plugin.devices or not plugin.listed:
             came, plugin.devices, plugin.listed = not plugin.listed, devices, True

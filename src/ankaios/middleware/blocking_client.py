@@ -1,15 +1,14 @@
-"""The client's end of the communication middleware for programs that do one thing at a time, such as `ank`.
+"""The client of an Ankaios server for programs that do one thing at a time, such as `ank`.
 
-Comes in: settings, hello, messages to send, how long to wait. Goes out: messages of the server, or an error that says
-why there is no connection. Owns one connection.
+Input: settings, hello, messages to send, time limits. Output: messages of the server, or an error that states why there
+is no connection. Owns one connection.
 
-    with connect(ConnectionSettings(url, pem), Method.CLI, hello) as server:
+    with connect_blocking(ConnectionSettings(url, pem), Method.CLI, hello) as server:
         server.send(ToServer(request=...))
-        answer = server.receive(3.0)
+        response = server.receive(3.0)
 
-`client.py` does the same for those that live in an event loop; which errors there are and what they say is decided in
-`connecting.py` for both. The hello leaves together with the first message, and whether the server lets us in is looked
-at with the first answer: that saves one way to the server and back.
+`client.py` does the same for asyncio; both have the same errors, from `connecting.py`. The hello is sent together with
+the first message, and the first response shows whether the server has accepted it: this saves one round trip.
 """
 
 from __future__ import annotations
@@ -18,48 +17,45 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ankaios.common.pb.grpc_api_pb2 import FromServer
-from ankaios.middleware.blocking_link import BlockingLink, Woken
-from ankaios.middleware.blocking_socket import Unreachable, connected_socket
+from ankaios.grpc.blocking_call import BlockingCall
+from ankaios.grpc.blocking_socket import connected_socket
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, failure_in, request_headers
 from ankaios.middleware.connecting import (
     CannotConnect,
     ConnectionLost,
     ConnectionSettings,
     address_of,
-    call_headers,
     explain_break,
-    refusal,
+    new_tls_session,
+    refusal_error,
 )
-from ankaios.middleware.grpc_call import CUT_SHORT, CallFailed, MessageBuffer, decoded, frame, status_of
-from ankaios.middleware.keepalive import Keepalive
 
 if TYPE_CHECKING:
-    from ankaios.common.config import PemMaterial
     from ankaios.common.pb.grpc_api_pb2 import ToServer
-    from ankaios.middleware.connecting import Address
+    from ankaios.grpc.addresses import TcpAddress
     from ankaios.middleware.methods import Method
-    from ankaios.middleware.tls import TlsLayer
-
-__all__ = ["BlockingConnection", "Woken", "connect"]
 
 
-def connect(settings: ConnectionSettings, method: Method, hello: ToServer) -> BlockingConnection:
-    """Connect and prepare the hello. Must be closed, or used as a context manager."""
-    address = address_of(settings.shown_url)
-    return BlockingConnection(settings, address, method, hello)
+def connect_blocking(settings: ConnectionSettings, method: Method, hello: ToServer) -> BlockingConnection:
+    """Connect and prepare the hello. Close the connection after use, or use it as a context manager."""
+    return BlockingConnection(settings, address_of(settings.shown_url), method, hello)
 
 
 class BlockingConnection:
     """An open stream."""
 
-    def __init__(self, settings: ConnectionSettings, address: Address, method: Method, hello: ToServer) -> None:
+    def __init__(self, settings: ConnectionSettings, address: TcpAddress, method: Method, hello: ToServer) -> None:
         self._settings = settings
         self._pem = settings.pem if address.secure else None
         self._until = monotonic() + settings.connect_timeout
-        self._inbox = MessageBuffer(settings.max_message_size)
-        self._is_admitted = False
-        self._link = self._dial(address)
-        self._link.open(call_headers(address, method), self._inbox)
-        self._link.queue(frame(hello.SerializeToString()))
+        self._is_accepted = False
+        self._call = self._connect(address)
+        headers = request_headers(method.value, secure=address.secure, authority=address.authority)
+        if not self._call.open(headers, hello.SerializeToString(), self._until):
+            reason = self._why_not()
+            self._call.close()
+            raise self._cannot_connect(reason)
 
     def __enter__(self) -> BlockingConnection:
         return self
@@ -68,108 +64,94 @@ class BlockingConnection:
         self.close()
 
     def close(self) -> None:
-        self._link.close()
+        self._call.close()
 
     def send(self, message: ToServer) -> None:
-        """Waits until the message is on its way; a large one goes as fast as the server takes it."""
-        self._link.send(frame(message.SerializeToString()))
-        if self._is_over():
-            self._check_admission()
+        """Wait until the message is sent; a large one is sent as fast as the server takes it."""
+        self._call.send(message.SerializeToString())
+        if self._call.is_over:
+            self._check_acceptance()
             raise self._lost()
 
     def receive(self, limit: float | None) -> FromServer | None:
-        """The next message, or None when this many seconds are over; waits for ever without a limit.
+        """Return the next message, or None after this many seconds; without a limit, wait forever.
 
-        A message that has arrived in part stays where it is and is met again by the next call.
+        The next call continues with a message that has arrived in part.
         """
         until = None if limit is None else monotonic() + limit
         while (message := self._next_message()) is None:
             is_late = until is not None and monotonic() >= until
-            self._link.acknowledge()
-            self._link.step(until if self._is_admitted else min(self._until, until or self._until))
+            self._call.state.request_more()
+            self._call.step(until if self._is_accepted else min(self._until, until or self._until))
             if is_late:
                 return self._next_message()
         return message
 
     def watch(self, descriptor: int | None) -> None:
-        """Every wait ends with `Woken` as soon as this descriptor is readable; None: no more."""
-        self._link.watch(descriptor)
+        """Every wait ends with `WaitInterrupted` as soon as this descriptor is readable; None: no more."""
+        self._call.watch(descriptor)
 
-    def attend(self, descriptor: int) -> None:
-        """Stay in touch with the server until this descriptor takes more; also returns if the connection is over."""
-        self._link.attend(descriptor)
+    def wait_writable(self, descriptor: int) -> None:
+        """Keep the connection alive until this descriptor is writable; also returns if the connection is over."""
+        self._call.wait_writable(descriptor)
 
     def _next_message(self) -> FromServer | None:
-        """What has arrived before the end still counts."""
-        if not (self._is_admitted or self._has_decided()):
+        """Messages that arrived before the end are still returned."""
+        if not (self._is_accepted or self._has_response()):
             return None
         try:
-            payload = self._inbox.take()
-            if payload is not None:
-                return decoded(FromServer, payload)
+            message = self._call.state.take_message(FromServer, self._settings.max_message_size)
         except CallFailed as failure:
             raise ConnectionLost(str(self._status() or failure)) from failure
-        if self._is_over():
+        if message is None and self._call.is_over:
             raise self._lost()
-        return None
+        return message
 
     def _lost(self) -> ConnectionLost:
         if status := self._status():
             return ConnectionLost(str(status))
-        if self._link.peer_ended:
-            return ConnectionLost(CUT_SHORT if self._inbox else "the server ended the connection")
-        return ConnectionLost(self._link.reason or "")
+        if self._call.state.peer_ended:
+            return ConnectionLost("the server ended the connection")
+        return ConnectionLost(self._call.reason or "")
 
     def _status(self) -> CallFailed | None:
-        return status_of(self._link.trailers) if self._link.trailers else None
+        trailers = self._call.state.trailers
+        return failure_in(trailers) if trailers else None
 
-    # Being let in
+    # Until the server has accepted the hello
 
-    def _dial(self, address: Address) -> BlockingLink:
+    def _connect(self, address: TcpAddress) -> BlockingCall:
         settings = self._settings
-        tls = _tls_layer(self._pem) if self._pem is not None else None
+        tls = new_tls_session(self._pem) if self._pem is not None else None
         try:
             connected = connected_socket(address.host, address.port, settings.connect_timeout)
-        except Unreachable as unreachable:
-            raise self._cannot_connect(str(unreachable)) from unreachable
-        link = BlockingLink(connected, Keepalive(settings.keepalive_interval, settings.keepalive_timeout), tls)
-        if not link.shake_hands(self._until):
-            reason = self._why_not(link)
-            link.close()
-            raise self._cannot_connect(reason)
-        return link
+        except ConnectionBroken as broken:
+            raise self._cannot_connect(str(broken)) from broken
+        return BlockingCall(connected, Keepalive(settings.keepalive_interval, settings.keepalive_timeout), tls)
 
-    def _has_decided(self) -> bool:
-        """False while there is hope: the server answers with headers when it has accepted the hello."""
-        if self._link.headers is None and not self._is_over() and monotonic() < self._until:
+    def _has_response(self) -> bool:
+        """The server sends headers when it has accepted the hello."""
+        if self._call.state.headers is None and not self._call.is_over and monotonic() < self._until:
             return False
-        self._check_admission()
+        self._check_acceptance()
         return True
 
-    def _check_admission(self) -> None:
-        """Whatever ends the call before the server has let us in means that we are not connected at all."""
-        if self._link.headers is None:
-            raise self._cannot_connect(self._why_not(self._link))
-        if failure := status_of(self._link.headers):
-            raise refusal(failure, self._settings.shown_url)
-        self._is_admitted = True
+    def _check_acceptance(self) -> None:
+        """A call that ends before the server has accepted the hello means that there is no connection."""
+        headers = self._call.state.headers
+        if headers is None:
+            raise self._cannot_connect(self._why_not())
+        if failure := failure_in(headers):
+            raise refusal_error(failure, self._settings.shown_url)
+        self._is_accepted = True
 
-    def _is_over(self) -> bool:
-        return self._link.reason is not None or self._link.peer_ended
-
-    def _why_not(self, link: BlockingLink) -> str:
-        if link.reason is None:
-            if link.peer_ended:
-                return "the stream ended without headers"
-            return f"no answer within {self._settings.connect_timeout:g} s"
-        return explain_break(link.reason, self._pem, link.tls_failure, peer_has_spoken=link.peer_has_spoken)
+    def _why_not(self) -> str:
+        call = self._call
+        if call.reason is not None:
+            return explain_break(call.reason, self._pem, call.tls, settings_received=call.http2.settings_received)
+        if call.state.peer_ended:
+            return "the stream ended without headers"
+        return f"no response within {self._settings.connect_timeout:g} s"
 
     def _cannot_connect(self, reason: str) -> CannotConnect:
         return CannotConnect(self._settings.shown_url, reason)
-
-
-def _tls_layer(pem: PemMaterial) -> TlsLayer:
-    from ankaios.middleware.security import SERVER_NAME, client_context  # half of the start-up time, if needed
-    from ankaios.middleware.tls import TlsLayer
-
-    return TlsLayer(client_context(pem), server_name=SERVER_NAME)

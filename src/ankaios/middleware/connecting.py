@@ -1,40 +1,39 @@
-"""What every client of a server shares: where the server is, how a call begins, and what can be wrong with it.
+"""Shared by both clients of a server: the address, the settings, and the errors of a connection.
 
-Comes in: a URL and settings, the status of a refused call, a failure of TLS. Goes out: an address, request headers, and
-the errors whose texts people know. Owns nothing, waits for nothing: agents come here through asyncio, `ank` without it.
+Input: a URL and settings, the status of a rejected call, a TLS failure. Output: an address, and errors whose texts are
+part of the user interface. Owns nothing and waits for nothing: `client.py` uses it with asyncio, `blocking_client.py`
+without.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from urllib.parse import urlsplit
 
 from ankaios.common.errors import Rejected, Unavailable
-from ankaios.common.version import PROTOCOL_VERSION
-from ankaios.middleware.grpc_call import CallFailed, Status, request_headers
+from ankaios.grpc.addresses import TcpAddress
+from ankaios.grpc.wire_format import CallFailed, Status
 
 if TYPE_CHECKING:
     from ankaios.common.config import PemMaterial
-    from ankaios.middleware.http2_engine.events import Headers
-    from ankaios.middleware.methods import Method
-    from ankaios.middleware.tls import TlsFailed
+    from ankaios.grpc.tls import TlsFailure, TlsSession
 
+SERVER_NAME = "ank-server"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_MAX_PORT = 65535
 _MAX_LABEL = 63  # bytes between two dots of a host name
 _NO_TLS = ("wrong version number", "record layer failure", "packet length too long")
 
 
 class BadUrl(Rejected):
-    """The server address cannot be understood."""
+    """The server address is not valid."""
 
     def __init__(self, url: str) -> None:
         super().__init__(f"Wrong server address format: '{url}'.")
 
 
 class CannotConnect(Unavailable):
-    """No connection to the server; `reason` says what failed."""
+    """No connection to the server; `reason` states what failed."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"Could not connect to Ankaios server on '{url}'.")
@@ -42,7 +41,7 @@ class CannotConnect(Unavailable):
 
 
 class VersionRefused(Rejected):
-    """The server does not speak our protocol version; `text` is what it says."""
+    """The server does not support our protocol version; `text` is the server's."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"Ankaios version mismatch: '{text}'.")
@@ -50,20 +49,21 @@ class VersionRefused(Rejected):
 
 
 class AccessRefused(Unavailable):
-    """The server does not believe who we are: the text is its own."""
+    """The server does not accept our identity; the text is the server's."""
 
 
 class ConnectionLost(Unavailable):
-    """The stream to the server broke or ended; the text says how."""
+    """The stream to the server broke or ended; the text states why."""
 
 
-class ConnectionSettings(Struct, frozen=True):
-    """Where the server is and how to talk to it. A silent server is noticed after interval plus timeout seconds."""
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """How to connect to the server. A silent server is noticed after interval plus timeout seconds."""
 
     url: str
     pem: PemMaterial | None = None
     max_message_size: int = 64 * 1024 * 1024
-    keepalive_interval: float = 1.1  # a little longer than the server's, so that only one side asks
+    keepalive_interval: float = 1.1  # a little longer than the server's, so that only one side sends pings
     keepalive_timeout: float = 1.8
     connect_timeout: float = 5.0
 
@@ -72,45 +72,29 @@ class ConnectionSettings(Struct, frozen=True):
         return effective_url(self.url, self.pem)
 
 
-class Address(Struct, frozen=True):
-    """`secure` means TLS, which an http URL never asks for, even if there are certificates."""
-
-    secure: bool
-    host: str
-    port: int
-
-
 def effective_url(url: str, pem: PemMaterial | None) -> str:
-    """The URL that is used and shown: without certificates there is no https."""
+    """Return the URL that is used and shown: without certificates there is no https."""
     return url if pem is not None else url.replace("https:", "http:")
 
 
-def address_of(url: str) -> Address:
-    """Takes the URL apart without `re` and `urllib`, for which every `ank` would have to wait."""
-    scheme, separator, rest = url.partition("://")
-    if scheme not in _DEFAULT_PORTS or not separator or not url.isprintable():
+def address_of(url: str) -> TcpAddress:
+    """An http URL never means TLS, even if there are certificates."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise BadUrl(url) from None
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or not _is_host_name(host):
         raise BadUrl(url)
-    authority = _before_any(rest, "/?#")
-    if authority.startswith("["):
-        host, bracket, port = authority[1:].partition("]")
-        is_sound = bool(bracket) and (not port or port.startswith(":"))
-        port = port[1:]
-    else:
-        host, _, port = authority.partition(":")
-        is_sound = True
-    if not is_sound or not _is_host_name(host) or authority.endswith(":") or not _is_port(port):
+    address = TcpAddress(host, _DEFAULT_PORTS[parts.scheme] if port is None else port, secure=parts.scheme == "https")
+    # `urlsplit` ignores some text around host and port.
+    if parts.netloc.lower() not in (address.authority.lower(), address.authority.lower().rpartition(":")[0]):
         raise BadUrl(url)
-    return Address(scheme == "https", host, int(port or _DEFAULT_PORTS[scheme]))
-
-
-def _before_any(text: str, ends: str) -> str:
-    for end in ends:
-        text = text.partition(end)[0]
-    return text
+    return address
 
 
 def _is_host_name(host: str) -> bool:
-    """Whether it can be looked up at all: it has a form in ASCII, and every label of it the right length."""
+    """Check that the name has an ASCII form, and that each of its labels has a valid length."""
     try:
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:
@@ -118,38 +102,35 @@ def _is_host_name(host: str) -> bool:
     return all(0 < len(label) <= _MAX_LABEL for label in name.removesuffix(".").split("."))
 
 
-def _is_port(text: str) -> bool:
-    return not text or (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT)
+def new_tls_session(pem: PemMaterial) -> TlsSession:
+    """The server needs a certificate for the DNS name `ank-server`, whatever host it runs on."""
+    from ankaios.grpc.tls import TlsSession, client_context  # loads `ssl`, which is not needed without TLS
+
+    return TlsSession(client_context(pem), server_name=SERVER_NAME)
 
 
-def call_headers(address: Address, method: Method) -> Headers:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    scheme = "https" if address.secure else "http"
-    return request_headers(method, scheme, f"{host}:{address.port}", f"ankaios/{PROTOCOL_VERSION}")
-
-
-def refusal(failure: CallFailed, url: str) -> CannotConnect | VersionRefused | AccessRefused:
-    """What it means that the server ended the call before it let us in."""
-    if failure.status == Status.FAILED_PRECONDITION:
+def refusal_error(failure: CallFailed, url: str) -> CannotConnect | VersionRefused | AccessRefused:
+    """Return what it means that the server ended the call before it accepted the hello."""
+    if failure.status is Status.FAILED_PRECONDITION:
         return VersionRefused(failure.text)
-    if failure.status == Status.UNAUTHENTICATED:
+    if failure.status is Status.UNAUTHENTICATED:
         return AccessRefused(failure.text)
-    return CannotConnect(url, f"the server refused the call: {failure}")
+    return CannotConnect(url, f"the server rejected the call: {failure}")
 
 
-def explain_break(reason: str, pem: PemMaterial | None, tls_failure: TlsFailed | None, *, peer_has_spoken: bool) -> str:
-    """Why there is no connection, with what to look at. `pem` is None without TLS."""
-    if tls_failure is not None and pem is not None:
-        return _explain_tls_failure(tls_failure, pem)
-    if pem is None and not peer_has_spoken:
+def explain_break(reason: str, pem: PemMaterial | None, tls: TlsSession | None, *, settings_received: bool) -> str:
+    """Return why there is no connection, with what to check. `pem` is None without TLS."""
+    if tls is not None and tls.failure is not None and pem is not None:
+        return explain_tls_failure(tls.failure, pem)
+    if pem is None and not settings_received:
         return f"{reason}; if the server uses TLS, certificate files and an https address are needed"
     return reason
 
 
-def _explain_tls_failure(failure: TlsFailed, pem: PemMaterial) -> str:
-    """Name the file to look at."""
+def explain_tls_failure(failure: TlsFailure, pem: PemMaterial) -> str:
+    """Name the file to check."""
     if failure.from_peer:
-        return f"the server refused our certificate '{pem.crt.origin}': {failure.reason}"
+        return f"the server rejected the certificate '{pem.crt.origin}': {failure.reason}"
     if failure.reason in _NO_TLS:
-        return "the server does not speak TLS"
+        return "the server does not use TLS"
     return f"the certificate of the server is not trusted, checked with '{pem.ca.origin}': {failure.reason}"

@@ -1,57 +1,74 @@
-"""The first message of a call: who is there, and may it come in?
+"""The first message of a call: who connects, and whether the certificate allows it.
 
-Comes in: method, first message, certificates of the peer. Goes out: the name of the agent (or nothing, for a CLI or
-commander), or `CallFailed` with the status of the refusal. Owns nothing.
+Input: method, first message, certificates of the peer. Output: the name of the agent (nothing for a CLI or commander),
+or `CallFailed` with the status of the rejection. Owns nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ankaios.common.errors import Rejected
 from ankaios.common.names import CONSTRAINT_TEXT, has_allowed_characters
-from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.version import check_version_compatibility
-from ankaios.middleware.grpc_call import CallFailed, Status
-from ankaios.middleware.methods import CONNECTION_PREFIXES, Method
-from ankaios.middleware.security import PeerCertificates, agent_name_fault, certificate_fault
+from ankaios.grpc.wire_format import CallFailed, Status
+from ankaios.middleware.methods import CONNECTION_PREFIXES
 
-# Ids beginning with these words belong to CLIs and commanders, so no agent may be called like that.
+if TYPE_CHECKING:
+    from ankaios.common.pb.grpc_api_pb2 import ToServer
+    from ankaios.grpc.tls import PeerCertificates
+
+ANY_AGENT = "*"
+# Ids that start with these words belong to CLIs and commanders, so no agent may have such a name.
 _RESERVED = tuple(prefix.rstrip("-") for prefix in CONNECTION_PREFIXES.values())
 
 
-def check_peer(method: Method, peer: PeerCertificates | None) -> None:
-    """Before anything is read; `peer` is None without TLS."""
-    if method is Method.AGENT and peer is not None and (fault := certificate_fault(peer)):
-        raise CallFailed(Status.UNAUTHENTICATED, fault)
+def check_agent_certificates(peer: PeerCertificates | None) -> None:
+    """Check the certificates of an agent before its name is known; `peer` is None without TLS."""
+    if peer is None:
+        return
+    if peer.count > 1:
+        raise CallFailed(Status.UNAUTHENTICATED, "Ambiguous agent certificates provided!")
+    if peer.names is None:
+        raise CallFailed(Status.UNAUTHENTICATED, "No subject alt names found in agent certificates!")
 
 
 def check_agent_hello(message: ToServer | None, peer: PeerCertificates | None) -> str:
-    """The name of the agent that may come in."""
-    _check_kind(message, "agentHello", "No AgentHello received.")
-    assert message is not None
-    _check_version(message.agentHello.protocolVersion)
-    agent = message.agentHello.agentName
-    if peer is not None and (fault := agent_name_fault(agent, peer)):
-        raise CallFailed(Status.UNAUTHENTICATED, fault)
-    # Names become parts of request ids, so one with '@' could take the answers of others.
-    if not agent or not has_allowed_characters(agent) or agent.startswith(_RESERVED):
-        raise CallFailed(Status.INVALID_ARGUMENT, f"Unsupported agent name '{agent}'. {CONSTRAINT_TEXT}")
-    return agent
+    """Return the name of the agent."""
+    hello = _checked(message, "agentHello", "No AgentHello received.").agentHello
+    _check_version(hello.protocolVersion)
+    _check_agent_name(hello.agentName, peer)
+    return hello.agentName
 
 
 def check_commander_hello(message: ToServer | None) -> None:
-    _check_kind(message, "commanderHello", "No CommanderHello received.")
-    assert message is not None
-    _check_version(message.commanderHello.protocolVersion)
+    hello = _checked(message, "commanderHello", "No CommanderHello received.").commanderHello
+    _check_version(hello.protocolVersion)
 
 
-def _check_kind(message: ToServer | None, wanted: str, text: str) -> None:
-    kind = message.WhichOneof("ToServerEnum") if message is not None else None
-    if kind is None:
+def _checked(message: ToServer | None, kind: str, text: str) -> ToServer:
+    found = message.WhichOneof("ToServerEnum") if message is not None else None
+    if message is None or found is None:
         raise CallFailed(Status.INVALID_ARGUMENT, "Empty")
-    if kind != wanted:
+    if found != kind:
         raise CallFailed(Status.INVALID_ARGUMENT, text)
+    return message
 
 
-def _check_version(theirs: str) -> None:
+def _check_version(version: str) -> None:
     try:
-        check_version_compatibility(theirs)
+        check_version_compatibility(version)
     except Rejected as error:
         raise CallFailed(Status.FAILED_PRECONDITION, str(error)) from error
+
+
+def _check_agent_name(agent: str, peer: PeerCertificates | None) -> None:
+    """A certificate whose names are all of other kinds than DNS is valid for every agent."""
+    allowed = peer.dns_names if peer is not None else []
+    if allowed and agent not in allowed and ANY_AGENT not in allowed:
+        listed = ", ".join(f'"{name}"' for name in allowed)
+        text = f"Agent name '{agent}' does not match SAN [{listed}] in agent certificates!"
+        raise CallFailed(Status.UNAUTHENTICATED, text)
+    # Names become parts of request ids, so an agent with '@' in its name could receive responses of others.
+    if not agent or not has_allowed_characters(agent) or agent.startswith(_RESERVED):
+        raise CallFailed(Status.INVALID_ARGUMENT, f"Unsupported agent name '{agent}'. {CONSTRAINT_TEXT}")

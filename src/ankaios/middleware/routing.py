@@ -1,16 +1,15 @@
-"""Who sent it, who shall get it: request ids and sender tables, without any input or output.
+"""Request ids and sender tables, without I/O: which message goes to which receiver.
 
-Comes in: messages of connections, messages of the server. Goes out: what to deliver, answer or ignore; for each
-receiver the encoded message. Owns the sender tables.
+Input: messages of connections, messages of the server. Output: what to deliver, reject or ignore; for each receiver the
+encoded message. Owns the sender tables.
 
-A request id gets the sender's name in front (`<agent>@<workload>@<id>`, `cli-conn-<uuid>@<id>`) on its way in; on its
-way out the text before the first `@` selects the receiver and is removed.
+A request id gets the sender's name as a prefix when it arrives (`<agent>@<workload>@<id>`, `cli-conn-<uuid>@<id>`). For
+a response, the text before the first `@` selects the receiver and is removed.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from msgspec import Struct
 
 from ankaios.common.messages import (
     REQUEST_ID_SEPARATOR,
@@ -31,38 +30,42 @@ from ankaios.middleware.methods import Method
 S = TypeVar("S")
 
 
-class Deliver(Struct, frozen=True):
-    """Goes to the server."""
+@dataclass(frozen=True)
+class Deliver:
+    """Send the message to the server."""
 
     message: ToServerMessage
 
 
-class Answer(Struct, frozen=True):
-    """Goes straight back to the sender: the request cannot be understood."""
+@dataclass(frozen=True)
+class RejectRequest:
+    """Send the response back to the sender: the request is not valid."""
 
     response: Response
 
 
-class Ignore(Struct, frozen=True):
-    """Nothing can or need be done, except to say why."""
+@dataclass(frozen=True)
+class Ignore:
+    """Drop the message and log the reason."""
 
     reason: str
 
 
-class Goodbye(Struct, frozen=True):
-    """The sender ends the conversation."""
+@dataclass(frozen=True)
+class Disconnect:
+    """End the call: the sender has said goodbye."""
 
 
-Incoming = Deliver | Answer | Ignore | Goodbye
+Incoming = Deliver | RejectRequest | Ignore | Disconnect
 
 
 def interpret_agent_message(agent: str, message: ToServer) -> Incoming:
-    """What a message of an agent means; an agent speaks for nobody but itself."""
+    """Decide what to do with a message of an agent; an agent may report only about itself."""
     match message.WhichOneof("ToServerEnum"):
         case "request":
-            refusal = _request_fault(message.request) or _agent_request_fault(message.request)
-            if refusal is not None:
-                return refusal
+            rejection = _request_fault(message.request) or _agent_request_fault(message.request)
+            if rejection is not None:
+                return rejection
             message.request.requestId = with_sender(agent, message.request.requestId)
         case "AgentLoadStatus" if message.AgentLoadStatus.agent_name != agent:
             return Ignore(f"the load of agent '{message.AgentLoadStatus.agent_name}', reported by another")
@@ -76,12 +79,12 @@ def interpret_agent_message(agent: str, message: ToServer) -> Incoming:
 
 
 def interpret_client_message(connection: str, message: ToServer) -> Incoming:
-    """What a message of a CLI or commander means: they may only request and say goodbye."""
+    """Decide what to do with a message of a CLI or commander: only requests and goodbyes are allowed."""
     kind = message.WhichOneof("ToServerEnum")
     if kind != "request":
         return _common_case(kind) or Ignore(f"'{kind}', which only agents may send")
-    if refusal := _request_fault(message.request):
-        return refusal
+    if rejection := _request_fault(message.request):
+        return rejection
     message.request.requestId = with_sender(connection, message.request.requestId)
     return Deliver(FromClient(connection, message.request))
 
@@ -93,7 +96,7 @@ def _common_case(kind: str | None) -> Incoming | None:
         case "agentHello" | "commanderHello":
             return Ignore("a second hello")
         case "goodbye":
-            return Goodbye()
+            return Disconnect()
         case _:
             return None
 
@@ -103,21 +106,21 @@ def _request_fault(request: Request) -> Incoming | None:
         return Ignore("a request without id, which cannot be answered")
     kind = request.WhichOneof("RequestContent")
     if kind is None:
-        return Answer(error_response(request.requestId, "The request has no content."))
+        return RejectRequest(error_response(request.requestId, "The request has no content."))
     if kind == "updateStateRequest" and not request.updateStateRequest.HasField("newState"):
-        return Answer(error_response(request.requestId, "The update request has no new state."))
+        return RejectRequest(error_response(request.requestId, "The update request has no new state."))
     return None
 
 
 def _agent_request_fault(request: Request) -> Incoming | None:
-    """What is answered later, or more than once, is stored by workload: such an id must name one."""
+    """Requests that are answered later or more than once are stored by workload, so their id must contain one."""
     kind = request.WhichOneof("RequestContent")
     once = kind == "updateStateRequest" or (
         kind == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents
     )
     if once or REQUEST_ID_SEPARATOR in request.requestId:
         return None
-    return Answer(error_response(request.requestId, "The request id of an agent must be '<workload>@<id>'."))
+    return RejectRequest(error_response(request.requestId, "The request id of an agent must be '<workload>@<id>'."))
 
 
 def _drop_foreign_states(agent: str, update: UpdateWorkloadState) -> int:
@@ -133,16 +136,16 @@ def with_sender(sender: str, request_id: str) -> str:
 
 
 def split_receiver(request_id: str) -> tuple[str, str]:
-    """Receiver and remaining id; no receiver if the id names none."""
+    """Return the receiver and the remaining id; the receiver is empty if the id contains none."""
     receiver, separator, rest = request_id.partition(REQUEST_ID_SEPARATOR)
     return (receiver, rest) if separator else ("", request_id)
 
 
 class SenderTables(Generic[S]):
-    """Which connection leads to which agent, CLI or commander; `S` is whatever takes the encoded messages.
+    """The senders to agents, CLIs and commanders; `S` is the type that takes the encoded messages.
 
-    An agent is told about workloads only after its `serverHello`: what the server decided before it knew of the
-    connection is contained in that hello.
+    An agent receives workloads only after its `serverHello`, which contains everything that the server decided before
+    it processed the connection.
     """
 
     def __init__(self) -> None:
@@ -169,9 +172,9 @@ class SenderTables(Generic[S]):
         self._observers.pop(connection, None)
 
     def deliveries(self, message: FromServerMessage) -> tuple[list[tuple[S, bytes]], str | None]:
-        """Each receiver with its encoded message; and a complaint, if an answer finds nobody who asked.
+        """Return each receiver with its encoded message, and a warning if a response has no receiver.
 
-        That an agent is not there is normal: it gets all it must know when it comes.
+        A missing agent is normal: it receives the complete state when it connects.
         """
         match message:
             case Respond(response):
@@ -188,7 +191,7 @@ class SenderTables(Generic[S]):
         receiver, request_id = split_receiver(response.requestId)
         sender = self._clients.get(receiver) or self._agents.get(receiver)
         if sender is None:
-            return [], f"the response to '{response.requestId}' has no receiver any more"
+            return [], f"the response to '{response.requestId}' has no receiver"
         return [(sender, encode_response(response, request_id))], None
 
     def _to_agent(self, agent: str, message: FromServer) -> tuple[list[tuple[S, bytes]], str | None]:
@@ -224,7 +227,7 @@ _RESPONSE_TAG = bytes([FromServer.RESPONSE_FIELD_NUMBER << 3 | 2])
 
 
 def encode_response(response: Response, request_id: str) -> bytes:
-    """`FromServer(response=…)` with another id, without a copy of what may be a state of many megabytes."""
+    """Encode `FromServer(response=…)` with another id, without a copy of a state of many megabytes."""
     original = response.requestId
     response.requestId = request_id
     try:

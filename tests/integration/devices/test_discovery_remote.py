@@ -4,28 +4,26 @@ import asyncio
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from grpclib.client import Channel, UnaryUnaryMethod
-from grpclib.const import Cardinality, Handler, Status
-from grpclib.exceptions import GRPCError
-from grpclib.server import Server
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import RequestReceived
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices import unix_rpc
 from ankaios.devices.discovery import remote
 from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registration_server import REGISTER, RegistrationServer
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler
 from ankaios.devices.pb import discovery_pb2 as pb
+from ankaios.devices.unix_rpc import UnixServer, unix_channel
+from ankaios.grpc import server as grpc_server
+from ankaios.grpc.server import server_streaming
+from ankaios.grpc.wire_format import CallFailed, Status
 
 PROGRAM = Path(__file__).with_name("file_handler.py")
 
@@ -127,20 +125,19 @@ async def test_refused_details_and_silence_are_told_apart(tmp_path: Path) -> Non
 
 
 async def register(directory: Path, request: pb.RegisterDiscoveryHandlerRequest) -> None:
-    channel = Channel(path=str(directory / "agent-registration.sock"))
+    channel = unix_channel(directory / "agent-registration.sock")
     try:
-        await UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)(request)
+        await channel.unary(REGISTER, request, pb.Empty, time_limit=10)
     finally:
         channel.close()
 
 
 async def test_a_bad_registration_is_answered_with_the_reason(tmp_path: Path) -> None:
     async with asyncio.timeout(20), serving(tmp_path) as registry:
-        with pytest.raises(GRPCError) as caught:
+        with pytest.raises(CallFailed, match="absolute path") as caught:
             await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="relative"))
         assert caught.value.status is Status.INVALID_ARGUMENT
-        assert "absolute path" in str(caught.value.message)
-        with pytest.raises(GRPCError):
+        with pytest.raises(CallFailed, match="exceeds the limit of 65536 bytes"):
             await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/" + "x" * 100_000))
         assert registry.names() == []
         await register(tmp_path, pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
@@ -164,30 +161,22 @@ async def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> N
         await RegistrationServer(HandlerRegistry({}), tmp_path / ("x" * 100)).start()
 
 
-class ScriptedHandler:
-    """Sends these lists and ends."""
-
-    def __init__(self, *lists: list[pb.Device]) -> None:
-        self._lists = lists
-
-    def __mapping__(self) -> dict[str, Handler]:
-        return {remote.DISCOVER: Handler(self.serve, Cardinality.UNARY_STREAM, pb.DiscoverRequest, pb.DiscoverResponse)}
-
-    async def serve(self, stream: Any) -> None:
-        await stream.recv_message()
-        for devices in self._lists:
-            await stream.send_message(pb.DiscoverResponse(devices=devices))
-
-
 @asynccontextmanager
 async def scripted(path: Path, *lists: list[pb.Device]) -> AsyncIterator[RemoteHandler]:
-    server = Server([ScriptedHandler(*lists)])
-    await server.start(path=str(path))
+    """A handler that sends these lists and ends."""
+
+    async def discover(
+        _request: pb.DiscoverRequest, _metadata: Mapping[str, str]
+    ) -> AsyncGenerator[pb.DiscoverResponse, None]:
+        for devices in lists:
+            yield pb.DiscoverResponse(devices=devices)
+
+    server = UnixServer(path, {remote.DISCOVER: server_streaming(pb.DiscoverRequest, discover)})
+    await server.start()
     try:
         yield RemoteHandler("scripted", Endpoint(path=str(path)), False)
     finally:
-        server.close()
-        await server.wait_closed()
+        await server.close()
 
 
 async def test_devices_that_make_no_sense_are_left_out_and_repeated_lists_are_not_told(tmp_path: Path) -> None:
@@ -201,9 +190,9 @@ async def test_devices_that_make_no_sense_are_left_out_and_repeated_lists_are_no
 
 
 async def test_a_message_that_is_too_long_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "LARGEST_MESSAGE", 1000)
+    monkeypatch.setattr(remote, "MAX_MESSAGE_SIZE", 1000)
     async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id="x" * 2000)]) as handler:
-        with pytest.raises(HandlerLost, match="longer than 1000"):
+        with pytest.raises(HandlerLost, match="exceeds the limit of 1000 bytes"):
             await anext(handler.discover("", {}))
 
 
@@ -217,7 +206,7 @@ async def test_a_list_with_too_many_devices_is_not_taken_in(tmp_path: Path, monk
 async def test_a_server_without_discovery_is_a_lost_handler(tmp_path: Path) -> None:
     async with asyncio.timeout(20), serving(tmp_path):
         handler = RemoteHandler("odd", Endpoint(path=str(tmp_path / "agent-registration.sock")), False)
-        with pytest.raises(HandlerLost, match=r"'odd'.*UNKNOWN"):
+        with pytest.raises(HandlerLost, match=r"'odd'.*UNIMPLEMENTED"):
             await anext(handler.discover("", {}))
 
 
@@ -225,14 +214,12 @@ async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopp
     server = RegistrationServer(HandlerRegistry({}), tmp_path)
     await server.close()
     await server.start()
-    channel = Channel(path=str(server.path))
-    method = UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
-    async with asyncio.timeout(5), method.open() as stream:
-        await stream.send_request()
+    channel = unix_channel(server.path)
+    async with asyncio.timeout(5), channel.call(REGISTER):
         # A connection is served in order: when this is answered, the request before it has arrived.
-        await method(pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a"))
+        request = pb.RegisterDiscoveryHandlerRequest(name="x", endpoint="/a")
+        await channel.unary(REGISTER, request, pb.Empty, time_limit=5)
         await server.close()
-        await stream.cancel()
     channel.close()
     assert not server.path.exists()
 
@@ -240,14 +227,12 @@ async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopp
 async def test_a_registration_without_content_is_ended_after_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unix_rpc, "RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr(grpc_server, "REQUEST_TIMEOUT", 0.1)
     async with asyncio.timeout(20), serving(tmp_path):
-        channel = Channel(path=str(tmp_path / "agent-registration.sock"))
-        method = UnaryUnaryMethod(channel, REGISTER, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
-        with pytest.raises(GRPCError, match=r"within 0\.1 s"):
-            async with method.open() as stream:
-                await stream.send_request()
-                await stream.recv_initial_metadata()
+        channel = unix_channel(tmp_path / "agent-registration.sock")
+        with pytest.raises(CallFailed, match=r"within 0\.1 s"):
+            async with channel.call(REGISTER) as call:
+                await call.response_headers()
         channel.close()
 
 

@@ -1,41 +1,50 @@
-"""A peer below gRPC: opens a stream over real HTTP/2 and writes whatever bytes a test wants."""
+"""A client below gRPC: opens a stream over real HTTP/2 and writes whatever bytes a test needs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from ankaios.common.pb.grpc_api_pb2 import ToServer
-from ankaios.middleware.grpc_call import frame, request_headers
-from ankaios.middleware.http2 import Link
+from ankaios.grpc.async_call import AsyncCall
+from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.wire_format import length_prefixed, request_headers
 from ankaios.middleware.methods import Method
-from ankaios.middleware.stream import Stream
 from tests.integration.middleware.support import CALM, PATIENCE, Running
 
 
 @asynccontextmanager
-async def raw_link(running: Running) -> AsyncIterator[Link]:
-    link = Link(CALM, PATIENCE)
-    await asyncio.get_running_loop().create_connection(lambda: link, "127.0.0.1", running.server.port)
+async def raw_connection(running: Running) -> AsyncIterator[AsyncConnection]:
+    connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE)
+    await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", running.server.port)
     try:
-        yield link
+        yield connection
     finally:
-        link.abort("the test is over")
+        connection.abort("the test is over")
+
+
+def opened(connection: AsyncConnection, method: Method, hello: ToServer | None = None) -> AsyncCall:
+    call = connection.open_call(request_headers(method.value, secure=False, authority="test"))
+    if hello is not None:
+        call.write(length_prefixed(hello.SerializeToString()))
+    return call
 
 
 @asynccontextmanager
-async def raw_call(running: Running, method: Method, hello: ToServer) -> AsyncIterator[Stream]:
-    """A call that was let in."""
-    async with raw_link(running) as link:
-        stream = link.open(request_headers(method, "http", "test", "raw"))
-        stream.write(frame(hello.SerializeToString()))
+async def raw_call(running: Running, method: Method, hello: ToServer) -> AsyncIterator[AsyncCall]:
+    """A call whose hello was accepted."""
+    async with raw_connection(running) as connection:
+        call = opened(connection, method, hello)
         async with asyncio.timeout(PATIENCE):
-            await stream.response_headers()
-        yield stream
+            while call.headers is None:
+                await call._wait_for_change()
+        yield call
 
 
-async def ending(stream: Stream) -> dict[str, str]:
-    """The trailers, after everything else was read and thrown away."""
+async def final_headers_of(call: AsyncCall) -> Mapping[str, str]:
+    """The trailers, after everything else was received and ignored."""
     async with asyncio.timeout(PATIENCE):
-        while await stream.read(1):
-            pass
-    return stream.trailers or stream.headers or {}
+        while not call.peer_ended:
+            call.request_more()
+            call.connection.flush_soon()
+            await call._wait_for_change()
+    return call.trailers or call.headers or {}

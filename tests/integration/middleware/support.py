@@ -10,8 +10,10 @@ from ankaios.common.config import PemMaterial
 from ankaios.common.messages import FromAgent, FromClient, Respond, ToServerMessage
 from ankaios.common.pb.ank_base_pb2 import CompleteStateRequest, CompleteStateResponse, Request, Response
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, FromServer, ServerHello, ToServer
-from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
-from ankaios.middleware.keepalive import Keepalive
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.middleware.client import ServerConnection, connect
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 
 PATIENCE = 10.0

@@ -1,18 +1,22 @@
-"""The client without an event loop, over real sockets: the same conversations and the same errors as the other one."""
+"""The client without an event loop, over real sockets: the same exchanges and errors as the asyncio client."""
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from ankaios.common.messages import ClientGone, FromClient, Respond
 from ankaios.common.pb.ank_base_pb2 import Error, Response
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
-from ankaios.middleware.blocking_client import BlockingConnection, Woken, connect
+from ankaios.grpc.blocking_call import WaitInterrupted
+from ankaios.grpc.wire_format import length_prefixed
+from ankaios.middleware.blocking_client import BlockingConnection, connect_blocking
 from ankaios.middleware.connecting import (
     AccessRefused,
     CannotConnect,
@@ -20,11 +24,10 @@ from ankaios.middleware.connecting import (
     ConnectionSettings,
     VersionRefused,
 )
-from ankaios.middleware.grpc_call import frame
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
+from tests.integration.grpc.h2_server import PATIENCE, H2Server, h2_server
 from tests.integration.middleware.certificates import Authority
-from tests.integration.middleware.engine_peer import PATIENCE, EnginePeer, engine_server
 from tests.integration.middleware.support import (
     CALM,
     Running,
@@ -38,13 +41,13 @@ from tests.integration.middleware.support import (
 )
 
 
-def settings_of(running: Running, **changes: object) -> ConnectionSettings:
+def settings_of(running: Running, **changes: Any) -> ConnectionSettings:
     calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
     return replace(calm, **changes)
 
 
 def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
-    return connect(settings, Method.CLI, hello or a_commander_hello())
+    return connect_blocking(settings, Method.CLI, hello or a_commander_hello())
 
 
 def asked(settings: ConnectionSettings, request_id: str = "id") -> FromServer | None:
@@ -57,7 +60,13 @@ def large(size: int) -> FromServer:
     return FromServer(response=Response(requestId="large", error=Error(message="x" * size)))
 
 
-# Conversations
+@contextmanager
+def scripted(script: Callable[[H2Server], None]) -> Iterator[ConnectionSettings]:
+    with h2_server(script) as port:
+        yield ConnectionSettings(f"http://127.0.0.1:{port}", keepalive_interval=5.0, keepalive_timeout=5.0)
+
+
+# Exchanges
 
 
 async def test_a_request_is_answered() -> None:
@@ -115,20 +124,20 @@ async def test_a_large_request_passes_as_fast_as_the_server_takes_it() -> None:
 
 @pytest.mark.parametrize("size", [20 * 1024 * 1024, 63 * 1024 * 1024])
 def test_a_large_answer_passes(size: int) -> None:
-    def script(peer: EnginePeer) -> None:
-        peer.let_in()
-        peer.say(large(size))
-        peer.say(a_greeting())
+    def script(peer: H2Server) -> None:
+        peer.accept()
+        peer.send_message(large(size))
+        peer.send_message(a_greeting())
         peer.read_until(lambda: False)
 
-    with engine_server(script) as settings, cli(settings) as connection:
+    with scripted(script) as settings, cli(settings) as connection:
         answer = connection.receive(PATIENCE)
         assert answer is not None
         assert len(answer.response.error.message) == size
         assert connection.receive(PATIENCE) == a_greeting()
 
 
-# Being let in or not
+# Acceptance and rejection
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +145,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-async def refusal(running: Running, **changes: object) -> str:
+async def refusal(running: Running, **changes: Any) -> str:
     with pytest.raises(CannotConnect) as failure:
         await asyncio.to_thread(asked, settings_of(running, **changes))
     assert str(failure.value) == f"Could not connect to Ankaios server on '{running.url}'."
@@ -166,13 +175,13 @@ async def test_a_client_certificate_of_another_authority_is_refused(authority: A
     foreign = Authority(tmp_path).issue("x", san="", usage="clientAuth", ca=authority.certificate)
     async with running_server(authority.server()) as running:
         reason = await refusal(running, pem=foreign)
-    assert reason == f"the server refused our certificate '{foreign.crt.origin}': unknown ca"
+    assert reason == f"the server rejected the certificate '{foreign.crt.origin}': unknown ca"
 
 
 async def test_a_server_without_tls_is_noticed(authority: Authority) -> None:
     async with running_server() as running:
         running.url = running.url.replace("http:", "https:")
-        assert await refusal(running, pem=authority.cli()) == "the server does not speak TLS"
+        assert await refusal(running, pem=authority.cli()) == "the server does not use TLS"
 
 
 async def test_a_server_with_tls_is_suspected(authority: Authority) -> None:
@@ -202,7 +211,7 @@ async def test_a_refusal_is_told_even_if_it_is_met_while_sending() -> None:
 
 async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Authority) -> None:
     def come_in(settings: ConnectionSettings, method: Method, hello: ToServer) -> None:
-        with connect(settings, method, hello) as connection:
+        with connect_blocking(settings, method, hello) as connection:
             connection.receive(PATIENCE)
 
     async with running_server(authority.server()) as running:
@@ -211,58 +220,58 @@ async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Auth
             await asyncio.to_thread(come_in, settings, Method.AGENT, an_agent_hello("agent_A"))
         with pytest.raises(CannotConnect) as failure:
             await asyncio.to_thread(come_in, settings, Method.CLI, an_agent_hello("agent_A"))
-    assert failure.value.reason == "the server refused the call: No CommanderHello received. (INVALID_ARGUMENT)"
+    assert failure.value.reason == "the server rejected the call: No CommanderHello received. (INVALID_ARGUMENT)"
 
 
-def speaking_something_else(peer: EnginePeer) -> None:
+def speaking_something_else(peer: H2Server) -> None:
     peer.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def hanging_up(peer: EnginePeer) -> None:
+def hanging_up(peer: H2Server) -> None:
     peer.read_until(lambda: bool(peer.call))
 
 
 @pytest.mark.parametrize("script", [speaking_something_else, hanging_up])
-def test_a_server_that_does_not_let_us_in_is_none(script: Callable[[EnginePeer], None]) -> None:
-    with engine_server(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
+def test_a_server_that_does_not_let_us_in_is_none(script: Callable[[H2Server], None]) -> None:
+    with scripted(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
         connection.receive(PATIENCE)
     assert failure.value.reason
 
 
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
-    with engine_server(EnginePeer.stay_silent) as settings:
+    with scripted(H2Server.stay_silent) as settings:
         impatient = replace(settings, connect_timeout=0.3)
         with cli(impatient) as connection, pytest.raises(CannotConnect) as failure:
             connection.receive(PATIENCE)
-    assert failure.value.reason == "no answer within 0.3 s"
+    assert failure.value.reason == "no response within 0.3 s"
 
 
 def test_a_time_limit_and_a_wake_up_also_end_the_waiting_for_a_server_that_never_answers() -> None:
     told, teller = os.pipe()
-    with engine_server(EnginePeer.stay_silent) as settings, cli(settings) as connection:
+    with scripted(H2Server.stay_silent) as settings, cli(settings) as connection:
         assert connection.receive(0.05) is None
         connection.watch(told)
         os.write(teller, b"!")
-        with pytest.raises(Woken):
+        with pytest.raises(WaitInterrupted):
             connection.receive(None)
     os.close(told)
     os.close(teller)
 
 
 def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authority) -> None:
-    with engine_server(EnginePeer.stay_silent) as settings:
+    with scripted(H2Server.stay_silent) as settings:
         secure = replace(settings, url=settings.url.replace("http:", "https:"), pem=authority.cli())
         with pytest.raises(CannotConnect) as failure:
             cli(replace(secure, connect_timeout=0.3))
-    assert failure.value.reason == "no answer within 0.3 s"
+    assert failure.value.reason == "no response within 0.3 s"
 
 
 # Losing the server
 
 
-def lost(script: Callable[[EnginePeer], None], **changes: object) -> str:
+def lost(script: Callable[[H2Server], None], **changes: Any) -> str:
     """Why there are no more messages after the first."""
-    with engine_server(script) as settings, cli(replace(settings, **changes)) as connection:
+    with scripted(script) as settings, cli(replace(settings, **changes)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)
@@ -271,36 +280,36 @@ def lost(script: Callable[[EnginePeer], None], **changes: object) -> str:
     return str(failure.value)
 
 
-def greeting(peer: EnginePeer) -> None:
-    peer.let_in()
-    peer.say(a_greeting())
+def greeting(peer: H2Server) -> None:
+    peer.accept()
+    peer.send_message(a_greeting())
 
 
 def test_a_server_that_goes_in_the_middle_of_a_message_is_lost() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
-        peer.send(frame(large(1000).SerializeToString())[:500])
+        peer.send(length_prefixed(large(1000).SerializeToString())[:500])
 
     assert lost(script) == "the peer closed the connection"
 
 
 def test_a_stream_that_ends_in_the_middle_of_a_message_is_cut_short() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
-        peer.engine.send_data(peer.call, frame(b"12345")[:7], end=True)
+        peer.h2.send_data(peer.call, length_prefixed(b"12345")[:7], end_stream=True)
         peer.flush()
         peer.read_until(lambda: False)
 
-    assert lost(script) == "the stream ended in the middle of a message"
+    assert lost(script) == "the stream ended in the middle of a message (INVALID_ARGUMENT)"
 
 
 def test_what_arrived_before_the_end_still_counts() -> None:
-    def script(peer: EnginePeer) -> None:
-        peer.let_in()
+    def script(peer: H2Server) -> None:
+        peer.accept()
         for number in range(3):
-            peer.say(large(number))
+            peer.send_message(large(number))
 
-    with engine_server(script) as settings, cli(settings) as connection:
+    with scripted(script) as settings, cli(settings) as connection:
         sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(PATIENCE))]
         with pytest.raises(ConnectionLost):
             connection.receive(PATIENCE)
@@ -308,9 +317,9 @@ def test_what_arrived_before_the_end_still_counts() -> None:
 
 
 def test_a_status_tells_more_than_the_end_of_the_stream() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
-        peer.engine.send_headers(peer.call, [("grpc-status", "8"), ("grpc-message", "too%20much")], end=True)
+        peer.h2.send_headers(peer.call, [("grpc-status", "8"), ("grpc-message", "too%20much")], end_stream=True)
         peer.flush()
         peer.read_until(lambda: False)
 
@@ -318,30 +327,29 @@ def test_a_status_tells_more_than_the_end_of_the_stream() -> None:
 
 
 def test_resets_and_farewells_end_the_connection() -> None:
-    def resetting(peer: EnginePeer) -> None:
+    def resetting(peer: H2Server) -> None:
         greeting(peer)
-        peer.engine.reset(peer.call)
+        peer.h2.reset_stream(peer.call)
         peer.flush()
         peer.read_until(lambda: False)
 
-    def leaving(peer: EnginePeer) -> None:
+    def leaving(peer: H2Server) -> None:
         greeting(peer)
-        peer.engine.goaway(0, "shutdown")
+        peer.h2.close_connection(0, b"shutdown")
         peer.flush()
-        peer.read_until(lambda: False)
 
     assert lost(resetting) == "the peer reset the stream"
     assert lost(leaving) == "the peer ended the connection (0, shutdown)"
 
 
 def test_a_server_that_breaks_the_rules_is_left() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
         peer.read_until(lambda: len(peer.received) > 50)
         peer.socket.sendall(b"\xff" * 100)
         peer.read_until(lambda: False)
 
-    with engine_server(script) as settings, cli(settings) as connection:
+    with scripted(script) as settings, cli(settings) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         connection.send(a_request("x" * 50))
         with pytest.raises(ConnectionLost, match=r"^HTTP/2 protocol error: "):
@@ -349,12 +357,12 @@ def test_a_server_that_breaks_the_rules_is_left() -> None:
 
 
 def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
         peer.send(b"\0" + (10_001).to_bytes(4, "big"))
         peer.read_until(lambda: False)
 
-    with engine_server(script) as settings, cli(replace(settings, max_message_size=10_000)) as connection:
+    with scripted(script) as settings, cli(replace(settings, max_message_size=10_000)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(PATIENCE)
@@ -368,55 +376,55 @@ async def test_the_sender_of_a_message_that_is_too_large_is_told() -> None:
 
 
 def test_a_message_that_cannot_be_decoded_is_told() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
-        peer.send(frame(b"\xff\xff"))
+        peer.send(length_prefixed(b"\xff\xff"))
         peer.read_until(lambda: False)
 
-    with engine_server(script) as settings, cli(settings) as connection:
+    with scripted(script) as settings, cli(settings) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost, match="cannot decode a FromServer message"):
             connection.receive(PATIENCE)
 
 
 def test_a_server_that_floods_the_connection_with_nothing_is_left() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
         for _ in range(50):
             for _ in range(100):
-                peer.engine.ping(b"12345678")
+                peer.h2.ping(b"12345678")
             peer.flush()
 
-    assert lost(script) == "the peer floods the connection with frames that carry nothing"
+    assert lost(script) == "HTTP/2 protocol error: more than 1000 frames without data in a second"
 
 
 # Silence
 
 
 def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
         peer.stay_silent()
 
-    assert lost(script, keepalive_interval=0.2, keepalive_timeout=0.3) == "the peer does not answer"
+    assert lost(script, keepalive_interval=0.2, keepalive_timeout=0.3) == "the peer does not respond"
 
 
 def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
-    with engine_server(EnginePeer.stay_silent) as settings:
+    with scripted(H2Server.stay_silent) as settings:
         quick = replace(settings, keepalive_interval=0.2, keepalive_timeout=0.3)
         with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
             connection.send(a_request("x" * 20_000_000))
-    assert "the peer does not answer" in failure.value.reason
+    assert "the peer does not respond" in failure.value.reason
 
 
 def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() -> None:
-    def script(peer: EnginePeer) -> None:
-        peer.let_in()
+    def script(peer: H2Server) -> None:
+        peer.accept()
         peer.read_until(lambda: len(peer.received) > 50)
-        peer.say(a_greeting())
+        peer.send_message(a_greeting())
         peer.read_until(lambda: False)
 
-    with engine_server(script) as calm:
+    with scripted(script) as calm:
         settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=1.5)
         with cli(settings) as connection:
             assert connection.receive(0.6) is None  # by now the server was asked for a sign
@@ -430,9 +438,9 @@ def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() ->
 
 
 def test_a_time_limit_and_a_wake_up_lose_nothing_of_a_message_that_is_on_its_way() -> None:
-    message = frame(large(1000).SerializeToString())
+    message = length_prefixed(large(1000).SerializeToString())
 
-    def script(peer: EnginePeer) -> None:
+    def script(peer: H2Server) -> None:
         greeting(peer)
         peer.send(message[:3])
         peer.read_until(lambda: len(peer.received) > 50)
@@ -442,14 +450,14 @@ def test_a_time_limit_and_a_wake_up_lose_nothing_of_a_message_that_is_on_its_way
         peer.read_until(lambda: False)
 
     told, teller = os.pipe()
-    with engine_server(script) as settings, cli(settings) as connection:
+    with scripted(script) as settings, cli(settings) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         assert connection.receive(0.05) is None
         connection.send(a_request("x" * 50))
         assert connection.receive(0.05) is None
         connection.watch(told)
         os.write(teller, b"!")
-        with pytest.raises(Woken):
+        with pytest.raises(WaitInterrupted):
             connection.receive(None)
         connection.watch(None)
         connection.send(a_request("x" * 100))

@@ -10,12 +10,13 @@ from h2.connection import H2Connection
 from hyperframe.frame import Frame, GoAwayFrame, PingFrame
 
 from ankaios.common.config import PemMaterial
-from ankaios.middleware.client import ConnectionLost, ConnectionSettings, Method, connect
-from ankaios.middleware.grpc_call import RESPONSE_HEADERS, frame, request_headers
-from ankaios.middleware.http2 import Link
-from ankaios.middleware.security import server_context
-from ankaios.middleware.stream import Stream
-from ankaios.middleware.tls import TlsLayer
+from ankaios.grpc.async_call import AsyncCall
+from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.tls import TlsSession, server_context
+from ankaios.grpc.wire_format import RESPONSE_HEADERS, length_prefixed, request_headers
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
+from ankaios.middleware.methods import Method
 from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
     CALM,
@@ -34,34 +35,35 @@ class LeavingServer:
 
     def __init__(self, pem: PemMaterial | None) -> None:
         self._context = server_context(pem) if pem is not None else None
-        self._links: list[Link] = []
+        self._connections: list[AsyncConnection] = []
 
-    def new_link(self) -> Link:
-        tls = TlsLayer(self._context) if self._context is not None else None
-        self._links.append(Link(CALM, PATIENCE, tls=tls, accept=self._accept))
-        return self._links[-1]
+    def new_connection(self) -> AsyncConnection:
+        tls = TlsSession(self._context) if self._context is not None else None
+        connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE, tls=tls, accept=self._accept)
+        self._connections.append(connection)
+        return connection
 
-    def _accept(self, stream: Stream) -> None:
-        stream.send_headers(RESPONSE_HEADERS)
-        stream.write(frame(a_greeting().SerializeToString()))
+    def _accept(self, call: AsyncCall) -> None:
+        call.send_headers(RESPONSE_HEADERS)
+        call.write(length_prefixed(a_greeting().SerializeToString()))
 
-    def say(self, *frames: Frame) -> None:
-        for link in self._links:
-            link.write(b"".join(it.serialize() for it in frames))
+    def send(self, *frames: Frame) -> None:
+        for connection in self._connections:
+            connection._write(b"".join(it.serialize() for it in frames))
 
-    def cut(self) -> None:
-        for link in self._links:
-            link.abort("the test is over")
+    def abort(self) -> None:
+        for connection in self._connections:
+            connection.abort("the test is over")
 
 
 @asynccontextmanager
 async def leaving_server(pem: PemMaterial | None) -> AsyncIterator[tuple[LeavingServer, str]]:
     server = LeavingServer(pem)
-    listener = await asyncio.get_running_loop().create_server(server.new_link, "127.0.0.1", 0)
+    listener = await asyncio.get_running_loop().create_server(server.new_connection, "127.0.0.1", 0)
     try:
         yield server, f"{'https' if pem else 'http'}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     finally:
-        server.cut()
+        server.abort()
         listener.close()
 
 
@@ -76,7 +78,7 @@ async def test_a_server_that_goes_away_is_a_lost_connection_and_nothing_worse(
         settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive_interval=5.0)
         async with connect(settings, Method.CLI, a_commander_hello()) as cli:
             assert await received(cli) == a_greeting()
-            server.say(*farewell)
+            server.send(*farewell)
             with pytest.raises(ConnectionLost, match="the peer ended the connection"):
                 await received(cli)
 
@@ -85,11 +87,11 @@ async def test_a_client_that_goes_away_and_calls_in_one_breath_is_not_served() -
     client = H2Connection()
     client.initiate_connection()
     beginning = client.data_to_send()
-    client.send_headers(1, request_headers(Method.CLI, "http", "x", "x"))
+    client.send_headers(1, request_headers(Method.CLI.value, secure=False, authority="x"))
     async with running_server() as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
         writer.write(beginning + GoAwayFrame(0).serialize() + client.data_to_send())
         async with asyncio.timeout(PATIENCE):
             await reader.read()
-        assert not running.server._calls
+        assert not running.server._grpc._calls
         writer.close()

@@ -11,16 +11,15 @@ import pytest
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient, Respond, ToAgent
 from ankaios.common.pb.ank_base_pb2 import Error, Response
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, SlotRequest, ToServer
-from ankaios.middleware.client import (
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import (
     AccessRefused,
     CannotConnect,
     ConnectionLost,
     ConnectionSettings,
-    Method,
     VersionRefused,
-    connect,
 )
-from ankaios.middleware.methods import METHODS
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.support import (
     PATIENCE,
@@ -168,8 +167,8 @@ class GrpcioServer:
         handler = grpc.stream_stream_rpc_method_handler(
             behaviour, request_deserializer=ToServer.FromString, response_serializer=FromServer.SerializeToString
         )
-        for path in METHODS:
-            _, service, name = path.split("/")
+        for method in Method:
+            _, service, name = method.value.split("/")
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {name: handler})])
         self._port = self._server.add_insecure_port("127.0.0.1:0")
 

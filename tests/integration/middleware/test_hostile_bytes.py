@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from ankaios.common.config import PemMaterial
 from ankaios.common.pb.ank_base_pb2 import RUNNING_OK, ExecutionState, WorkloadInstanceName, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import AgentLoadStatus, ToServer, UpdateWorkloadState
-from ankaios.middleware.grpc_call import frame, request_headers
-from ankaios.middleware.keepalive import Keepalive
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.tls import client_context
+from ankaios.grpc.wire_format import length_prefixed
 from ankaios.middleware.methods import Method
-from ankaios.middleware.security import client_context
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.certificates import Authority
-from tests.integration.middleware.raw import raw_link
+from tests.integration.middleware.raw import final_headers_of, opened, raw_connection
 from tests.integration.middleware.support import (
     Running,
     a_commander_hello,
@@ -114,15 +114,14 @@ async def test_random_frames_after_a_good_beginning(caplog: pytest.LogCaptureFix
 @given(data=st.lists(st.one_of(frames(), st.binary(max_size=50)), min_size=1, max_size=10))
 async def test_random_frames_on_an_open_call(caplog: pytest.LogCaptureFixture, data: list[bytes]) -> None:
     """A well-made call with hello, then nonsense for its stream and others."""
-    async with undisturbed(caplog) as running, raw_link(running) as link:
-        stream = link.open(request_headers(Method.AGENT, "http", "x", "x"))
-        stream.write(frame(an_agent_hello().SerializeToString()))
-        link.flush()
+    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+        opened(connection, Method.AGENT, an_agent_hello())
+        connection.flush()
         for part in data:
-            link._transport.write(part)
+            connection._transport.write(part)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.01):
-                await link.closed.wait()
+                await connection.closed.wait()
 
 
 @FEW
@@ -131,15 +130,13 @@ async def test_random_payloads_in_good_frames(
     caplog: pytest.LogCaptureFixture, hello: bytes | None, parts: list[bytes]
 ) -> None:
     good = a_commander_hello().SerializeToString()
-    async with undisturbed(caplog) as running, raw_link(running) as link:
-        stream = link.open(request_headers(Method.CLI, "http", "x", "x"))
-        stream.write(frame(good if hello is None else hello))
+    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+        call = opened(connection, Method.CLI)
+        call.write(length_prefixed(good if hello is None else hello))
         for part in parts:
-            stream.write(frame(part))
-        stream.half_close()
-        async with asyncio.timeout(10):
-            while await stream.read(1):
-                pass
+            call.write(length_prefixed(part))
+        call.half_close()
+        await final_headers_of(call)
 
 
 def messages() -> st.SearchStrategy[bytes]:
@@ -163,15 +160,12 @@ def messages() -> st.SearchStrategy[bytes]:
 @FEW
 @given(parts=st.lists(messages(), min_size=1, max_size=30))
 async def test_damaged_messages_of_an_agent(caplog: pytest.LogCaptureFixture, parts: list[bytes]) -> None:
-    async with undisturbed(caplog) as running, raw_link(running) as link:
-        stream = link.open(request_headers(Method.AGENT, "http", "x", "x"))
-        stream.write(frame(an_agent_hello("agent_A").SerializeToString()))
+    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+        call = opened(connection, Method.AGENT, an_agent_hello("agent_A"))
         for part in parts:
-            stream.write(frame(part))
-        stream.half_close()
-        async with asyncio.timeout(10):
-            while await stream.read(1):
-                pass
+            call.write(length_prefixed(part))
+        call.half_close()
+        await final_headers_of(call)
 
 
 @pytest.fixture(scope="module")

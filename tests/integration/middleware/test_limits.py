@@ -22,12 +22,14 @@ from ankaios.common.messages import (
     ToServerMessage,
 )
 from ankaios.common.pb.ank_base_pb2 import Error, ExecutionState, Response, WorkloadInstanceName, WorkloadState
-from ankaios.middleware.client import CannotConnect, ConnectionLost, ConnectionSettings, Method, connect
-from ankaios.middleware.grpc_call import Status, frame, request_headers
-from ankaios.middleware.http2 import Link
+from ankaios.common.pb.grpc_api_pb2 import FromServer
+from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.wire_format import ConnectionBroken, Status, length_prefixed, request_headers
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import CannotConnect, ConnectionLost, ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
-from ankaios.middleware.stream import Broken
-from tests.integration.middleware.raw import ending, raw_call, raw_link
+from tests.integration.middleware.raw import final_headers_of, opened, raw_call, raw_connection
 from tests.integration.middleware.support import (
     CALM,
     Running,
@@ -96,7 +98,7 @@ async def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as agent,
     ):
         agent.write(struct.pack(">BI", 0, 10_001))
-        trailers = await ending(agent)
+        trailers = await final_headers_of(agent)
         assert int(trailers["grpc-status"]) == Status.RESOURCE_EXHAUSTED
         assert trailers["grpc-message"] == "a message of 10001 bytes exceeds the limit of 10000 bytes"
         await assert_served(other)
@@ -128,7 +130,7 @@ async def test_a_huge_length_costs_no_memory() -> None:
         raw_call(running, Method.CLI, a_commander_hello()) as stream,
     ):
         stream.write(struct.pack(">BI", 0, 0xFFFFFFFF) + b"x" * 1_000_000)
-        assert "exceeds the limit of 67108864 bytes" in (await ending(stream))["grpc-message"]
+        assert "exceeds the limit of 67108864 bytes" in (await final_headers_of(stream))["grpc-message"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
@@ -141,9 +143,9 @@ async def test_a_hello_has_a_smaller_limit() -> None:
 
 
 async def test_a_caller_that_never_says_hello_is_sent_away() -> None:
-    async with running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running, raw_link(running) as link:
-        stream = link.open(request_headers(Method.AGENT, "http", "test", "raw"))
-        headers = await ending(stream)
+    async with running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running, raw_connection(running) as connection:
+        stream = opened(connection, Method.AGENT)
+        headers = await final_headers_of(stream)
         assert int(headers["grpc-status"]) == Status.DEADLINE_EXCEEDED
         assert headers["grpc-message"] == "No hello in time."
 
@@ -151,15 +153,15 @@ async def test_a_caller_that_never_says_hello_is_sent_away() -> None:
 async def test_compressed_messages_are_refused_with_a_reason() -> None:
     async with running_server() as running, raw_call(running, Method.CLI, a_commander_hello()) as stream:
         stream.write(struct.pack(">BI", 1, 3) + b"abc")
-        trailers = await ending(stream)
+        trailers = await final_headers_of(stream)
         assert int(trailers["grpc-status"]) == Status.UNIMPLEMENTED
         assert trailers["grpc-message"] == "compressed messages are not supported"
 
 
 async def test_a_message_that_is_no_protobuf_ends_the_call_with_a_reason() -> None:
     async with running_server() as running, raw_call(running, Method.CLI, a_commander_hello()) as stream:
-        stream.write(frame(b"\xff\xff\xff"))
-        trailers = await ending(stream)
+        stream.write(length_prefixed(b"\xff\xff\xff"))
+        trailers = await final_headers_of(stream)
         assert int(trailers["grpc-status"]) == Status.INVALID_ARGUMENT
         assert "cannot decode a ToServer message" in trailers["grpc-message"]
 
@@ -171,7 +173,7 @@ async def test_a_stream_that_ends_in_a_message_is_refused_and_cleaned_up(size: i
         stream.write((struct.pack(">BI", 0, 100) + b"x")[:size])
         stream.half_close()
         assert await running.next() == AgentGone("agent_A")
-        trailers = await ending(stream)
+        trailers = await final_headers_of(stream)
         assert int(trailers["grpc-status"]) == Status.INVALID_ARGUMENT
         assert trailers["grpc-message"] == "the stream ended in the middle of a message"
 
@@ -209,20 +211,16 @@ async def test_the_client_refuses_messages_that_are_too_large() -> None:
 
 
 async def test_many_streams_on_one_connection_are_independent() -> None:
-    async with running_server() as running, answering(running), raw_link(running) as link:
-        streams = []
-        for _ in range(16):
-            stream = link.open(request_headers(Method.CLI, "http", "test", "raw"))
-            stream.write(frame(a_commander_hello().SerializeToString()))
-            streams.append(stream)
+    async with running_server() as running, answering(running), raw_connection(running) as connection:
+        streams = [opened(connection, Method.CLI, a_commander_hello()) for _ in range(100)]
         for stream in streams[1:]:
             request = a_request()
             request.request.completeStateRequest.fieldMask.append("x" * 300_000)
-            stream.write(frame(request.SerializeToString()))
-        streams[0].write(frame(a_request().SerializeToString()))
-        async with asyncio.timeout(10):
+            stream.write(length_prefixed(request.SerializeToString()))
+        streams[0].write(length_prefixed(a_request().SerializeToString()))
+        async with asyncio.timeout(30):
             for stream in streams:
-                assert len(await stream.read(5)) == 5
+                assert await stream.receive(FromServer) is not None
 
 
 async def test_a_flood_of_pings_is_cut() -> None:
@@ -244,17 +242,17 @@ async def test_a_peer_with_a_huge_window_and_huge_frames_gets_everything_as_fast
     client.initiate_connection()
     client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1, SettingCodes.MAX_FRAME_SIZE: 2**24 - 1})
     client.increment_flow_control_window(2**31 - 65536)
-    client.send_headers(1, request_headers(Method.AGENT, "http", "x", "x"))
-    client.send_data(1, frame(an_agent_hello("agent_A").SerializeToString()))
+    client.send_headers(1, request_headers(Method.AGENT.value, secure=False, authority="x"))
+    client.send_data(1, length_prefixed(an_agent_hello("agent_A").SerializeToString()))
     async with running_server() as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, limit=65536)
         writer.write(client.data_to_send())
         await running.next()
         for size in (15_000_000, *[1_000_000] * 15):
             running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * size))))
-        stream = running.server._agent_streams["agent_A"]
+        stream = running.server._agent_calls["agent_A"]
         assert stream.queued_bytes > 10_000_000
-        assert not stream.link.writable
+        assert not stream.connection._writable
         total = 0
         async with asyncio.timeout(10):
             while total < 30_000_000:
@@ -275,25 +273,25 @@ async def test_closing_while_connections_of_one_agent_wait_for_each_other_is_no_
 
 
 async def test_a_connection_is_closed_even_if_its_user_is_cancelled_twice() -> None:
-    stuck: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+    stuck: asyncio.Future[AsyncConnection] = asyncio.get_running_loop().create_future()
 
     async def use(running: Running) -> None:
         async with running.client() as cli:
             for _ in range(2):  # the channel takes one, the server holds the other
                 await cli.send(a_request("x" * 5_000_000))
-            stuck.set_result(cli._stream.link)
+            stuck.set_result(cli._call.connection)
             await cli.send(a_request("x" * 5_000_000))
 
     async with running_server(capacity=1) as running:
         user = asyncio.create_task(use(running))
         async with asyncio.timeout(10):
-            link = await stuck
+            connection = await stuck
         user.cancel()
         await asyncio.sleep(0.01)
         assert not user.done()
         user.cancel()
         await asyncio.wait([user])
-        assert link.reason == "the connection was closed"
+        assert connection.reason == "the connection was closed"
 
 
 async def test_an_agent_that_does_not_read_can_still_be_replaced() -> None:
@@ -305,8 +303,8 @@ async def test_an_agent_that_does_not_read_can_still_be_replaced() -> None:
             assert await running.next() == AgentGone("agent_A")
             assert isinstance(await running.next(), FromAgent)
         async with asyncio.timeout(10):
-            with pytest.raises(Broken):
-                while await lazy.read(10_000):
+            with pytest.raises(ConnectionBroken):
+                while await lazy.receive(FromServer):
                     pass
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from ankaios.common.config import BadPemFile, Pem, PemMaterial
 from ankaios.common.messages import FromAgent, FromClient
-from ankaios.middleware.client import AccessRefused, CannotConnect, ConnectionSettings, Method, connect
-from ankaios.middleware.security import client_context, server_context
+from ankaios.grpc.tls import client_context, server_context
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import AccessRefused, CannotConnect, ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
@@ -94,14 +96,14 @@ async def test_a_client_certificate_of_another_authority_is_refused(
     foreign = Authority(tmp_path).issue("x", san="DNS:agent_A", usage="clientAuth", ca=authority.certificate)
     async with running_server(server_pem) as running:
         reason = await refusal(running, foreign)
-        assert reason == f"the server refused our certificate '{foreign.crt.origin}': unknown ca"
+        assert reason == f"the server rejected the certificate '{foreign.crt.origin}': unknown ca"
         assert "TLS failed" in caplog.text
 
 
 async def test_an_expired_client_certificate_is_refused(authority: Authority, server_pem: PemMaterial) -> None:
     async with running_server(server_pem) as running:
         reason = await refusal(running, authority.agent("agent_A", days="-1"))
-        assert "the server refused our certificate" in reason
+        assert "the server rejected the certificate" in reason
         assert "expired" in reason
 
 
@@ -110,7 +112,7 @@ async def test_a_certificate_made_for_servers_is_no_client_certificate(
 ) -> None:
     async with running_server(server_pem) as running:
         reason = await refusal(running, authority.issue("agent", san="DNS:agent_A", usage="serverAuth"))
-        assert "the server refused our certificate" in reason
+        assert "the server rejected the certificate" in reason
 
 
 async def test_a_client_without_certificate_is_refused(server_pem: PemMaterial) -> None:
@@ -138,7 +140,7 @@ async def test_a_client_without_tls_is_told_what_it_needs(server_pem: PemMateria
 async def test_a_client_with_tls_notices_a_server_without(authority: Authority) -> None:
     async with running_server() as running:
         running.url = running.url.replace("http:", "https:")
-        assert await refusal(running, authority.cli()) == "the server does not speak TLS"
+        assert await refusal(running, authority.cli()) == "the server does not use TLS"
 
 
 async def test_an_http_url_means_plain_text_even_with_certificates(
@@ -232,7 +234,7 @@ async def test_a_client_with_unusable_certificates_does_not_try_to_connect(autho
         with pytest.raises(BadPemFile, match=r"key_pem '/etc/key\.pem'"):
             async with running.client(pem=broken):
                 pass
-        assert not running.server._links
+        assert not running.server._grpc._connections
 
 
 async def test_a_handshake_that_never_ends_is_cut(server_pem: PemMaterial) -> None:

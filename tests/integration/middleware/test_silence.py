@@ -14,8 +14,10 @@ import pytest
 
 from ankaios.common.messages import AgentGone, Respond
 from ankaios.common.pb.ank_base_pb2 import Error, Response
-from ankaios.middleware.client import ConnectionLost, ConnectionSettings, Method, connect
-from ankaios.middleware.keepalive import Keepalive
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
@@ -94,7 +96,7 @@ async def test_a_pulled_cable_is_noticed_by_both_sides_within_three_seconds_by_d
         cable.pull()
         start = time.monotonic()
         assert await running.next() == AgentGone("agent_A")
-        with pytest.raises(ConnectionLost, match="the peer does not answer"):
+        with pytest.raises(ConnectionLost, match="the peer does not respond"):
             await received(agent)
         assert time.monotonic() - start < LATEST + 0.5
 
@@ -141,7 +143,9 @@ async def test_a_quiet_but_living_connection_stays() -> None:
 _FROZEN_AGENT = """
 import asyncio, sys
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
-from ankaios.middleware.client import ConnectionSettings, Method, connect
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 
 async def main():
     hello = ToServer(agentHello=AgentHello(agentName="agent_A", protocolVersion="1.0.0"))

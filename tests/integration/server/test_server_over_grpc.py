@@ -15,7 +15,9 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.common.workload import InstanceName
-from ankaios.middleware.client import ConnectionSettings, Method, ServerConnection, connect
+from ankaios.middleware.client import ServerConnection, connect
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.shell import ServerShell
 from tests.unit.server.story import Form, a_form, a_state, web

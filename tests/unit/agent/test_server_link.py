@@ -15,7 +15,7 @@ from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadS
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
-from ankaios.middleware.client import ConnectionLost, ConnectionSettings
+from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 
 NAME = InstanceName("web", "1", "A")
 GONE, BACK = (

@@ -9,7 +9,7 @@ import pytest
 
 from ankaios.cli.connection import Session
 from ankaios.cli.interruptible import ENDING_SIGNALS, until_signal
-from ankaios.middleware.blocking_client import Woken
+from ankaios.grpc.blocking_call import WaitInterrupted
 
 
 class FakeSession:
@@ -24,7 +24,7 @@ class FakeSession:
     def wait(self) -> None:
         assert self.watched is not None
         assert select.select([self.watched], [], [], 10)[0]
-        raise Woken
+        raise WaitInterrupted
 
 
 def handlers() -> list[object]:

@@ -1,11 +1,10 @@
-"""The service of one plugin, with streams that keep what is sent to them."""
+"""The service of one plugin, with calls that record the responses."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, cast
 
 import pytest
-from grpclib.exceptions import GRPCError
 
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.node_devices import NodeDevices, Touched
@@ -25,23 +24,29 @@ from ankaios.devices.plugin_service import (
 )
 from ankaios.devices.server_slots import ServerSlots
 from ankaios.devices.slot_office import SlotOffice
+from ankaios.grpc.server import ServerCall
+from ankaios.grpc.wire_format import CallFailed
 
 A, B = "cam-fbcb99", "cam-d2981e"
 
 
-class FakeStream:
+class FakeCall:
     def __init__(self, request: Any = None, metadata: dict[str, str] | None = None) -> None:
         self._request = request
         self.metadata = metadata or {}
         self.sent: list[Any] = []
-        self.news = asyncio.Event()
 
-    async def recv_message(self) -> Any:
-        return self._request
+    async def receive_request(self, kind: type[Any], limit: int) -> Any:
+        return self._request or kind()
 
-    async def send_message(self, message: Any) -> None:
+    def accept(self) -> None:
+        pass
+
+    async def respond(self, work: Awaitable[None]) -> None:
+        await work
+
+    async def send(self, message: Any) -> None:
         self.sent.append(message)
-        self.news.set()
 
     def lists(self) -> list[str]:
         """`"0 1!"`: id 1 is unhealthy."""
@@ -49,6 +54,10 @@ class FakeStream:
             " ".join(device.ID + ("" if device.health == "Healthy" else "!") for device in message.devices)
             for message in self.sent
         ]
+
+
+async def served(service: DevicePluginService, method: str, call: FakeCall) -> None:
+    await service.handlers()[method](cast(ServerCall, call))
 
 
 class Node:
@@ -64,7 +73,7 @@ class Node:
         }
         self.devices.configure({"cam": Configuration("cam", "fake", capacity=2, offline_grace=0)})
         self.see("foo0", "foo1")
-        self.streams: dict[str, FakeStream] = {}
+        self.calls: dict[str, FakeCall] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def see(self, *ids: str) -> None:
@@ -76,9 +85,8 @@ class Node:
 
     async def watch(self) -> None:
         for name, service in self.services.items():
-            self.streams[name] = FakeStream()
-            work = service.handlers()[LIST_AND_WATCH].func(self.streams[name])
-            self._tasks.append(asyncio.create_task(work))
+            self.calls[name] = FakeCall()
+            self._tasks.append(asyncio.create_task(served(service, LIST_AND_WATCH, self.calls[name])))
         await self.settle()
 
     async def settle(self) -> None:
@@ -88,17 +96,17 @@ class Node:
     async def news(self) -> dict[str, list[str]]:
         """What every listener was told since the last time, without those who heard nothing."""
         await self.settle()
-        told = {name: stream.lists() for name, stream in self.streams.items()}
-        for stream in self.streams.values():
-            stream.sent.clear()
+        told = {name: call.lists() for name, call in self.calls.items()}
+        for call in self.calls.values():
+            call.sent.clear()
         return {name: lists for name, lists in told.items() if lists}
 
     async def allocate(self, name: str, *requests: Sequence[str], owner: str = "") -> list[dict[str, str]]:
         containers = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in requests]
         metadata = {OWNER_HEADER: owner} if owner else {}
-        stream = FakeStream(pb.AllocateRequest(container_requests=containers), metadata)
-        await self.services[name].handlers()[ALLOCATE].func(stream)
-        return [dict(response.annotations) for response in stream.sent[0].container_responses]
+        call = FakeCall(pb.AllocateRequest(container_requests=containers), metadata)
+        await served(self.services[name], ALLOCATE, call)
+        return [dict(response.annotations) for response in call.sent[0].container_responses]
 
     async def ended(self) -> bool:
         await asyncio.wait(self._tasks, timeout=1)
@@ -154,10 +162,10 @@ async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothi
     """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
     node = await watched()
     before = node.devices.ledger.snapshot()
-    with pytest.raises(GRPCError, match="Insufficient instances"):
+    with pytest.raises(CallFailed, match="Insufficient instances"):
         await node.allocate("cam", ["0", "1", "2"])
     assert await node.news() == {"cam": ["0 1"]}
-    with pytest.raises(GRPCError, match="has no slot"):
+    with pytest.raises(CallFailed, match="has no slot"):
         await node.allocate(A, [f"{A}-9"])
     assert await node.news() == {A: [f"{A}-0 {A}-1"]}
     assert node.devices.ledger.snapshot() == before
@@ -210,7 +218,7 @@ async def test_who_asks_for_whom_is_recorded_if_it_is_said() -> None:
     node = Node()
     await node.allocate("cam", ["0"], owner="web")
     assert list(node.devices.ledger.claims_of("web").values()) == [Claim("node-a", "0", "web")]
-    with pytest.raises(GRPCError, match="used by 'web'"):
+    with pytest.raises(CallFailed, match="used by 'web'"):
         await node.allocate("cam", ["0"], owner="other")
 
 
@@ -224,16 +232,15 @@ async def test_several_containers_of_one_call_are_answered_in_their_order() -> N
 
 async def test_options_preferences_and_the_start_of_a_container() -> None:
     node = Node()
-    handlers = node.services["cam"].handlers()
-    stream = FakeStream()
-    await handlers[OPTIONS].func(stream)
-    await handlers[PRE_START].func(stream)
-    assert stream.sent == [
+    call = FakeCall()
+    await served(node.services["cam"], OPTIONS, call)
+    await served(node.services["cam"], PRE_START, call)
+    assert call.sent == [
         pb.DevicePluginOptions(get_preferred_allocation_available=True),
         pb.PreStartContainerResponse(),
     ]
     wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=["0", "1"], allocation_size=1)
     for name, expected in (("cam", ["0"]), (A, ["0"])):
-        stream = FakeStream(pb.PreferredAllocationRequest(container_requests=[wanted]))
-        await node.services[name].handlers()[PREFERRED].func(stream)
-        assert list(stream.sent[0].container_responses[0].deviceIDs) == expected
+        call = FakeCall(pb.PreferredAllocationRequest(container_requests=[wanted]))
+        await served(node.services[name], PREFERRED, call)
+        assert list(call.sent[0].container_responses[0].deviceIDs) == expected

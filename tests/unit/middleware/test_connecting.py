@@ -1,4 +1,4 @@
-"""Where a URL leads, and what the errors of a connection are called."""
+"""The address in a URL, and the errors of a connection."""
 
 from contextlib import suppress
 
@@ -7,21 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.config import Pem, PemMaterial
+from ankaios.grpc.addresses import TcpAddress, UnixAddress
+from ankaios.grpc.tls import TlsFailure
+from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.middleware.connecting import (
     AccessRefused,
-    Address,
     BadUrl,
     CannotConnect,
     ConnectionSettings,
     VersionRefused,
     address_of,
-    call_headers,
     explain_break,
-    refusal,
+    explain_tls_failure,
+    refusal_error,
 )
-from ankaios.middleware.grpc_call import CallFailed, Status
-from ankaios.middleware.methods import Method
-from ankaios.middleware.tls import TlsFailed
 
 PEM = PemMaterial(Pem("", "ca.pem"), Pem("", "crt.pem"), Pem("", "key.pem"))
 
@@ -29,17 +28,17 @@ PEM = PemMaterial(Pem("", "ca.pem"), Pem("", "crt.pem"), Pem("", "key.pem"))
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("http://127.0.0.1:25551", Address(False, "127.0.0.1", 25551)),
-        ("https://server", Address(True, "server", 443)),
-        ("http://server.", Address(False, "server.", 80)),
-        ("http://server:0/path?query#part", Address(False, "server", 0)),
-        ("https://server?x", Address(True, "server", 443)),
-        ("http://[::1]:1", Address(False, "::1", 1)),
-        ("http://[fe80::1%eth0]/", Address(False, "fe80::1%eth0", 80)),
-        ("http://grün.example:65535", Address(False, "grün.example", 65535)),
+        ("http://127.0.0.1:25551", TcpAddress("127.0.0.1", 25551)),
+        ("https://server", TcpAddress("server", 443, secure=True)),
+        ("http://server.", TcpAddress("server.", 80)),
+        ("http://server:0/path?query#part", TcpAddress("server", 0)),
+        ("https://server?x", TcpAddress("server", 443, secure=True)),
+        ("http://[::1]:1", TcpAddress("::1", 1)),
+        ("http://[fe80::1%eth0]/", TcpAddress("fe80::1%eth0", 80)),
+        ("http://grün.example:65535", TcpAddress("grün.example", 65535)),
     ],
 )
-def test_a_url_is_scheme_host_and_port(url: str, address: Address) -> None:
+def test_a_url_is_scheme_host_and_port(url: str, address: TcpAddress) -> None:
     assert address_of(url) == address
 
 
@@ -95,11 +94,10 @@ def test_the_shown_url_has_no_https_without_certificates() -> None:
     assert ConnectionSettings("https://x:1", PEM).shown_url == "https://x:1"
 
 
-def test_a_call_names_method_and_authority() -> None:
-    headers = dict(call_headers(Address(True, "::1", 5), Method.CLI))
-    assert headers[":scheme"] == "https"
-    assert headers[":authority"] == "[::1]:5"
-    assert headers[":path"] == "/grpc_api.CliConnection/ConnectCli"
+def test_requests_name_the_server_as_http_requires_it() -> None:
+    assert TcpAddress("::1", 5).authority == "[::1]:5"
+    assert TcpAddress("server", 5).authority == "server:5"
+    assert UnixAddress("/run/x.sock").authority == "localhost"
 
 
 @pytest.mark.parametrize(
@@ -110,30 +108,30 @@ def test_a_call_names_method_and_authority() -> None:
         (Status.INTERNAL, CannotConnect, "Could not connect to Ankaios server on 'url'."),
     ],
 )
-def test_the_status_of_a_refusal_says_what_to_do_next(status: int, kind: type[Exception], told: str) -> None:
-    fault = refusal(CallFailed(status, "why"), "url")
+def test_the_status_of_a_refusal_says_what_to_do_next(status: Status, kind: type[Exception], told: str) -> None:
+    fault = refusal_error(CallFailed(status, "why"), "url")
     assert (type(fault), str(fault)) == (kind, told)
     if isinstance(fault, CannotConnect):
-        assert fault.reason == "the server refused the call: why (INTERNAL)"
+        assert fault.reason == "the server rejected the call: why (INTERNAL)"
 
 
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (TlsFailed("unknown ca", from_peer=True), "the server refused our certificate 'crt.pem': unknown ca"),
-        (TlsFailed("wrong version number", from_peer=False), "the server does not speak TLS"),
+        (TlsFailure("unknown ca", from_peer=True), "the server rejected the certificate 'crt.pem': unknown ca"),
+        (TlsFailure("wrong version number", from_peer=False), "the server does not use TLS"),
         (
-            TlsFailed("expired", from_peer=False),
+            TlsFailure("expired", from_peer=False),
             "the certificate of the server is not trusted, checked with 'ca.pem': expired",
         ),
-        (None, "reason"),
     ],
 )
-def test_a_failure_of_tls_names_the_file_to_look_at(failure: TlsFailed | None, told: str) -> None:
-    assert explain_break("reason", PEM, failure, peer_has_spoken=False) == told
+def test_a_failure_of_tls_names_the_file_to_check(failure: TlsFailure, told: str) -> None:
+    assert explain_tls_failure(failure, PEM) == told
 
 
-def test_a_peer_that_never_spoke_may_want_tls() -> None:
-    suspicion = "reason; if the server uses TLS, certificate files and an https address are needed"
-    assert explain_break("reason", None, None, peer_has_spoken=False) == suspicion
-    assert explain_break("reason", None, None, peer_has_spoken=True) == "reason"
+def test_a_server_that_sent_no_settings_may_require_tls() -> None:
+    hint = "reason; if the server uses TLS, certificate files and an https address are needed"
+    assert explain_break("reason", None, None, settings_received=False) == hint
+    assert explain_break("reason", None, None, settings_received=True) == "reason"
+    assert explain_break("reason", PEM, None, settings_received=False) == "reason"

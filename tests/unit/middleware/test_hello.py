@@ -1,12 +1,11 @@
-"""Who may come in, and the exact texts for those who may not."""
+"""Which hellos are accepted, and the exact texts of the rejections."""
 
 import pytest
 
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, Goodbye, ToServer
-from ankaios.middleware.grpc_call import CallFailed, Status
-from ankaios.middleware.hello import check_agent_hello, check_commander_hello, check_peer
-from ankaios.middleware.methods import Method
-from ankaios.middleware.security import PeerCertificates, agent_name_fault, certificate_fault
+from ankaios.grpc.tls import PeerCertificates
+from ankaios.grpc.wire_format import CallFailed, Status
+from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
 
 
 def an_agent_hello(name: str = "agent_A", version: str = "1.0.1") -> ToServer:
@@ -62,24 +61,24 @@ def test_other_versions_are_refused(version: str) -> None:
     assert refusal(failure) == expected
 
 
-def test_certificate_count_is_checked_before_the_extension() -> None:
-    assert certificate_fault(PeerCertificates(2, None)) == "Ambiguous agent certificates provided!"
-    assert certificate_fault(PeerCertificates(1, None)) == "No subject alt names found in agent certificates!"
-    assert certificate_fault(PeerCertificates(1, ())) is None
-
-
-def test_only_agents_are_checked_for_their_certificates() -> None:
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(2, "Ambiguous agent certificates provided!"), (1, "No subject alt names found in agent certificates!")],
+)
+def test_certificate_count_is_checked_before_the_extension(count: int, text: str) -> None:
     with pytest.raises(CallFailed) as failure:
-        check_peer(Method.AGENT, PeerCertificates(1, None))
-    assert failure.value.status == Status.UNAUTHENTICATED
-    for method in (Method.CLI, Method.COMMAND):
-        check_peer(method, PeerCertificates(2, None))
-    check_peer(Method.AGENT, None)
+        check_agent_certificates(PeerCertificates(count, None))
+    assert refusal(failure) == (Status.UNAUTHENTICATED, text)
+
+
+def test_certificates_with_names_and_connections_without_tls_pass() -> None:
+    check_agent_certificates(PeerCertificates(1, ()))
+    check_agent_certificates(None)
 
 
 @pytest.mark.parametrize("names", [("agent_A",), ("x", "agent_A"), ("*",), ("x", "*"), ()])
 def test_names_that_cover_the_agent(names: tuple[str, ...]) -> None:
-    assert agent_name_fault("agent_A", peer(*names)) is None
+    assert check_agent_hello(an_agent_hello(), peer(*names)) == "agent_A"
 
 
 def test_an_agent_name_must_be_covered() -> None:
@@ -91,11 +90,12 @@ def test_an_agent_name_must_be_covered() -> None:
     )
 
 
-def test_only_dns_names_are_looked_at() -> None:
+def test_only_dns_names_are_compared() -> None:
     addresses = PeerCertificates(1, (("IP Address", "127.0.0.1"),))
-    assert agent_name_fault("agent_A", addresses) is None
+    assert check_agent_hello(an_agent_hello(), addresses) == "agent_A"
     mixed = PeerCertificates(1, (("IP Address", "127.0.0.1"), ("DNS", "agent_B")))
-    assert agent_name_fault("agent_A", mixed) is not None
+    with pytest.raises(CallFailed, match="does not match SAN"):
+        check_agent_hello(an_agent_hello(), mixed)
 
 
 @pytest.mark.parametrize("name", ["", "a@b", "cli-conn-1", "commander-conn", "a b", "ä", "a\nb"])

@@ -41,10 +41,10 @@ from ankaios.common.pb.grpc_api_pb2 import LogsRequest as AgentLogsRequest
 from ankaios.middleware import routing
 from ankaios.middleware.methods import Method
 from ankaios.middleware.routing import (
-    Answer,
     Deliver,
     Ignore,
     Incoming,
+    RejectRequest,
     SenderTables,
     encode_response,
     interpret_agent_message,
@@ -106,13 +106,13 @@ def test_a_request_without_id_is_ignored() -> None:
 
 def test_a_request_without_content_is_answered_with_an_error() -> None:
     for incoming in both(ToServer(request=Request(requestId="web@id"))):
-        assert incoming == Answer(error_response("web@id", "The request has no content."))
+        assert incoming == RejectRequest(error_response("web@id", "The request has no content."))
 
 
 def test_an_update_without_new_state_is_answered_with_an_error() -> None:
     request = Request(requestId="web@id", updateStateRequest=UpdateStateRequest(updateMask=["desiredState"]))
     for incoming in both(ToServer(request=request)):
-        assert incoming == Answer(error_response("web@id", "The update request has no new state."))
+        assert incoming == RejectRequest(error_response("web@id", "The update request has no new state."))
 
 
 def test_an_update_with_an_empty_new_state_is_delivered() -> None:
@@ -128,7 +128,7 @@ def test_later_hellos_and_empty_messages_are_ignored() -> None:
 
 
 def test_goodbye_ends_the_conversation() -> None:
-    assert both(ToServer(goodbye=Goodbye())) == [routing.Goodbye(), routing.Goodbye()]
+    assert both(ToServer(goodbye=Goodbye())) == [routing.Disconnect(), routing.Disconnect()]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_goodbye_ends_the_conversation() -> None:
 )
 def test_an_agent_must_name_the_workload_of_what_is_answered_later(request_: Request) -> None:
     incoming = interpret_agent_message("a", ToServer(request=request_))
-    assert isinstance(incoming, Answer)
+    assert isinstance(incoming, RejectRequest)
     assert incoming.response.requestId == "id"
 
 

@@ -11,16 +11,18 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-from grpclib.const import Cardinality, Handler, Status
-from grpclib.exceptions import GRPCError
+from typing import TYPE_CHECKING
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler, parse_endpoint
 from ankaios.devices.pb import discovery_pb2 as pb
-from ankaios.devices.unix_rpc import UnixServer, receive
+from ankaios.devices.unix_rpc import MAX_REGISTRATION_SIZE, UnixServer
+from ankaios.grpc.server import unary
+from ankaios.grpc.wire_format import CallFailed, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DIRECTORY_VARIABLE = "DISCOVERY_HANDLERS_DIRECTORY"
 DEFAULT_DIRECTORY = "/var/lib/akri"
@@ -44,7 +46,7 @@ class RegistrationServer:
         self.path = (directory or handlers_directory()) / SOCKET_NAME
         self._made: list[Path] = []  # the innermost first
         self._handlers: dict[tuple[str, Endpoint], RemoteHandler] = {}
-        handler = Handler(self._serve, Cardinality.UNARY_UNARY, pb.RegisterDiscoveryHandlerRequest, pb.Empty)
+        handler = unary(pb.RegisterDiscoveryHandlerRequest, self._serve, MAX_REGISTRATION_SIZE)
         self._server = UnixServer(self.path, {REGISTER: handler})
 
     async def start(self) -> None:
@@ -70,14 +72,13 @@ class RegistrationServer:
             for folder in self._made:
                 folder.rmdir()
 
-    async def _serve(self, stream: Any) -> None:
-        request = await receive(stream)
+    async def _serve(self, request: pb.RegisterDiscoveryHandlerRequest, _metadata: Mapping[str, str]) -> pb.Empty:
         try:
             self.register(request)
         except ValueError as error:
             log.warning("refused the registration of a discovery handler: %s", error)
-            raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from error
-        await stream.send_message(pb.Empty())
+            raise CallFailed(Status.INVALID_ARGUMENT, str(error)) from error
+        return pb.Empty()
 
     def register(self, request: pb.RegisterDiscoveryHandlerRequest) -> None:
         """Take in one endpoint; ValueError says why not."""

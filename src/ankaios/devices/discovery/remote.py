@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 from urllib.parse import urlsplit
 
-from grpclib.client import Channel, UnaryStreamMethod
-from grpclib.const import Status
-from grpclib.exceptions import GRPCError
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.devices.discovery.base import Devices, DiscoveredDevice, HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
-from ankaios.devices.unix_rpc import CALL_FAILED, LARGEST_MESSAGE, failure, limit_messages
+from ankaios.grpc.addresses import TcpAddress, UnixAddress
+from ankaios.grpc.async_call import MAX_MESSAGE_SIZE
+from ankaios.grpc.channel import ClientCall, GrpcChannel
+from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 
 DISCOVER = "/v0.DiscoveryHandler/Discover"
 CONNECT_SECONDS = 5.0
@@ -43,6 +41,10 @@ class Endpoint(Struct, frozen=True):
     def __str__(self) -> str:
         return self.path or f"{self.host}:{self.port}"
 
+    @property
+    def address(self) -> TcpAddress | UnixAddress:
+        return TcpAddress(self.host or "", self.port or 0) if self.path is None else UnixAddress(self.path)
+
 
 def parse_endpoint(text: str, is_network: bool) -> Endpoint:
     """Read the endpoint of a registration; ValueError says what it should look like."""
@@ -54,23 +56,6 @@ def parse_endpoint(text: str, is_network: bool) -> Endpoint:
     if parts.scheme != "http" or not parts.hostname or not parts.port:
         raise ValueError(f"'{text}' is not a URL such as http://10.0.0.7:10000")
     return Endpoint(host=parts.hostname, port=parts.port)
-
-
-class _HandlerChannel(Channel):
-    """HTTP/2 servers refuse a socket path as authority, so `localhost` is named instead."""
-
-    def _get_authority(self, host: str, port: int) -> str:
-        return "localhost" if self._path is not None else str(super()._get_authority(host, port))
-
-    async def _create_connection(self) -> Any:
-        protocol = await super()._create_connection()
-        if self._path is None:
-            # A machine that lost power says no goodbye: let the kernel notice it.
-            sock = protocol.connection._transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
-                sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        return protocol
 
 
 class RemoteHandler:
@@ -101,31 +86,27 @@ class RemoteHandler:
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
         request = to_request(details, properties)
-        channel = _HandlerChannel(path=self.endpoint.path, host=self.endpoint.host, port=self.endpoint.port)
+        channel = GrpcChannel(self.endpoint.address, connect_timeout=CONNECT_SECONDS)
         try:
             await self._connect(channel)
-            method = UnaryStreamMethod(channel, DISCOVER, pb.DiscoverRequest, pb.DiscoverResponse)
-            async with method.open() as stream:
-                await stream.send_message(request, end=True)
-                limit_messages(stream, LARGEST_MESSAGE)
-                async with aclosing(self._lists(stream)) as lists:
+            async with channel.call(DISCOVER) as call:
+                await call.send(request)
+                call.half_close()
+                async with aclosing(self._lists(call)) as lists:
                     async for devices in lists:
                         yield devices
             raise self._lost("it ended the stream")
-        except GRPCError as error:
-            if error.status is Status.INVALID_ARGUMENT:
-                raise InvalidDetails(f"handler '{self.name}' refused the details: {error.message}") from error
-            raise self._lost(f"{error.status.name}: {error.message}") from error
-        except CALL_FAILED as error:
-            raise self._lost(failure(error)) from error
+        except CallFailed as failure:
+            if failure.status is Status.INVALID_ARGUMENT:
+                raise InvalidDetails(f"handler '{self.name}' refused the details: {failure.text}") from failure
+            raise self._lost(str(failure)) from failure
         finally:
             channel.close()
 
-    async def _connect(self, channel: Channel) -> None:
+    async def _connect(self, channel: GrpcChannel) -> None:
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await channel.__connect__()
-        except OSError:
+            await channel.connect()
+        except ConnectionBroken:
             self._note_absence()
             raise
         self._lost_since = None
@@ -141,11 +122,11 @@ class RemoteHandler:
     def _lost(self, why: str) -> HandlerLost:
         return HandlerLost(f"cannot follow discovery handler '{self.name}' at '{self.endpoint}': {why}")
 
-    async def _lists(self, stream: Any) -> AsyncGenerator[Devices, None]:
-        await stream.recv_initial_metadata()
+    async def _lists(self, call: ClientCall) -> AsyncGenerator[Devices, None]:
+        await call.response_headers()
         told: Devices | None = None
         while True:
-            receiving = asyncio.create_task(stream.recv_message(), name=f"discovery {self.name}")
+            receiving = asyncio.create_task(call.receive(pb.DiscoverResponse, MAX_MESSAGE_SIZE), name=f"discovery {self.name}")
             try:
                 # Akri's handlers say nothing when they find nothing. One that accepted the request and is silent for
                 # longer than a search takes is understood so.

@@ -1,0 +1,378 @@
+"""Agents, CLIs and commanders talk to a server over real sockets."""
+
+import asyncio
+
+import pytest
+
+from ankaios.common.channels import Channel
+from ankaios.common.errors import StartupFailed
+from ankaios.common.messages import (
+    AgentGone,
+    BroadcastLogsCancel,
+    BroadcastStates,
+    ClientGone,
+    FromAgent,
+    FromClient,
+    Respond,
+    ToAgent,
+)
+from ankaios.common.pb.ank_base_pb2 import ExecutionState, Request, WorkloadInstanceName, WorkloadState
+from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, LogsCancelRequest, ToServer
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import (
+    BadUrl,
+    CannotConnect,
+    ConnectionLost,
+    ConnectionSettings,
+    VersionRefused,
+    effective_url,
+)
+from ankaios.middleware.methods import Method
+from ankaios.middleware.server import MiddlewareServer
+from tests.integration.middleware.support import (
+    Running,
+    a_commander_hello,
+    a_greeting,
+    a_request,
+    an_agent_hello,
+    an_answer,
+    answering,
+    assert_served,
+    received,
+    running_server,
+)
+
+
+async def admitted(running: Running) -> str:
+    """The connection name of the client whose request comes next."""
+    message = await running.next()
+    assert isinstance(message, FromClient)
+    return message.connection
+
+
+async def test_an_agent_says_hello_and_is_greeted() -> None:
+    """Hello, greeting and states all go through the middleware, over gRPC.
+
+    [itest->swdd~communication-to-from-server-middleware~1]
+    [itest->swdd~server-default-communication-grpc~1]
+    [itest->swdd~communication-to-from-agent-middleware~1]
+    [itest->swdd~agent-default-communication-grpc~1]
+    """
+    async with running_server() as running, running.agent("agent_A") as agent:
+        assert await running.next() == FromAgent("agent_A", an_agent_hello("agent_A"))
+        running.server.dispatch(ToAgent("agent_A", a_greeting()))
+        assert await received(agent) == a_greeting()
+
+
+async def test_a_request_of_a_cli_is_answered_with_its_own_id() -> None:
+    async with running_server() as running, running.client() as cli:
+        await cli.send(a_request("id@with@signs"))
+        message = await running.next()
+        assert isinstance(message, FromClient)
+        assert message.connection.startswith("cli-conn-")
+        assert message.request.requestId == f"{message.connection}@id@with@signs"
+        running.server.dispatch(Respond(an_answer(message.request.requestId)))
+        assert await received(cli) == FromServer(response=an_answer("id@with@signs"))
+
+
+async def test_a_commander_has_its_own_method_and_prefix() -> None:
+    async with running_server() as running, running.client(Method.COMMAND) as commander:
+        await commander.send(a_request())
+        assert (await admitted(running)).startswith("commander-conn-")
+
+
+async def test_a_request_of_a_workload_comes_back_to_its_agent() -> None:
+    async with running_server() as running, running.agent("agent_A") as agent:
+        await running.next()
+        await agent.send(a_request("web@id"))
+        message = await running.next()
+        assert isinstance(message, FromAgent)
+        assert message.message.request.requestId == "agent_A@web@id"
+        running.server.dispatch(Respond(an_answer("agent_A@web@id")))
+        assert await received(agent) == FromServer(response=an_answer("web@id"))
+
+
+async def test_our_server_is_told_of_devices() -> None:
+    report = ToServer(deviceReport=DeviceReport(complete=True))
+    async with running_server() as running, running.agent("agent_A") as agent:
+        await running.next()
+        await agent.send(report)
+        assert await running.next() == FromAgent("agent_A", report)
+
+
+async def test_messages_of_one_connection_keep_their_order() -> None:
+    async with running_server(capacity=3) as running, running.agent("agent_A") as agent:
+        sending = asyncio.create_task(_send_all(agent.send, 500))
+        await running.next()
+        for number in range(500):
+            message = await running.next()
+            assert isinstance(message, FromAgent)
+            assert message.message.request.requestId == f"agent_A@web@{number}"
+        await sending
+
+
+async def _send_all(send: object, count: int) -> None:
+    for number in range(count):
+        await send(a_request(f"web@{number}"))  # type: ignore[operator]
+
+
+async def test_states_reach_agents_and_cli_but_no_commander() -> None:
+    name = WorkloadInstanceName(workloadName="web", agentName="agent_A", id="x")
+    state = WorkloadState(instanceName=name, executionState=ExecutionState(additionalInfo=""))
+    async with (
+        running_server() as running,
+        running.agent("agent_A") as owner,
+        running.agent("agent_B") as other,
+        running.client() as cli,
+        running.client(Method.COMMAND) as commander,
+    ):
+        await commander.send(a_request())
+        await cli.send(a_request())
+        names = [await running.next() for _ in range(4)]
+        clients = {m.connection for m in names if isinstance(m, FromClient)}
+        running.server.dispatch(BroadcastStates((state,)))
+        running.server.dispatch(BroadcastLogsCancel("full@id"))
+        for connection in clients:
+            running.server.dispatch(Respond(an_answer(f"{connection}@id")))
+        for observer in (other, cli):
+            assert (await received(observer)).updateWorkloadState.workloadStates == [state]
+        cancel = FromServer(logsCancelRequest=LogsCancelRequest(requestId="full@id"))
+        for receiver in (owner, other, cli):
+            assert await received(receiver) == cancel
+        assert await received(commander) == FromServer(response=an_answer("id"))
+
+
+async def test_goodbye_of_a_cli_ends_its_stream_with_ok_and_is_told_once() -> None:
+    async with running_server() as running, running.client() as cli:
+        await cli.send(a_request())
+        connection = await admitted(running)
+        running.server.dispatch(Respond(an_answer(f"{connection}@id")))
+        await cli.send(ToServer(goodbye=Goodbye()))
+        assert await running.next() == ClientGone(connection)
+        assert (await received(cli)).response.requestId == "id"
+        with pytest.raises(ConnectionLost, match="the server ended the connection"):
+            await received(cli)
+        await cli.end()
+    assert len(running.channel) == 0
+
+
+async def test_end_says_goodbye_and_returns_when_the_server_has_ended_the_stream() -> None:
+    async with running_server() as running, running.client() as cli:
+        await cli.send(a_request())
+        connection = await admitted(running)
+        await cli.end()
+        assert await running.next() == ClientGone(connection)
+
+
+@pytest.mark.parametrize("ending", ["close", "goodbye", "half-close"])
+async def test_every_ending_of_an_agent_is_told_once(ending: str) -> None:
+    async with running_server() as running:
+        async with running.agent("agent_A") as agent:
+            await running.next()
+            if ending == "goodbye":
+                await agent.send(ToServer(goodbye=Goodbye()))
+            elif ending == "half-close":
+                agent._call.half_close()
+            if ending != "close":
+                assert await running.next() == AgentGone("agent_A")
+        if ending == "close":
+            assert await running.next() == AgentGone("agent_A")
+        await running.server.close()
+        assert len(running.channel) == 0
+
+
+async def test_a_message_sent_right_before_the_end_still_arrives() -> None:
+    async with running_server() as running:
+        async with running.agent("agent_A") as agent:
+            await agent.send(a_request("web@last"))
+        messages = [await running.next() for _ in range(3)]
+        assert isinstance(messages[1], FromAgent)
+        assert messages[1].message.request.requestId == "agent_A@web@last"
+        assert messages[2] == AgentGone("agent_A")
+
+
+async def test_a_newer_connection_of_an_agent_replaces_the_older_in_order() -> None:
+    async with running_server() as running, running.agent("agent_A") as older:
+        await running.next()
+        async with running.agent("agent_A") as newer:
+            assert await running.next() == AgentGone("agent_A")
+            assert await running.next() == FromAgent("agent_A", an_agent_hello("agent_A"))
+            with pytest.raises(ConnectionLost, match="replaced by a newer connection of agent 'agent_A'"):
+                await received(older)
+            running.server.dispatch(ToAgent("agent_A", a_greeting()))
+            assert await received(newer) == a_greeting()
+        assert await running.next() == AgentGone("agent_A")
+        await running.server.close()
+        assert len(running.channel) == 0
+
+
+async def test_many_connections_of_one_agent_leave_a_consistent_story() -> None:
+    """Hellos and endings alternate, whatever the order of events on the sockets."""
+    async with running_server(capacity=2) as running:
+
+        async def come_and_go() -> None:
+            try:
+                async with running.agent("agent_A") as agent:
+                    await agent.receive()
+            except ConnectionLost:
+                pass
+
+        comers = [asyncio.create_task(come_and_go()) for _ in range(20)]
+        present = False
+        while not all(comer.done() for comer in comers[:-1]) or len(running.channel):
+            message = await running.next()
+            assert isinstance(message, AgentGone) == present
+            present = not present
+        remaining = [comer for comer in comers if not comer.done()]
+        for comer in remaining:
+            comer.cancel()
+        await asyncio.gather(*remaining, return_exceptions=True)
+
+
+async def test_malformed_requests_are_answered_and_disturb_nothing() -> None:
+    async with running_server() as running, answering(running), running.client() as cli:
+        await cli.send(ToServer(request=Request(requestId="empty")))
+        answer = await received(cli)
+        assert (answer.response.requestId, answer.response.error.message) == ("empty", "The request has no content.")
+        await cli.send(ToServer())
+        await cli.send(a_commander_hello())
+        await cli.send(an_agent_hello())
+        await cli.send(a_request(""))
+        await assert_served(cli)
+
+
+async def test_ignored_messages_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_server() as running, answering(running), running.client() as cli:
+        for _ in range(200):
+            await cli.send(ToServer())
+        await assert_served(cli)
+    ignored = [record for record in caplog.records if "Ignored" in record.message]
+    assert len(ignored) == 10
+
+
+@pytest.mark.parametrize(
+    ("method", "hello", "text"),
+    [
+        (Method.AGENT, ToServer(), "Empty (INVALID_ARGUMENT)"),
+        (Method.AGENT, a_commander_hello(), "No AgentHello received. (INVALID_ARGUMENT)"),
+        (Method.CLI, an_agent_hello(), "No CommanderHello received. (INVALID_ARGUMENT)"),
+        (Method.COMMAND, a_request(), "No CommanderHello received. (INVALID_ARGUMENT)"),
+    ],
+)
+async def test_a_wrong_hello_is_refused_with_a_status(method: Method, hello: ToServer, text: str) -> None:
+    async with running_server() as running:
+        with pytest.raises(CannotConnect) as failure:
+            async with running.client(method, hello):
+                pass
+        assert failure.value.reason == f"the server rejected the call: {text}"
+        assert len(running.channel) == 0
+
+
+async def test_another_version_is_refused() -> None:
+    async with running_server() as running:
+        for method, hello in (
+            (Method.AGENT, an_agent_hello(version="2.0.0")),
+            (Method.CLI, a_commander_hello("2.0.0")),
+        ):
+            with pytest.raises(VersionRefused) as failure:
+                async with running.client(method, hello):
+                    pass
+            text = "Unsupported protocol version '2.0.0'. Currently supported '1'"
+            assert failure.value.text == text
+            assert str(failure.value) == f"Ankaios version mismatch: '{text}'."
+
+
+async def test_a_refused_port_is_a_start_error_naming_the_address() -> None:
+    async with running_server() as running:
+        second = MiddlewareServer(Channel(1), None)
+        with pytest.raises(StartupFailed) as failure:
+            await second.start("127.0.0.1", running.server.port)
+        assert failure.value.context == "server error"
+        assert f"cannot listen on '127.0.0.1:{running.server.port}'" in failure.value.reason
+
+
+async def test_nobody_listening_is_told_with_the_url_and_a_reason() -> None:
+    async with running_server() as running:
+        url = running.url.replace("http:", "https:")
+    with pytest.raises(CannotConnect) as failure:
+        async with connect(ConnectionSettings(url), Method.CLI, a_commander_hello()):
+            pass
+    assert str(failure.value) == f"Could not connect to Ankaios server on '{running.url}'."
+    assert "refused" in failure.value.reason.lower()
+
+
+async def test_an_unknown_host_is_named() -> None:
+    with pytest.raises(CannotConnect) as failure:
+        async with connect(ConnectionSettings("http://no.such.host.invalid:1"), Method.CLI, a_commander_hello()):
+            pass
+    assert "cannot find host 'no.such.host.invalid'" in failure.value.reason
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:25551", "ftp://x", "http://", "https://x:99999", "http://x:y"])
+async def test_bad_urls_are_refused(url: str) -> None:
+    with pytest.raises(BadUrl) as failure:
+        async with connect(ConnectionSettings(url), Method.CLI, a_commander_hello()):
+            pass
+    assert str(failure.value).startswith("Wrong server address format: '")
+
+
+def test_without_certificates_there_is_no_https() -> None:
+    assert effective_url("https://https:1/https:", None) == "http://http:1/http:"
+
+
+async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    mute = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    async with mute:
+        url = f"http://127.0.0.1:{mute.sockets[0].getsockname()[1]}"
+        settings = ConnectionSettings(url, connect_timeout=0.3)
+        with pytest.raises(CannotConnect) as failure:
+            async with connect(settings, Method.CLI, a_commander_hello()):
+                pass
+    assert failure.value.reason in ("no response within 0.3 s", "the connection was not set up in time")
+
+
+async def test_a_server_that_speaks_something_else_is_no_server() -> None:
+    async def chat(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    other = await asyncio.start_server(chat, "127.0.0.1", 0)
+    async with other:
+        url = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}"
+        with pytest.raises(CannotConnect) as failure:
+            async with connect(ConnectionSettings(url), Method.CLI, a_commander_hello()):
+                pass
+    assert "if the server uses TLS, certificate files and an https address are needed" in failure.value.reason
+
+
+async def test_sending_to_a_server_that_closed_says_so() -> None:
+    async with running_server() as running, running.client() as cli:
+        await running.server.close()
+        with pytest.raises(ConnectionLost):
+            await received(cli)
+        with pytest.raises(ConnectionLost):
+            await cli.send(a_request())
+
+
+async def test_a_response_for_a_client_that_left_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_server() as running:
+        running.server.dispatch(Respond(an_answer("cli-conn-gone@id")))
+    assert "has no receiver" in caplog.text
+
+
+async def test_ipv6_addresses_work_in_urls() -> None:
+    channel: Channel[object] = Channel(10)
+    server = MiddlewareServer(channel, None)  # type: ignore[arg-type]
+    try:
+        await server.start("::1", 0)
+    except StartupFailed:
+        pytest.skip("no IPv6 on this machine")
+    settings = ConnectionSettings(f"http://[::1]:{server.port}")
+    async with connect(settings, Method.CLI, a_commander_hello()) as cli:
+        await cli.send(a_request())
+        assert isinstance(await channel.receive(), FromClient)
+    await server.close()
