@@ -1,7 +1,7 @@
 """The blocking part of the SQLite store: opens the database, commits, and finds out what a failed commit has done.
 
-Input: the path of the database, sets of writes. Output: content, durable commits, or errors as `state_store.py` defines
-them. Owns the lock, the open database and the file with the last confirmed commit. Used by one thread.
+Input: the path of the database, sets of writes. Output: content, durable commits, or errors as `state_store.py`
+defines them. Owns the lock, the open database and the file with the last confirmed commit. Used by one thread.
 """
 
 import logging

@@ -1,0 +1,74 @@
+"""Sends guarded transactions as the leader, again and again until their result is known.
+
+Input: transactions of `core/etcd_transactions.py`. Output: success, or one of the errors of `state_store.py`. Owns
+nothing; the leadership decides how long it is tried.
+"""
+
+import asyncio
+
+from ankaios.storage.core.etcd_transactions import Outcome, commit_outcome, is_leader
+from ankaios.storage.etcd.etcd_client import EtcdClient
+from ankaios.storage.etcd.etcd_members import EtcdRejected, EtcdUnavailable
+from ankaios.storage.leader_election import Leadership
+from ankaios.storage.pb.etcd_api_pb2 import TxnRequest, TxnResponse
+from ankaios.storage.state_store import CommitUnknown, NotLeader, StorageFailed
+
+WRITE_LIMIT = 10.0  # seconds
+_NO_SPACE = "database space exceeded"
+
+
+class GuardedWriter:
+    def __init__(self, client: EtcdClient, leadership: Leadership) -> None:
+        self._client = client
+        self.leadership = leadership
+
+    async def write(self, request: TxnRequest) -> None:
+        """Execute a transaction that may be executed several times."""
+        response = await self._send(request)
+        if not is_leader(response, self.leadership.term):
+            raise self._deposed()
+
+    async def commit(self, request: TxnRequest, after: bytes) -> None:
+        """Execute a commit exactly once, or raise what is known about it."""
+        outcome = commit_outcome(await self._send(request), self.leadership.term, after)
+        if outcome is Outcome.NOT_LEADER:
+            raise self._deposed()
+        if outcome is Outcome.CONFLICT:
+            raise CommitUnknown("the state in etcd was changed by somebody else; it has to be loaded again")
+
+    def _deposed(self) -> NotLeader:
+        self.leadership.end("another server has become the leader")
+        return NotLeader("cannot write to etcd: another server has become the leader")
+
+    async def _send(self, request: TxnRequest) -> TxnResponse:
+        """Repeat the request until etcd responds, while this server leads."""
+        now = asyncio.get_running_loop().time
+        deadline, may_be_done, problem = now() + WRITE_LIMIT, False, "no member was asked"
+        while (left := min(deadline - now(), self.leadership.seconds_left)) > 0:
+            try:
+                return await self._client.txn(request, left)
+            except EtcdUnavailable as failure:
+                may_be_done, problem = may_be_done or failure.may_be_done, str(failure)
+            except EtcdRejected as failure:
+                if may_be_done:
+                    raise CommitUnknown(f"{failure}; an earlier attempt may have been successful") from failure
+                raise StorageFailed(_with_advice(str(failure))) from failure
+        raise self._gave_up(problem, may_be_done)
+
+    def _gave_up(self, problem: str, may_be_done: bool) -> StorageFailed:
+        if not self.leadership.is_valid:
+            reason = self.leadership.reason or problem
+            return NotLeader(
+                f"cannot write to etcd: this server does not lead any more: {reason}", _stored(may_be_done)
+            )
+        if may_be_done:
+            return CommitUnknown(f"{problem}; it is not known whether the change is stored")
+        return StorageFailed(f"cannot write to etcd: {problem}")
+
+
+def _stored(may_be_done: bool) -> bool | None:
+    return None if may_be_done else False
+
+
+def _with_advice(text: str) -> str:
+    return f"{text}; compact and defragment etcd, then disarm its alarm" if _NO_SPACE in text else text
