@@ -159,7 +159,8 @@ def chunk_counts(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> dict[bytes, in
 def orphaned_chunks(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> Iterable[bytes]:
     """Return chunks that no value refers to."""
     for key in pairs:
-        if key.startswith(keys.chunks):
+        index = key[-_INDEX_SIZE + 1 :]
+        if key.startswith(keys.chunks) and index.isdigit():
             count = chunk_count(pairs.get(keys.key_of_chunk(key), b""))
-            if int(key[-_INDEX_SIZE + 1 :]) >= count:
+            if int(index) >= count:
                 yield key
