@@ -1,24 +1,13 @@
 """What a server relies on in every store, whichever it is."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, StateChange, StateStore, Stored
-from tests.integration.storage.etcd_cluster import EtcdCluster
 from tests.integration.storage.subjects import DURABLE_SUBJECTS, SUBJECTS, StoreSubject, make_subject
 from tests.unit.storage.changes import a_change, a_revision, a_workload
-
-
-@pytest.fixture(scope="module")
-def etcd_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
-    cluster = EtcdCluster(tmp_path_factory.mktemp("etcd") / "cluster")
-    try:
-        cluster.wait_until_healthy()
-        yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture(params=SUBJECTS)

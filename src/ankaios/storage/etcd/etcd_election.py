@@ -108,10 +108,11 @@ class EtcdElection:
         while leadership.is_valid:
             await asyncio.sleep(min(renewal_interval(self._seconds), leadership.seconds_left))
             try:
-                if not await self._renew(leadership):
-                    leadership.end("etcd has ended the lease of this server")
-            except StorageFailed as failure:
-                leadership.end(f"the lease could not be renewed: {failure}")
+                async with asyncio.timeout(leadership.seconds_left):
+                    if not await self._renew(leadership):
+                        leadership.end("etcd has ended the lease of this server")
+            except (StorageFailed, TimeoutError) as failure:
+                leadership.end(f"the lease could not be renewed in time: {failure or 'no response'}")
             await self._check_leader_key(leadership)
 
     async def _renew(self, leadership: Leadership) -> bool:
