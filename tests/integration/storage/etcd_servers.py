@@ -52,6 +52,7 @@ class EtcdServer:
     def __init__(
         self, location: EtcdLocation, name: str = "server", clock: Callable[[], float] = seconds_since_boot
     ) -> None:
+        self.location = location
         self.client = FaultyClient(location.endpoints)
         self.keys = KeySpace(location.prefix)
         self.election = EtcdElection(self.client, self.keys, Candidate(name, f"http://{name}:25551"), clock=clock)

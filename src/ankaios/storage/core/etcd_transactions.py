@@ -141,11 +141,12 @@ def found_journal(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> tuple[list[Re
 
 
 def tidying(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> list[RequestOp]:
-    """Remove what earlier leaders left behind; at least one operation, which shows that this server leads."""
+    """Remove what earlier leaders left behind. The first operation shows that this server leads, and needs no space."""
     commits = sorted(key for key in pairs if key.startswith(keys.commits))[:-_KEPT_COMMITS]
     parts = [key for key in pairs if key.startswith(keys.parts)]
     surplus = [*commits, *parts, *orphaned_chunks(keys, pairs)]
-    return [put(keys.format, FORMAT), *map(delete, surplus)]
+    version = [] if keys.format in pairs else [put(keys.format, FORMAT)]
+    return [get(keys.leader), *version, *map(delete, surplus)]
 
 
 # Guards

@@ -13,6 +13,8 @@ from ankaios.grpc.tls import TlsSession
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdMember, EtcdMembers, EtcdRejected
 from ankaios.storage.pb.etcd_api_pb2 import (
+    CompactionRequest,
+    CompactionResponse,
     LeaseGrantRequest,
     LeaseGrantResponse,
     LeaseKeepAliveRequest,
@@ -57,6 +59,14 @@ class EtcdClient:
 
     async def txn(self, request: TxnRequest, limit: float) -> TxnResponse:
         return await self._unary("KV/Txn", request, TxnResponse, limit)
+
+    async def compact(self, revision: int, limit: float) -> None:
+        """Forget the history of all keys before this revision of etcd."""
+        try:
+            await self._unary("KV/Compact", CompactionRequest(revision=revision), CompactionResponse, limit)
+        except EtcdRejected as rejected:
+            if rejected.status is not Status.OUT_OF_RANGE:  # it has been compacted already
+                raise
 
     async def status(self, limit: float) -> StatusResponse:
         """The status of one member."""

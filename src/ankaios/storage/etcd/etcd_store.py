@@ -24,6 +24,7 @@ from ankaios.storage.core.etcd_layout import (
     encode_mark,
 )
 from ankaios.storage.core.etcd_transactions import Journal, encode_journal
+from ankaios.storage.etcd.compaction import HistoryCompactor
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_reader import read_pairs
 from ankaios.storage.etcd.guarded_writer import GuardedWriter
@@ -74,6 +75,7 @@ class EtcdStore:
         self._location = location
         self._session: _Session | None = None
         self._unknown: tuple[bytes, bytes] | None = None
+        self._compactor = HistoryCompactor(client)
         self._commit_seconds: float | None = None
         self._size = 0
         self._problem: str | None = None
@@ -126,6 +128,7 @@ class EtcdStore:
             raise
         self._problem = None
         self._commit_seconds = time.perf_counter() - started
+        self._compactor.note_write(session.writer.revision)
 
     def _opened(self) -> _Session:
         session = self._session
@@ -214,6 +217,7 @@ class EtcdStore:
         values = {self._keys.record(name): encode_value(value) for name, value in records.items()}
         await self._write(session, transactions.operations(self._keys, values, session.chunks))
         _remember_chunks(session.chunks, values)
+        self._compactor.note_write(session.writer.revision)
 
     def status(self) -> StoreStatus:
         revision = 0 if self._session is None else self._session.mark.revision
@@ -231,6 +235,7 @@ class EtcdStore:
     async def close(self) -> None:
         """The owner of the client closes it."""
         self._session = None
+        await self._compactor.close()
 
 
 def _remember_chunks(chunks: dict[bytes, int], values: Mapping[bytes, bytes | None]) -> None:

@@ -19,8 +19,10 @@ _NO_SPACE = "database space exceeded"
 
 class GuardedWriter:
     def __init__(self, client: EtcdClient, leadership: Leadership) -> None:
-        self._client = client
         self.leadership = leadership
+        self.revision = 0
+        """The revision of etcd after the last write."""
+        self._client = client
 
     async def write(self, request: TxnRequest) -> None:
         """Execute a transaction that may be executed several times."""
@@ -46,7 +48,9 @@ class GuardedWriter:
         deadline, may_be_done, problem = now() + WRITE_LIMIT, False, "no member was asked"
         while (left := min(deadline - now(), self.leadership.seconds_left)) > 0:
             try:
-                return await self._client.txn(request, left)
+                response = await self._client.txn(request, left)
+                self.revision = response.header.revision
+                return response
             except EtcdUnavailable as failure:
                 may_be_done, problem = may_be_done or failure.may_be_done, str(failure)
             except EtcdRejected as failure:
@@ -57,17 +61,12 @@ class GuardedWriter:
 
     def _gave_up(self, problem: str, may_be_done: bool) -> StorageFailed:
         if not self.leadership.is_valid:
-            reason = self.leadership.reason or problem
-            return NotLeader(
-                f"cannot write to etcd: this server does not lead any more: {reason}", _stored(may_be_done)
-            )
+            self.leadership.end(f"the lease could not be renewed in time: {problem}")
+            text = f"cannot write to etcd: this server does not lead any more: {self.leadership.reason}"
+            return NotLeader(text, None if may_be_done else False)
         if may_be_done:
             return CommitUnknown(f"{problem}; it is not known whether the change is stored")
         return StorageFailed(f"cannot write to etcd: {problem}")
-
-
-def _stored(may_be_done: bool) -> bool | None:
-    return None if may_be_done else False
 
 
 def _with_advice(text: str) -> str:

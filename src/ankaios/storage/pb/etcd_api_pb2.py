@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ankaios/storage/pb/etcd_api.proto\x12\x0c\x61nkaios.etcd\"\"\n\x0eResponseHeader\x12\x10\n\x08revision\x18\x03 \x01(\x03\"d\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03\"O\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\"p\n\rRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12#\n\x03kvs\x18\x02 \x03(\x0b\x32\x16.ankaios.etcd.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03\";\n\x0bPutResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"4\n\x12\x44\x65leteRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\"C\n\x13\x44\x65leteRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"\xbe\x01\n\tRequestOp\x12\x33\n\rrequest_range\x18\x01 \x01(\x0b\x32\x1a.ankaios.etcd.RangeRequestH\x00\x12/\n\x0brequest_put\x18\x02 \x01(\x0b\x32\x18.ankaios.etcd.PutRequestH\x00\x12@\n\x14request_delete_range\x18\x03 \x01(\x0b\x32 .ankaios.etcd.DeleteRangeRequestH\x00\x42\t\n\x07request\"\xc6\x01\n\nResponseOp\x12\x35\n\x0eresponse_range\x18\x01 \x01(\x0b\x32\x1b.ankaios.etcd.RangeResponseH\x00\x12\x31\n\x0cresponse_put\x18\x02 \x01(\x0b\x32\x19.ankaios.etcd.PutResponseH\x00\x12\x42\n\x15response_delete_range\x18\x03 \x01(\x0b\x32!.ankaios.etcd.DeleteRangeResponseH\x00\x42\n\n\x08response\"\x96\x02\n\x07\x43ompare\x12\x33\n\x06result\x18\x01 \x01(\x0e\x32#.ankaios.etcd.Compare.CompareResult\x12\x33\n\x06target\x18\x02 \x01(\x0e\x32#.ankaios.etcd.Compare.CompareTarget\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x19\n\x0f\x63reate_revision\x18\x05 \x01(\x03H\x00\x12\x0f\n\x05value\x18\x07 \x01(\x0cH\x00\"\x1a\n\rCompareResult\x12\t\n\x05\x45QUAL\x10\x00\"<\n\rCompareTarget\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x12\t\n\x05VALUE\x10\x03\x42\x0e\n\x0ctarget_union\"\x88\x01\n\nTxnRequest\x12&\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x15.ankaios.etcd.Compare\x12(\n\x07success\x18\x02 \x03(\x0b\x32\x17.ankaios.etcd.RequestOp\x12(\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x17.ankaios.etcd.RequestOp\"{\n\x0bTxnResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12+\n\tresponses\x18\x03 \x03(\x0b\x32\x18.ankaios.etcd.ResponseOp\",\n\x11LeaseGrantRequest\x12\x0b\n\x03TTL\x18\x01 \x01(\x03\x12\n\n\x02ID\x18\x02 \x01(\x03\"j\n\x12LeaseGrantResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\n\n\x02ID\x18\x02 \x01(\x03\x12\x0b\n\x03TTL\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\t\" \n\x12LeaseRevokeRequest\x12\n\n\x02ID\x18\x01 \x01(\x03\"C\n\x13LeaseRevokeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"#\n\x15LeaseKeepAliveRequest\x12\n\n\x02ID\x18\x01 \x01(\x03\"_\n\x16LeaseKeepAliveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\n\n\x02ID\x18\x02 \x01(\x03\x12\x0b\n\x03TTL\x18\x03 \x01(\x03\"[\n\x0cWatchRequest\x12:\n\x0e\x63reate_request\x18\x01 \x01(\x0b\x32 .ankaios.etcd.WatchCreateRequestH\x00\x42\x0f\n\rrequest_union\"L\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\"\xc8\x01\n\rWatchResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12#\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x13.ankaios.etcd.Event\"z\n\x05\x45vent\x12+\n\x04type\x18\x01 \x01(\x0e\x32\x1d.ankaios.etcd.Event.EventType\x12\"\n\x02kv\x18\x02 \x01(\x0b\x32\x16.ankaios.etcd.KeyValue\" \n\tEventType\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\"5\n\x13\x41uthenticateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\"S\n\x14\x41uthenticateResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\r\n\x05token\x18\x02 \x01(\t\"\x0f\n\rStatusRequest\"o\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x62Size\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ankaios/storage/pb/etcd_api.proto\x12\x0c\x61nkaios.etcd\"\"\n\x0eResponseHeader\x12\x10\n\x08revision\x18\x03 \x01(\x03\"d\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03\"O\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\"p\n\rRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12#\n\x03kvs\x18\x02 \x03(\x0b\x32\x16.ankaios.etcd.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03\";\n\x0bPutResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"4\n\x12\x44\x65leteRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\"C\n\x13\x44\x65leteRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"\xbe\x01\n\tRequestOp\x12\x33\n\rrequest_range\x18\x01 \x01(\x0b\x32\x1a.ankaios.etcd.RangeRequestH\x00\x12/\n\x0brequest_put\x18\x02 \x01(\x0b\x32\x18.ankaios.etcd.PutRequestH\x00\x12@\n\x14request_delete_range\x18\x03 \x01(\x0b\x32 .ankaios.etcd.DeleteRangeRequestH\x00\x42\t\n\x07request\"\xc6\x01\n\nResponseOp\x12\x35\n\x0eresponse_range\x18\x01 \x01(\x0b\x32\x1b.ankaios.etcd.RangeResponseH\x00\x12\x31\n\x0cresponse_put\x18\x02 \x01(\x0b\x32\x19.ankaios.etcd.PutResponseH\x00\x12\x42\n\x15response_delete_range\x18\x03 \x01(\x0b\x32!.ankaios.etcd.DeleteRangeResponseH\x00\x42\n\n\x08response\"\x96\x02\n\x07\x43ompare\x12\x33\n\x06result\x18\x01 \x01(\x0e\x32#.ankaios.etcd.Compare.CompareResult\x12\x33\n\x06target\x18\x02 \x01(\x0e\x32#.ankaios.etcd.Compare.CompareTarget\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x19\n\x0f\x63reate_revision\x18\x05 \x01(\x03H\x00\x12\x0f\n\x05value\x18\x07 \x01(\x0cH\x00\"\x1a\n\rCompareResult\x12\t\n\x05\x45QUAL\x10\x00\"<\n\rCompareTarget\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x12\t\n\x05VALUE\x10\x03\x42\x0e\n\x0ctarget_union\"\x88\x01\n\nTxnRequest\x12&\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x15.ankaios.etcd.Compare\x12(\n\x07success\x18\x02 \x03(\x0b\x32\x17.ankaios.etcd.RequestOp\x12(\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x17.ankaios.etcd.RequestOp\"{\n\x0bTxnResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12+\n\tresponses\x18\x03 \x03(\x0b\x32\x18.ankaios.etcd.ResponseOp\"%\n\x11\x43ompactionRequest\x12\x10\n\x08revision\x18\x01 \x01(\x03\"B\n\x12\x43ompactionResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\",\n\x11LeaseGrantRequest\x12\x0b\n\x03TTL\x18\x01 \x01(\x03\x12\n\n\x02ID\x18\x02 \x01(\x03\"j\n\x12LeaseGrantResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\n\n\x02ID\x18\x02 \x01(\x03\x12\x0b\n\x03TTL\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\t\" \n\x12LeaseRevokeRequest\x12\n\n\x02ID\x18\x01 \x01(\x03\"C\n\x13LeaseRevokeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\"#\n\x15LeaseKeepAliveRequest\x12\n\n\x02ID\x18\x01 \x01(\x03\"_\n\x16LeaseKeepAliveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\n\n\x02ID\x18\x02 \x01(\x03\x12\x0b\n\x03TTL\x18\x03 \x01(\x03\"[\n\x0cWatchRequest\x12:\n\x0e\x63reate_request\x18\x01 \x01(\x0b\x32 .ankaios.etcd.WatchCreateRequestH\x00\x42\x0f\n\rrequest_union\"L\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\"\xc8\x01\n\rWatchResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12#\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x13.ankaios.etcd.Event\"z\n\x05\x45vent\x12+\n\x04type\x18\x01 \x01(\x0e\x32\x1d.ankaios.etcd.Event.EventType\x12\"\n\x02kv\x18\x02 \x01(\x0b\x32\x16.ankaios.etcd.KeyValue\" \n\tEventType\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\"5\n\x13\x41uthenticateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\"S\n\x14\x41uthenticateResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\r\n\x05token\x18\x02 \x01(\t\"\x0f\n\rStatusRequest\"o\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.ankaios.etcd.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x62Size\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -61,34 +61,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TXNREQUEST']._serialized_end=1437
   _globals['_TXNRESPONSE']._serialized_start=1439
   _globals['_TXNRESPONSE']._serialized_end=1562
-  _globals['_LEASEGRANTREQUEST']._serialized_start=1564
-  _globals['_LEASEGRANTREQUEST']._serialized_end=1608
-  _globals['_LEASEGRANTRESPONSE']._serialized_start=1610
-  _globals['_LEASEGRANTRESPONSE']._serialized_end=1716
-  _globals['_LEASEREVOKEREQUEST']._serialized_start=1718
-  _globals['_LEASEREVOKEREQUEST']._serialized_end=1750
-  _globals['_LEASEREVOKERESPONSE']._serialized_start=1752
-  _globals['_LEASEREVOKERESPONSE']._serialized_end=1819
-  _globals['_LEASEKEEPALIVEREQUEST']._serialized_start=1821
-  _globals['_LEASEKEEPALIVEREQUEST']._serialized_end=1856
-  _globals['_LEASEKEEPALIVERESPONSE']._serialized_start=1858
-  _globals['_LEASEKEEPALIVERESPONSE']._serialized_end=1953
-  _globals['_WATCHREQUEST']._serialized_start=1955
-  _globals['_WATCHREQUEST']._serialized_end=2046
-  _globals['_WATCHCREATEREQUEST']._serialized_start=2048
-  _globals['_WATCHCREATEREQUEST']._serialized_end=2124
-  _globals['_WATCHRESPONSE']._serialized_start=2127
-  _globals['_WATCHRESPONSE']._serialized_end=2327
-  _globals['_EVENT']._serialized_start=2329
-  _globals['_EVENT']._serialized_end=2451
-  _globals['_EVENT_EVENTTYPE']._serialized_start=2419
-  _globals['_EVENT_EVENTTYPE']._serialized_end=2451
-  _globals['_AUTHENTICATEREQUEST']._serialized_start=2453
-  _globals['_AUTHENTICATEREQUEST']._serialized_end=2506
-  _globals['_AUTHENTICATERESPONSE']._serialized_start=2508
-  _globals['_AUTHENTICATERESPONSE']._serialized_end=2591
-  _globals['_STATUSREQUEST']._serialized_start=2593
-  _globals['_STATUSREQUEST']._serialized_end=2608
-  _globals['_STATUSRESPONSE']._serialized_start=2610
-  _globals['_STATUSRESPONSE']._serialized_end=2721
+  _globals['_COMPACTIONREQUEST']._serialized_start=1564
+  _globals['_COMPACTIONREQUEST']._serialized_end=1601
+  _globals['_COMPACTIONRESPONSE']._serialized_start=1603
+  _globals['_COMPACTIONRESPONSE']._serialized_end=1669
+  _globals['_LEASEGRANTREQUEST']._serialized_start=1671
+  _globals['_LEASEGRANTREQUEST']._serialized_end=1715
+  _globals['_LEASEGRANTRESPONSE']._serialized_start=1717
+  _globals['_LEASEGRANTRESPONSE']._serialized_end=1823
+  _globals['_LEASEREVOKEREQUEST']._serialized_start=1825
+  _globals['_LEASEREVOKEREQUEST']._serialized_end=1857
+  _globals['_LEASEREVOKERESPONSE']._serialized_start=1859
+  _globals['_LEASEREVOKERESPONSE']._serialized_end=1926
+  _globals['_LEASEKEEPALIVEREQUEST']._serialized_start=1928
+  _globals['_LEASEKEEPALIVEREQUEST']._serialized_end=1963
+  _globals['_LEASEKEEPALIVERESPONSE']._serialized_start=1965
+  _globals['_LEASEKEEPALIVERESPONSE']._serialized_end=2060
+  _globals['_WATCHREQUEST']._serialized_start=2062
+  _globals['_WATCHREQUEST']._serialized_end=2153
+  _globals['_WATCHCREATEREQUEST']._serialized_start=2155
+  _globals['_WATCHCREATEREQUEST']._serialized_end=2231
+  _globals['_WATCHRESPONSE']._serialized_start=2234
+  _globals['_WATCHRESPONSE']._serialized_end=2434
+  _globals['_EVENT']._serialized_start=2436
+  _globals['_EVENT']._serialized_end=2558
+  _globals['_EVENT_EVENTTYPE']._serialized_start=2526
+  _globals['_EVENT_EVENTTYPE']._serialized_end=2558
+  _globals['_AUTHENTICATEREQUEST']._serialized_start=2560
+  _globals['_AUTHENTICATEREQUEST']._serialized_end=2613
+  _globals['_AUTHENTICATERESPONSE']._serialized_start=2615
+  _globals['_AUTHENTICATERESPONSE']._serialized_end=2698
+  _globals['_STATUSREQUEST']._serialized_start=2700
+  _globals['_STATUSREQUEST']._serialized_end=2715
+  _globals['_STATUSRESPONSE']._serialized_start=2717
+  _globals['_STATUSRESPONSE']._serialized_end=2828
 # @@protoc_insertion_point(module_scope)

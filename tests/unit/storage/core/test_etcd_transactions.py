@@ -106,9 +106,9 @@ def test_tidying_removes_what_earlier_leaders_left_behind() -> None:
     pairs = dict.fromkeys((*commits, KEYS.part("c", 0)), b"") | chunked
     orphan = {KEYS.chunk(KEYS.revision(1), 0): b""}
     made = tidying(KEYS, pairs | orphan)
-    assert made[0] == put(KEYS.format, FORMAT)
-    assert {key for _, key in names(made[1:])} == {*commits[:4], KEYS.part("c", 0), *orphan}
-    assert tidying(KEYS, {}) == [put(KEYS.format, FORMAT)]
+    assert made[:2] == [get(KEYS.leader), put(KEYS.format, FORMAT)]
+    assert {key for _, key in names(made[2:])} == {*commits[:4], KEYS.part("c", 0), *orphan}
+    assert tidying(KEYS, {KEYS.format: FORMAT}) == [get(KEYS.leader)]
 
 
 def test_a_commit_is_guarded_by_leader_journal_and_the_commit_before() -> None:
