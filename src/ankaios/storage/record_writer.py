@@ -23,7 +23,7 @@ class RecordWriter:
         self._is_failing = False
 
     def put(self, name: str, value: JsonValue) -> None:
-        """Replace the records of a workload; None removes them. They are plain data that nobody changes afterwards."""
+        """Replace the records of a workload; None removes them. The caller does not change the value afterwards."""
         self._waiting[name] = value
         self._changed.set()
 

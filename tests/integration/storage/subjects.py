@@ -60,7 +60,7 @@ class SqliteSubject:
 
 
 class EtcdSubject:
-    """Each test has a prefix of its own in a cluster that all of them use."""
+    """Each test has its own prefix in a cluster that all of them use."""
 
     name = "etcd"
 

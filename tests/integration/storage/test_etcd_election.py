@@ -1,4 +1,4 @@
-"""Servers that share an etcd cluster: one leads, and nobody else can write."""
+"""Servers that share an etcd cluster: one leads, and the others cannot write."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.storage.core.etcd_transactions import delete
+from ankaios.storage.core.etcd_transactions import delete_keys
 from ankaios.storage.etcd.etcd_election import seconds_since_boot
 from ankaios.storage.leader_election import LeaderInfo
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest
@@ -116,7 +116,7 @@ async def test_a_deleted_leader_key_ends_the_leadership(new_server: NewServer) -
     """The way to force an election by hand."""
     server = new_server("first")
     leadership = await server.lead()
-    await server.client.txn(TxnRequest(success=[delete(server.keys.leader)]), LIMIT)
+    await server.client.txn(TxnRequest(success=[delete_keys(server.keys.leader)]), LIMIT)
     await asyncio.wait_for(leadership.lost.wait(), LIMIT)
     assert leadership.reason == "the leader key was deleted"
 
@@ -237,7 +237,7 @@ async def test_the_history_is_one_chain_whichever_servers_lead(new_server: NewSe
             await server.election.resign()
 
     async def stop_for_long(server: EtcdServer) -> None:
-        """Afterwards the server does not know that its lease has ended."""
+        """Afterwards the server has not noticed that its lease has ended."""
         server.client.is_frozen = True
         await asyncio.sleep(3)
         assert server.election.leadership is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.storage.core.etcd_layout import FORMAT
-from ankaios.storage.core.etcd_transactions import put
+from ankaios.storage.core.etcd_transactions import put_key
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
 from ankaios.storage.etcd.etcd_reader import read_pairs
@@ -312,16 +312,16 @@ async def test_an_unreachable_etcd_is_reported_with_the_reason_for_each_member()
 
 
 async def test_state_of_a_newer_format_is_rejected(server: EtcdServer) -> None:
-    await server.client.txn(TxnRequest(success=[put(server.keys.format, b"9")]), LIMIT)
+    await server.client.txn(TxnRequest(success=[put_key(server.keys.format, b"9")]), LIMIT)
     with pytest.raises(StorageFailed, match="it has version '9' of the format, and this program supports version 1"):
         await server.store.load()
-    await server.client.txn(TxnRequest(success=[put(server.keys.format, FORMAT)]), LIMIT)
+    await server.client.txn(TxnRequest(success=[put_key(server.keys.format, FORMAT)]), LIMIT)
 
 
-async def test_a_value_that_somebody_damaged_is_reported(server: EtcdServer) -> None:
+async def test_a_damaged_value_is_reported(server: EtcdServer) -> None:
     await server.store.commit([a_change(1, "web", 1), a_change(2, "db", 2)])
     damaged = server.keys.entry(EntryKey("workload", "web"))
-    await server.client.txn(TxnRequest(success=[put(damaged, b"{")]), LIMIT)
+    await server.client.txn(TxnRequest(success=[put_key(damaged, b"{")]), LIMIT)
     stored = await server.store.load()
     assert workloads(stored) == {"db": 2}
     assert stored.report is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.storage.core.encoding import decode_value, write_set
-from ankaios.storage.sqlite.session import Opened, SqliteSession
+from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
 from ankaios.storage.state_store import JsonValue
 from tests.integration.storage.sqlite_states import (
@@ -50,7 +50,7 @@ def positions(data: bytes, step: int, header: int) -> Iterator[int]:
     yield from random.Random(header).sample(range(len(data)), SAMPLES)
 
 
-def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> Opened:
+def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> OpenedDatabase:
     """Start with these files, and check what has to be true for all of them."""
     session = machine.start_session(files)
     opened = session.load(NOW)
@@ -67,7 +67,7 @@ def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> Opened:
     return opened
 
 
-def workloads_in(opened: Opened) -> dict[str, JsonValue]:
+def workloads_in(opened: OpenedDatabase) -> dict[str, JsonValue]:
     entries = opened.content.entries
     return {key.name: decode_value(value) for key, value in entries.items() if key.kind == "workload"}
 
@@ -129,7 +129,7 @@ def test_a_lost_wal_is_reported_and_the_revision_of_the_database_is_used(machine
 
 
 async def test_an_older_wal_of_the_same_database_is_not_applied_silently(machine: Machine, tmp_path: Path) -> None:
-    """Somebody copied files while the server was running."""
+    """Files were copied while the server was running."""
     older = await files_with(tmp_path / "origin", 4, 4)
     store = SqliteStore(tmp_path / "origin" / DATABASE)
     await store.load()

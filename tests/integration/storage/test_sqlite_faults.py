@@ -223,7 +223,7 @@ def _on_a_disk_of_its_own(folder: Path, *commands: str, code: str) -> subprocess
         env=environ,
     )
     if "unshare" in run.stderr or "mount:" in run.stderr:
-        pytest.skip("mounting a file system of its own is not permitted here")
+        pytest.skip("mounting a file system is not permitted here")
     return run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.storage.core.content_summary import SetDigest, Summary, row_checksum
+from ankaios.storage.core.content_summary import ContentSummary, SetDigest, row_checksum
 from ankaios.storage.sqlite.backup import back_up_database
 from ankaios.storage.sqlite.schema import VERSION, write_summary
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
@@ -98,7 +98,7 @@ async def test_a_database_of_a_newer_version_is_rejected_and_stays_as_it_is(path
     await store.load()
     await store.close()
     with sqlite3.connect(path) as connection:
-        write_summary(connection, Summary("s", VERSION + 1))
+        write_summary(connection, ContentSummary("s", VERSION + 1))
     connection.close()
     await fails_to_load(path, f"it has version {VERSION + 1} of the format")
     assert not list(path.parent.glob("*.damaged*"))
@@ -120,7 +120,7 @@ async def test_a_database_of_version_1_is_migrated(path: Path) -> None:
     connection.executescript(VERSION_1)
     with connection:
         connection.execute("INSERT INTO entry VALUES ('workload', 'web', ?, ?)", (b'{"a":1}', checksum))
-        write_summary(connection, Summary("s", 1, 3, 2, {"entry/workload": SetDigest(1, checksum)}))
+        write_summary(connection, ContentSummary("s", 1, 3, 2, {"entry/workload": SetDigest(1, checksum)}))
     connection.close()
     for records in ({}, {"web": [1]}):
         store = SqliteStore(path)

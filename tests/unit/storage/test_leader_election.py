@@ -9,7 +9,7 @@ class Clock:
         return self.now
 
 
-async def test_a_leadership_is_valid_until_its_time_is_over_even_if_nobody_ends_it() -> None:
+async def test_a_leadership_is_valid_until_its_time_is_over_even_without_an_end() -> None:
     clock = Clock()
     leadership = Leadership(3, clock, 101.5)
     assert (leadership.is_valid, leadership.seconds_left) == (True, 1.5)

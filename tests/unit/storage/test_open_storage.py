@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.storage.etcd.credentials import read_credentials
+from ankaios.storage.etcd.credentials import read_etcd_credentials
 from ankaios.storage.etcd.etcd_members import EtcdCredentials
 from ankaios.storage.etcd.etcd_store import EtcdStore
 from ankaios.storage.leader_election import Candidate
@@ -37,8 +37,8 @@ async def test_a_password_is_not_sent_without_encryption() -> None:
 
 def test_credentials_come_from_the_environment() -> None:
     environ = {"ANKSERVER_STORAGE_USER": "root", "ANKSERVER_STORAGE_PASSWORD": "secret"}
-    assert read_credentials(None, environ) == CREDENTIALS
-    assert read_credentials(None, {}) is None
+    assert read_etcd_credentials(None, environ) == CREDENTIALS
+    assert read_etcd_credentials(None, {}) is None
     assert "secret" not in repr(CREDENTIALS)
 
 
@@ -51,14 +51,14 @@ def test_credentials_come_from_the_environment() -> None:
 )
 def test_half_of_the_credentials_is_rejected(environ: dict[str, str], missing: str) -> None:
     with pytest.raises(Rejected, match=f"{missing} is not set"):
-        read_credentials(None, environ)
+        read_etcd_credentials(None, environ)
 
 
 def test_credentials_in_a_file_count_more(tmp_path: Path) -> None:
     file = tmp_path / "credentials.toml"
     file.write_text('user = "root"\npassword = "secret"\n')
     file.chmod(0o600)
-    assert read_credentials(file, {"ANKSERVER_STORAGE_USER": "other"}) == CREDENTIALS
+    assert read_etcd_credentials(file, {"ANKSERVER_STORAGE_USER": "other"}) == CREDENTIALS
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_an_unusable_file_is_rejected_with_the_reason(tmp_path: Path, text: str,
     file.write_text(text)
     file.chmod(mode)
     with pytest.raises(Rejected, match=reason) as rejected:
-        read_credentials(file, {})
+        read_etcd_credentials(file, {})
     assert "secret" not in str(rejected.value)
 
 
 def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match="cannot read the credentials"):
-        read_credentials(tmp_path / "none", {})
+        read_etcd_credentials(tmp_path / "none", {})

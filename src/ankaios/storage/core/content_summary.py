@@ -25,7 +25,7 @@ class SetDigest(Struct, frozen=True, array_like=True):
         return SetDigest(count, self.digest ^ (old or 0) ^ (new or 0))
 
 
-class Summary(Struct, frozen=True):
+class ContentSummary(Struct, frozen=True):
     """`store` identifies the database, `sequence` counts its commits, `sets` has one digest for each kind of rows."""
 
     store: str
@@ -53,10 +53,10 @@ def digests_of(rows: Iterable[tuple[str, int]]) -> dict[str, SetDigest]:
     return sets
 
 
-def encode_summary(summary: Summary) -> bytes:
+def encode_summary(summary: ContentSummary) -> bytes:
     return msgspec.json.encode(summary)
 
 
-def decode_summary(data: bytes) -> Summary:
+def decode_summary(data: bytes) -> ContentSummary:
     """Raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(data, type=Summary)
+    return msgspec.json.decode(data, type=ContentSummary)

@@ -2,10 +2,10 @@
 
 Input: a set of writes. Output: requests within the limits of etcd, and the meaning of responses. Pure.
 
-A change that fits into one transaction is written by one. A larger one is written in three steps: its operations as
-parts that nobody reads yet; one transaction that writes the journal, which makes the change valid; then the operations
-of the parts, and the removal of the journal. Whoever finds a journal completes it, and parts without a journal are
-removed.
+A change that fits into one transaction is written by one. A larger one is written in three steps: its operations, as
+parts that are not valid yet; one transaction that writes the journal, which makes the change valid; then the
+operations of the parts, and the removal of the journal. A leader that finds a journal completes it. It removes parts
+without journal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +33,14 @@ _OVERHEAD = 32  # bytes of an operation besides key and value
 _KEPT_COMMITS = 16  # of earlier terms: a former leader finds out whether its last commit was stored
 
 
-class Journal(Struct, frozen=True):
+class JournalHeader(Struct, frozen=True):
     """The header of a large change."""
 
     change: str
     parts: int
 
 
-class Outcome(Enum):
+class CommitOutcome(Enum):
     """What happened to a guarded transaction."""
 
     STORED = auto()
@@ -53,31 +53,35 @@ def values_by_key(keys: KeySpace, writes: WriteSet) -> dict[bytes, bytes | None]
     return values | {keys.revision(number): value for number, value in writes.revisions.items()}
 
 
-def operations(keys: KeySpace, values: Mapping[bytes, bytes | None], chunks: Mapping[bytes, int]) -> list[RequestOp]:
+def key_operations(
+    keys: KeySpace, values: Mapping[bytes, bytes | None], chunks: Mapping[bytes, int]
+) -> list[RequestOp]:
     """Put or delete these values. `chunks`: how many chunks the stored values have; surplus ones are deleted."""
     made: list[RequestOp] = []
     for key, value in values.items():
         pairs = {} if value is None else split_value(keys, key, value)
-        made += [put(name, data) for name, data in pairs.items()]
+        made += [put_key(name, data) for name, data in pairs.items()]
         if value is None:
-            made.append(delete(key))
-        made += [delete(keys.chunk(key, index)) for index in range(len(pairs) - 1, chunks.get(key, 0)) if index >= 0]
+            made.append(delete_keys(key))
+        made += [
+            delete_keys(keys.chunk(key, index)) for index in range(len(pairs) - 1, chunks.get(key, 0)) if index >= 0
+        ]
     return made
 
 
-def put(key: bytes, value: bytes, lease: int = 0) -> RequestOp:
+def put_key(key: bytes, value: bytes, lease: int = 0) -> RequestOp:
     return RequestOp(request_put=PutRequest(key=key, value=value, lease=lease))
 
 
-def delete(key: bytes, end: bytes = b"") -> RequestOp:
+def delete_keys(key: bytes, end: bytes = b"") -> RequestOp:
     return RequestOp(request_delete_range=DeleteRangeRequest(key=key, range_end=end))
 
 
-def get(key: bytes) -> RequestOp:
+def get_key(key: bytes) -> RequestOp:
     return RequestOp(request_range=RangeRequest(key=key))
 
 
-def batches(made: Sequence[RequestOp], max_operations: int = MAX_OPERATIONS) -> list[list[RequestOp]]:
+def split_into_batches(made: Sequence[RequestOp], max_operations: int = MAX_OPERATIONS) -> list[list[RequestOp]]:
     """Split operations so that each list fits into one transaction."""
     lists: list[list[RequestOp]] = []
     size = 0
@@ -93,7 +97,7 @@ def batches(made: Sequence[RequestOp], max_operations: int = MAX_OPERATIONS) -> 
 
 def encode_parts(made: Sequence[RequestOp]) -> list[bytes]:
     """Return the parts of a large change; each fits into one value."""
-    return [TxnRequest(success=batch).SerializeToString() for batch in batches(made, len(made))]
+    return [TxnRequest(success=batch).SerializeToString() for batch in split_into_batches(made, len(made))]
 
 
 def decode_part(value: bytes) -> list[RequestOp]:
@@ -101,16 +105,16 @@ def decode_part(value: bytes) -> list[RequestOp]:
     return list(TxnRequest.FromString(value).success)
 
 
-def encode_journal(journal: Journal) -> bytes:
+def encode_journal(journal: JournalHeader) -> bytes:
     return msgspec.json.encode(journal)
 
 
-def decode_journal(value: bytes) -> Journal:
+def decode_journal(value: bytes) -> JournalHeader:
     """Raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(value, type=Journal)
+    return msgspec.json.decode(value, type=JournalHeader)
 
 
-def apply(pairs: Mapping[bytes, bytes], made: Iterable[RequestOp]) -> dict[bytes, bytes]:
+def apply_operations(pairs: Mapping[bytes, bytes], made: Iterable[RequestOp]) -> dict[bytes, bytes]:
     """Return what etcd will contain after these operations."""
     result = dict(pairs)
     for each in made:
@@ -145,8 +149,8 @@ def tidying(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> list[RequestOp]:
     commits = sorted(key for key in pairs if key.startswith(keys.commits))[:-_KEPT_COMMITS]
     parts = [key for key in pairs if key.startswith(keys.parts)]
     surplus = [*commits, *parts, *orphaned_chunks(keys, pairs)]
-    version = [] if keys.format in pairs else [put(keys.format, FORMAT)]
-    return [get(keys.leader), *version, *map(delete, surplus)]
+    version = [] if keys.format in pairs else [put_key(keys.format, FORMAT)]
+    return [get_key(keys.leader), *version, *map(delete_keys, surplus)]
 
 
 # Guards
@@ -163,7 +167,7 @@ def has_value(key: bytes, value: bytes) -> Compare:
 
 def leader_transaction(keys: KeySpace, term: int, made: Iterable[RequestOp]) -> TxnRequest:
     """Written only by the leader; may be repeated."""
-    return TxnRequest(compare=[has_revision(keys.leader, term)], success=made, failure=[get(keys.leader)])
+    return TxnRequest(compare=[has_revision(keys.leader, term)], success=made, failure=[get_key(keys.leader)])
 
 
 def commit_transaction(
@@ -174,19 +178,19 @@ def commit_transaction(
     counted = has_revision(commit, 0) if before is None else has_value(commit, before)
     return TxnRequest(
         compare=[has_revision(keys.leader, term), has_revision(keys.journal, 0), counted],
-        success=[*made, put(commit, after)],
-        failure=[get(keys.leader), get(commit)],
+        success=[*made, put_key(commit, after)],
+        failure=[get_key(keys.leader), get_key(commit)],
     )
 
 
-def commit_outcome(response: TxnResponse, term: int, after: bytes) -> Outcome:
+def commit_outcome(response: TxnResponse, term: int, after: bytes) -> CommitOutcome:
     """A transaction that was sent again fails its guard if an earlier attempt was successful."""
     if response.succeeded:
-        return Outcome.STORED
+        return CommitOutcome.STORED
     leader, commit = (list(each.response_range.kvs) for each in response.responses)
     if commit and commit[0].value == after:
-        return Outcome.STORED
-    return Outcome.CONFLICT if leader and leader[0].create_revision == term else Outcome.NOT_LEADER
+        return CommitOutcome.STORED
+    return CommitOutcome.CONFLICT if leader and leader[0].create_revision == term else CommitOutcome.NOT_LEADER
 
 
 def journal_transaction(keys: KeySpace, term: int, journal: bytes, made: Iterable[RequestOp]) -> TxnRequest:
@@ -194,12 +198,12 @@ def journal_transaction(keys: KeySpace, term: int, journal: bytes, made: Iterabl
     return TxnRequest(
         compare=[has_revision(keys.leader, term), has_value(keys.journal, journal)],
         success=made,
-        failure=[get(keys.leader)],
+        failure=[get_key(keys.leader)],
     )
 
 
 def cleared_journal(keys: KeySpace) -> list[RequestOp]:
-    return [delete(keys.journal), delete(keys.parts, range_end(keys.parts))]
+    return [delete_keys(keys.journal), delete_keys(keys.parts, range_end(keys.parts))]
 
 
 def is_leader(response: TxnResponse, term: int) -> bool:

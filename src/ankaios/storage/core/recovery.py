@@ -15,15 +15,22 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import REVISIONS, SetDigest, Summary, digests_of, entry_set, row_checksum
+from ankaios.storage.core.content_summary import (
+    REVISIONS,
+    ContentSummary,
+    SetDigest,
+    digests_of,
+    entry_set,
+    row_checksum,
+)
 from ankaios.storage.core.encoding import decode_revision, encode_value
 from ankaios.storage.state_store import EntryKey, Revision
 
 
-class Content(Struct, frozen=True):
+class DatabaseContent(Struct, frozen=True):
     """The verified rows of a database. `problems` is empty if the database looked consistent."""
 
-    summary: Summary | None = None
+    summary: ContentSummary | None = None
     entries: dict[EntryKey, bytes] = field(default_factory=dict)
     revisions: dict[int, bytes] = field(default_factory=dict)
     records: dict[str, bytes] = field(default_factory=dict)
@@ -39,7 +46,7 @@ class Content(Struct, frozen=True):
         return max(known, max(self.revisions, default=0))
 
 
-class Head(Struct, frozen=True):
+class ConfirmedCommit(Struct, frozen=True):
     """The last confirmed commit, stored outside of the database."""
 
     store: str
@@ -47,16 +54,16 @@ class Head(Struct, frozen=True):
     revision: int
 
 
-class Restored(Struct, frozen=True):
+class RestoredContent(Struct, frozen=True):
     """`last_revision` and `sequence` are the highest numbers ever used, so that no number is used twice."""
 
-    content: Content
+    content: DatabaseContent
     sequence: int
     last_revision: int
     lost: tuple[str, ...]
 
 
-def problem_of(content: Content, head: Head | None) -> str | None:
+def problem_of(content: DatabaseContent, head: ConfirmedCommit | None) -> str | None:
     """Return what is wrong with a database, or None."""
     if content.problems:
         return "the database is damaged (" + "; ".join(content.problems) + ")"
@@ -69,7 +76,7 @@ def problem_of(content: Content, head: Head | None) -> str | None:
     return None
 
 
-def incomplete_sets(content: Content) -> dict[str, int]:
+def incomplete_sets(content: DatabaseContent) -> dict[str, int]:
     """Return the sets that differ from the summary, with the number of rows that are missing."""
     expected = {} if content.summary is None else content.summary.sets
     found = content_digests(content)
@@ -77,13 +84,15 @@ def incomplete_sets(content: Content) -> dict[str, int]:
     return {name: expected.get(name, SetDigest()).count - found.get(name, SetDigest()).count for name in names}
 
 
-def content_digests(content: Content) -> dict[str, SetDigest]:
+def content_digests(content: DatabaseContent) -> dict[str, SetDigest]:
     rows = [(entry_set(key.kind), key.name, value) for key, value in content.entries.items()]
     rows += [(REVISIONS, str(number), value) for number, value in content.revisions.items()]
     return digests_of((name, row_checksum(name, label, value)) for name, label, value in rows)
 
 
-def restore(damaged: Content, copy: Content | None, head: Head | None) -> Restored:
+def restore_content(
+    damaged: DatabaseContent, copy: DatabaseContent | None, head: ConfirmedCommit | None
+) -> RestoredContent:
     """Return the best content, and one sentence for each thing that was lost."""
     used, reached = _best(damaged, copy)
     if copy is not None:
@@ -97,10 +106,10 @@ def restore(damaged: Content, copy: Content | None, head: Head | None) -> Restor
         *_lost_commits(damaged, used, head),
     )
     records = {**used.records, **damaged.records}
-    return Restored(replace(used, records=records, problems=()), sequence, last, lost)
+    return RestoredContent(replace(used, records=records, problems=()), sequence, last, lost)
 
 
-def _best(damaged: Content, copy: Content | None) -> tuple[Content, int]:
+def _best(damaged: DatabaseContent, copy: DatabaseContent | None) -> tuple[DatabaseContent, int]:
     """Return the content to use, and the revision whose state it has."""
     own = damaged if _has_all_entries(damaged) else _with_history(damaged)
     if copy is None or (_has_all_entries(own) and damaged.sequence >= copy.sequence):
@@ -108,11 +117,11 @@ def _best(damaged: Content, copy: Content | None) -> tuple[Content, int]:
     return _roll_forward(copy, damaged)
 
 
-def _has_all_entries(content: Content) -> bool:
+def _has_all_entries(content: DatabaseContent) -> bool:
     return content.summary is not None and not incomplete_sets(content).keys() - {REVISIONS}
 
 
-def _with_history(content: Content) -> Content:
+def _with_history(content: DatabaseContent) -> DatabaseContent:
     """Add entries that are missing and whose last known value is in the history."""
     newest: dict[EntryKey, bytes | None] = {}
     for revision in _decoded(content.revisions).values():
@@ -125,7 +134,7 @@ def _decoded(revisions: Mapping[int, bytes]) -> dict[int, Revision]:
     return {number: decode_revision(revisions[number]) for number in sorted(revisions)}
 
 
-def _roll_forward(copy: Content, damaged: Content) -> tuple[Content, int]:
+def _roll_forward(copy: DatabaseContent, damaged: DatabaseContent) -> tuple[DatabaseContent, int]:
     """Apply later revisions to the copy, until one is missing."""
     later = _decoded({number: value for number, value in damaged.revisions.items() if number > copy.last_revision})
     entries, revisions, reached = dict(copy.entries), dict(copy.revisions), copy.last_revision
@@ -151,7 +160,9 @@ def _kinds(revisions: Mapping[int, bytes]) -> set[str]:
     return {change.kind for revision in _decoded(revisions).values() for change in revision.entries}
 
 
-def _with_other_kinds(entries: dict[EntryKey, bytes], damaged: Content, kinds: set[str]) -> dict[EntryKey, bytes]:
+def _with_other_kinds(
+    entries: dict[EntryKey, bytes], damaged: DatabaseContent, kinds: set[str]
+) -> dict[EntryKey, bytes]:
     """Entries of kinds without history are newer in the damaged database; all of them are used if none is missing."""
     missing = incomplete_sets(damaged)
     outdated = {key for key in entries if key.kind not in kinds and entry_set(key.kind) not in missing}
@@ -159,14 +170,14 @@ def _with_other_kinds(entries: dict[EntryKey, bytes], damaged: Content, kinds: s
     return kept | {key: value for key, value in damaged.entries.items() if key.kind not in kinds}
 
 
-def _with_revisions_of_copy(used: Content, copy: Content, reached: int) -> Content:
+def _with_revisions_of_copy(used: DatabaseContent, copy: DatabaseContent, reached: int) -> DatabaseContent:
     """Fill gaps of the history; revisions before the oldest one have been dropped."""
     oldest = min(used.revisions, default=0)
     known = {number: value for number, value in copy.revisions.items() if oldest <= number <= reached}
     return replace(used, revisions={**known, **used.revisions})
 
 
-def _lost_entries(damaged: Content, used: Content, *, is_newest: bool) -> tuple[str, ...]:
+def _lost_entries(damaged: DatabaseContent, used: DatabaseContent, *, is_newest: bool) -> tuple[str, ...]:
     """Compare with the summary. If an older revision is used, its entries differ for that reason."""
     if damaged.summary is None:
         return ("how many entries were lost or are outdated is not known",)
@@ -189,7 +200,7 @@ def _lost_revisions(reached: int, last: int) -> tuple[str, ...]:
     return (f"the state is that of revision {reached}; {_range('revision', reached + 1, last)} lost",)
 
 
-def _lost_history(damaged: Content, used: Content) -> tuple[str, ...]:
+def _lost_history(damaged: DatabaseContent, used: DatabaseContent) -> tuple[str, ...]:
     if damaged.summary is None:
         return ("the history may be incomplete",)
     missing = damaged.summary.sets.get(REVISIONS, SetDigest()).count - len(used.revisions)
@@ -198,7 +209,7 @@ def _lost_history(damaged: Content, used: Content) -> tuple[str, ...]:
     return ("1 revision of the history is lost" if missing == 1 else f"{missing} revisions of the history are lost",)
 
 
-def _lost_commits(damaged: Content, used: Content, head: Head | None) -> tuple[str, ...]:
+def _lost_commits(damaged: DatabaseContent, used: DatabaseContent, head: ConfirmedCommit | None) -> tuple[str, ...]:
     found = max(damaged.sequence, used.sequence)
     if head is None or head.sequence <= found:
         return ()

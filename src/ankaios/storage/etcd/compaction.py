@@ -1,7 +1,7 @@
 """Removes the history that etcd keeps of every key, which would fill its disk.
 
 Input: the revision of etcd after each write. Output: a compaction from time to time, always up to a revision that is
-one interval old, so that nobody who watches etcd is affected. Owns the task of the current compaction.
+one interval old, so that other clients that watch etcd are not affected. Owns the task of the current compaction.
 """
 
 import asyncio

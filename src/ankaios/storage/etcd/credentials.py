@@ -15,7 +15,7 @@ from ankaios.storage.etcd.etcd_members import EtcdCredentials
 USER_VARIABLE, PASSWORD_VARIABLE = "ANKSERVER_STORAGE_USER", "ANKSERVER_STORAGE_PASSWORD"
 
 
-def read_credentials(file: Path | None, environ: Mapping[str, str]) -> EtcdCredentials | None:
+def read_etcd_credentials(file: Path | None, environ: Mapping[str, str]) -> EtcdCredentials | None:
     """The file counts if both are given."""
     if file is not None:
         return _from_file(file)

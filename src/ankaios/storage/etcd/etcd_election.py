@@ -17,7 +17,7 @@ from contextlib import suppress
 import msgspec
 
 from ankaios.storage.core.etcd_layout import KeySpace
-from ankaios.storage.core.etcd_transactions import get, has_revision, put
+from ankaios.storage.core.etcd_transactions import get_key, has_revision, put_key
 from ankaios.storage.core.lease_rules import DEFAULT_SECONDS, attempt_limit, renewal_interval, valid_until
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def seconds_since_boot() -> float:
-    """A clock that nobody sets, and that also counts while the machine is suspended."""
+    """A clock that is never set back, and that also counts while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -90,7 +90,7 @@ class EtcdElection:
         """Return the term, or None if there is another leader."""
         leader, value = self._keys.leader, msgspec.json.encode(self._candidate)
         request = TxnRequest(
-            compare=[has_revision(leader, 0)], success=[put(leader, value, lease)], failure=[get(leader)]
+            compare=[has_revision(leader, 0)], success=[put_key(leader, value, lease)], failure=[get_key(leader)]
         )
         response = await self._client.txn(request, float(self._seconds))
         if response.succeeded:
@@ -123,7 +123,7 @@ class EtcdElection:
         return granted > 0
 
     async def _check_leader_key(self, leadership: Leadership) -> None:
-        """Somebody may delete the key to force an election. If it cannot be read, the renewal decides."""
+        """An operator may delete the key to force an election. If it cannot be read, the renewal decides."""
         with suppress(StorageFailed):
             found = (await self._read_leader(min(attempt_limit(self._seconds), leadership.seconds_left))).kvs
             if not found or found[0].create_revision != leadership.term:

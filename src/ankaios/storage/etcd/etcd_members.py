@@ -78,7 +78,7 @@ class EtcdMember:
             async with asyncio.timeout(seconds):
                 await self.channel.connect()
         except TimeoutError as error:
-            raise ConnectionBroken(f"no connection within {seconds:g} s") from error
+            raise CallFailed(Status.DEADLINE_EXCEEDED, f"no connection within {seconds:.2g} s") from error
         if credentials is not None and self.token is None:
             request = AuthenticateRequest(name=credentials.user, password=credentials.password)
             path = "/etcdserverpb.Auth/Authenticate"
@@ -154,7 +154,10 @@ class _Failures:
         if failure.status not in _TRANSIENT:
             raise EtcdRejected(f"etcd rejected the request: {failure}", failure.status) from failure
         self.count += 1
-        self._texts[str(member.endpoint)] = str(failure)
+        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure says more
+            self._texts.setdefault(str(member.endpoint), failure.text)
+        else:
+            self._texts[str(member.endpoint)] = str(failure)
 
     def __str__(self) -> str:
         texts = "; ".join(f"{endpoint}: {text}" for endpoint, text in self._texts.items())

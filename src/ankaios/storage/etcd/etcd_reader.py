@@ -15,7 +15,7 @@ _PAGE = 1000
 
 
 async def read_pairs(client: EtcdClient, keys: KeySpace) -> dict[bytes, bytes]:
-    """Return everything below the prefix; the caller leads, so nobody else writes."""
+    """Return everything below the prefix; the caller leads, so no other server writes."""
     start, end = keys.everything
     pairs: dict[bytes, bytes] = {}
     page, has_more = _PAGE, True

@@ -23,7 +23,7 @@ from ankaios.storage.core.etcd_layout import (
     decode_mark,
     encode_mark,
 )
-from ankaios.storage.core.etcd_transactions import Journal, encode_journal
+from ankaios.storage.core.etcd_transactions import JournalHeader, encode_journal
 from ankaios.storage.etcd.compaction import HistoryCompactor
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_reader import read_pairs
@@ -87,7 +87,7 @@ class EtcdStore:
             raise NotLeader("cannot load the state from etcd: this server does not lead")
         pairs = await read_pairs(self._client, self._keys)
         unfinished, missing = transactions.found_journal(self._keys, pairs)
-        pairs_after = transactions.apply(pairs, unfinished)
+        pairs_after = transactions.apply_operations(pairs, unfinished)
         content = decode_content(self._keys, pairs_after)
         self._session = await self._begin(leadership, pairs, pairs_after, unfinished, content.last_revision)
         unknown, self._unknown = self._unknown, None
@@ -145,8 +145,8 @@ class EtcdStore:
         writes = write_set(changes)
         mark = CommitMark(session.mark.sequence + 1, max(session.mark.revision, writes.last_revision))
         values = transactions.values_by_key(self._keys, writes)
-        made = transactions.operations(self._keys, values, session.chunks)
-        if len(transactions.batches(made)) <= 1:
+        made = transactions.key_operations(self._keys, values, session.chunks)
+        if len(transactions.split_into_batches(made)) <= 1:
             await self._send_commit(session, mark, made)
         else:
             await self._commit_in_parts(session, mark, made)
@@ -169,12 +169,12 @@ class EtcdStore:
         """Write the parts, then the journal that makes them valid."""
         change = f"{session.term}-{mark.sequence}"
         parts = transactions.encode_parts(made)
-        puts = [transactions.put(self._keys.part(change, index), part) for index, part in enumerate(parts)]
+        puts = [transactions.put_key(self._keys.part(change, index), part) for index, part in enumerate(parts)]
         await self._write_all(
             session, [transactions.leader_transaction(self._keys, session.term, [each]) for each in puts]
         )
-        journal = encode_journal(Journal(change, len(parts)))
-        await self._send_commit(session, mark, [transactions.put(self._keys.journal, journal)])
+        journal = encode_journal(JournalHeader(change, len(parts)))
+        await self._send_commit(session, mark, [transactions.put_key(self._keys.journal, journal)])
         session.unfinished = (journal, made)
 
     async def _finish_journal(self, session: _Session) -> None:
@@ -184,7 +184,7 @@ class EtcdStore:
         journal, made = session.unfinished
         steps = [
             transactions.journal_transaction(self._keys, session.term, journal, batch)
-            for batch in transactions.batches(made)
+            for batch in transactions.split_into_batches(made)
         ]
         await self._write_all(session, steps)
         cleared = transactions.cleared_journal(self._keys)
@@ -194,7 +194,10 @@ class EtcdStore:
     async def _write(self, session: _Session, made: Sequence[RequestOp]) -> None:
         await self._write_all(
             session,
-            [transactions.leader_transaction(self._keys, session.term, batch) for batch in transactions.batches(made)],
+            [
+                transactions.leader_transaction(self._keys, session.term, batch)
+                for batch in transactions.split_into_batches(made)
+            ],
         )
 
     async def _write_all(self, session: _Session, requests: Sequence[TxnRequest]) -> None:
@@ -215,7 +218,7 @@ class EtcdStore:
     async def save_records(self, records: Mapping[str, JsonValue]) -> None:
         session = self._opened()
         values = {self._keys.record(name): encode_value(value) for name, value in records.items()}
-        await self._write(session, transactions.operations(self._keys, values, session.chunks))
+        await self._write(session, transactions.key_operations(self._keys, values, session.chunks))
         _remember_chunks(session.chunks, values)
         self._compactor.note_write(session.writer.revision)
 
@@ -225,7 +228,7 @@ class EtcdStore:
 
     async def check(self) -> None:
         try:
-            await self._write(self._opened(), [transactions.put(self._keys.format, FORMAT)])
+            await self._write(self._opened(), [transactions.put_key(self._keys.format, FORMAT)])
             status = await self._client.status(_STATUS_LIMIT)
         except StorageFailed as failure:
             self._problem = str(failure)

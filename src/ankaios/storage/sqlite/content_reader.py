@@ -1,7 +1,7 @@
 """Reads everything that can be read from a database, damaged or not, without changing a byte of it.
 
-Input: the path of a database. Output: its verified rows (`Content`) and every problem that was found. Rows behind a
-damaged page are read from the other end of the table.
+Input: the path of a database. Output: its verified rows (`DatabaseContent`) and every problem that was found. Rows
+behind a damaged page are read from the other end of the table.
 """
 
 import sqlite3
@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from ankaios.storage.core.content_summary import REVISIONS, Summary, decode_summary, entry_set, row_checksum
-from ankaios.storage.core.recovery import Content
+from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, decode_summary, entry_set, row_checksum
+from ankaios.storage.core.recovery import DatabaseContent
 from ankaios.storage.sqlite.schema import SUMMARY
 from ankaios.storage.state_store import EntryKey, StorageFailed
 
 RECORDS = "record"
-_MAX_PROBLEMS = 5
+_MAX_PROBLEMS, _MAX_PROBLEM_SIZE = 5, 200
 # These state that the database cannot be used now, not that its content is damaged.
 _NOT_DAMAGE = frozenset(
     {
@@ -45,7 +45,7 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code in _UNREADABLE if primary == sqlite3.SQLITE_IOERR else primary not in _NOT_DAMAGE
 
 
-def read_content(path: Path, *, immutable: bool = False) -> Content:
+def read_content(path: Path, *, immutable: bool = False) -> DatabaseContent:
     """Raises `StorageFailed` if the database cannot be opened now."""
     try:
         with closing(_connect(path, immutable)) as connection:
@@ -53,7 +53,7 @@ def read_content(path: Path, *, immutable: bool = False) -> Content:
     except sqlite3.Error as error:
         if not is_damage(error):
             raise StorageFailed(f"cannot read the state in '{path}': {error}") from error
-        return Content(problems=(str(error),))
+        return DatabaseContent(problems=(str(error),))
 
 
 def _connect(path: Path, immutable: bool) -> sqlite3.Connection:
@@ -70,7 +70,7 @@ class _ContentReader:
         self._connection = connection
         self._problems: list[str] = []
 
-    def read(self) -> Content:
+    def read(self) -> DatabaseContent:
         self._allow_truncated_files()
         summary = self._summary()
         entries = {
@@ -85,7 +85,7 @@ class _ContentReader:
         }
         records = self._records() if summary is None or summary.version > 1 else {}
         self._check_integrity()
-        return Content(summary, entries, revisions, records, tuple(self._problems[:_MAX_PROBLEMS]))
+        return DatabaseContent(summary, entries, revisions, records, tuple(self._problems[:_MAX_PROBLEMS]))
 
     def _allow_truncated_files(self) -> None:
         """Without this setting SQLite reads nothing from them. Whether a file is truncated is checked before."""
@@ -102,7 +102,7 @@ class _ContentReader:
             if self._is_valid(RECORDS, _text(name), value, checksum)
         }
 
-    def _summary(self) -> Summary | None:
+    def _summary(self) -> ContentSummary | None:
         for value, checksum in self._rows("summary", "value, checksum"):
             if self._is_valid(SUMMARY, "", value, checksum):
                 with suppress(msgspec.DecodeError):
@@ -139,7 +139,7 @@ class _ContentReader:
         except sqlite3.Error as error:
             self._note(error)
         else:
-            self._problems += [line for line in lines if line != "ok"]
+            self._problems += [" ".join(line.split())[:_MAX_PROBLEM_SIZE] for line in lines if line != "ok"]
 
     def _note(self, error: sqlite3.Error) -> None:
         if not is_damage(error):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import REVISIONS, SetDigest, Summary, entry_set, row_checksum
+from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, SetDigest, entry_set, row_checksum
 from ankaios.storage.core.encoding import WriteSet
-from ankaios.storage.core.recovery import Content, content_digests
+from ankaios.storage.core.recovery import DatabaseContent, content_digests
 from ankaios.storage.sqlite.content_reader import RECORDS
 from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION, migrate, read_summary, write_summary
 from ankaios.storage.sqlite.store_files import restrict_mode
@@ -22,7 +22,7 @@ _BUSY_SECONDS = 5.0
 _MAX_WAL_BYTES = 16 * 1024 * 1024  # what is kept after a large commit
 
 
-class Database:
+class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         """Open a database, and migrate it if it is old."""
         self._connection = _connect(path)
@@ -143,10 +143,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
 
-def create_database(path: Path, content: Content, store: str, sequence: int, last_revision: int) -> Summary:
+def create_database(
+    path: Path, content: DatabaseContent, store: str, sequence: int, last_revision: int
+) -> ContentSummary:
     """Create a complete database with one transaction; an incomplete one has no summary."""
     restrict_mode(path)
-    summary = Summary(store, VERSION, sequence, last_revision, content_digests(content))
+    summary = ContentSummary(store, VERSION, sequence, last_revision, content_digests(content))
     connection = _connect(path)
     try:
         connection.execute("PRAGMA synchronous = FULL")
@@ -161,7 +163,7 @@ def create_database(path: Path, content: Content, store: str, sequence: int, las
     return summary
 
 
-def _insert(connection: sqlite3.Connection, content: Content) -> None:
+def _insert(connection: sqlite3.Connection, content: DatabaseContent) -> None:
     connection.executemany(
         "INSERT INTO entry VALUES (?, ?, ?, ?)",
         (

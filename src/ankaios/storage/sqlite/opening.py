@@ -11,13 +11,19 @@ import logging
 import os
 from pathlib import Path
 
-from ankaios.storage.core.content_summary import Summary
-from ankaios.storage.core.recovery import Content, Head, problem_of, restore
+from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent, problem_of, restore_content
 from ankaios.storage.sqlite.backup import new_store_id
 from ankaios.storage.sqlite.content_reader import read_content
 from ankaios.storage.sqlite.database import create_database
 from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION
-from ankaios.storage.sqlite.store_files import StoreFiles, os_errors, read_head, restrict_mode, sync_directory
+from ankaios.storage.sqlite.store_files import (
+    StoreFiles,
+    read_head,
+    restrict_mode,
+    sync_directory,
+    translated_os_errors,
+)
 from ankaios.storage.state_store import RecoveryReport, StorageFailed
 
 _HEADER_SIZE, _APPLICATION_ID_OFFSET = 100, 68  # of a SQLite file
@@ -25,7 +31,7 @@ _HEADER_SIZE, _APPLICATION_ID_OFFSET = 100, 68  # of a SQLite file
 _log = logging.getLogger(__name__)
 
 
-def open_files(files: StoreFiles, now: float) -> tuple[Content, RecoveryReport | None]:
+def open_files(files: StoreFiles, now: float) -> tuple[DatabaseContent, RecoveryReport | None]:
     """Afterwards there is an intact database with this content. Raises `StorageFailed` or `sqlite3.Error`."""
     return _Opening(files, now).run()
 
@@ -36,12 +42,12 @@ class _Opening:
         self._now = now
         self._head = read_head(files.head)
 
-    def run(self) -> tuple[Content, RecoveryReport | None]:
+    def run(self) -> tuple[DatabaseContent, RecoveryReport | None]:
         finished = self._finish_replacement()
         content, report = self._content()
         return content, report or finished
 
-    def _content(self) -> tuple[Content, RecoveryReport | None]:
+    def _content(self) -> tuple[DatabaseContent, RecoveryReport | None]:
         """Return verified content; afterwards there is a database with this content."""
         head = self._head
         if not self.files.has_content():
@@ -57,7 +63,7 @@ class _Opening:
             return content, None
         return self._recover(content, head, problem)
 
-    def _create(self, head: Head | None) -> tuple[Content, RecoveryReport | None]:
+    def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
         """A database that was removed on purpose starts empty; the numbers of commits continue."""
         report, sequence, revision = None, 0, 0
         if head is not None and head.sequence > 0:
@@ -65,15 +71,15 @@ class _Opening:
             copy = f"; a copy is in '{self.files.copy}'" if self.files.copy.exists() else ""
             report = RecoveryReport(f"the database '{self.files.database}' is missing{copy}", lost)
             sequence, revision = head.sequence, head.revision
-        self._write_replacement(Content(), new_store_id(), sequence, revision)
+        self._write_replacement(DatabaseContent(), new_store_id(), sequence, revision)
         self._activate_replacement()
         return read_content(self.files.database), report
 
-    def _reject_other_files(self, head: Head | None) -> None:
+    def _reject_other_files(self, head: ConfirmedCommit | None) -> None:
         """Only a file that was a store of this program is repaired, and so renamed."""
         if head is not None or not self.files.database.exists():
             return
-        with os_errors("read", self.files.database), self.files.database.open("rb") as file:
+        with translated_os_errors("read", self.files.database), self.files.database.open("rb") as file:
             header = file.read(_APPLICATION_ID_OFFSET + 4)
         if header[_APPLICATION_ID_OFFSET:] != APPLICATION_ID.to_bytes(4, "big"):
             raise StorageFailed(
@@ -83,20 +89,22 @@ class _Opening:
     def _protect_wal(self) -> None:
         """SQLite deletes the WAL of a database without header, even if the WAL has the whole content: add zeros."""
         restrict_mode(self.files.database)
-        with os_errors("repair", self.files.database):
+        with translated_os_errors("repair", self.files.database):
             if self.files.database.stat().st_size < _HEADER_SIZE:
                 os.truncate(self.files.database, _HEADER_SIZE)
 
-    def _reject_newer_version(self, summary: Summary) -> None:
+    def _reject_newer_version(self, summary: ContentSummary) -> None:
         if summary.version > VERSION:
             raise StorageFailed(
                 f"cannot use '{self.files.database}': it has version {summary.version} of the format, "
                 f"and this program supports versions up to {VERSION}; install a newer ank-server"
             )
 
-    def _recover(self, damaged: Content, head: Head | None, problem: str) -> tuple[Content, RecoveryReport]:
+    def _recover(
+        self, damaged: DatabaseContent, head: ConfirmedCommit | None, problem: str
+    ) -> tuple[DatabaseContent, RecoveryReport]:
         """Replace the database by the best content that exists."""
-        restored = restore(damaged, self._copy(damaged, head), head)
+        restored = restore_content(damaged, self._copy(damaged, head), head)
         self._write_replacement(restored.content, _identity(damaged, head), restored.sequence, restored.last_revision)
         report = RecoveryReport(problem, restored.lost, str(self.files.damaged(self._now)))
         _log.warning("Repairing '%s': %s", self.files.database, report)
@@ -104,7 +112,7 @@ class _Opening:
         self._activate_replacement()
         return read_content(self.files.database), report
 
-    def _copy(self, damaged: Content, head: Head | None) -> Content | None:
+    def _copy(self, damaged: DatabaseContent, head: ConfirmedCommit | None) -> DatabaseContent | None:
         """Return the copy if it is intact and was made from this database."""
         if not self.files.copy.exists():
             return None
@@ -112,21 +120,21 @@ class _Opening:
         same_store = copy.summary is not None and copy.summary.store == _identity(damaged, head, copy.summary.store)
         return copy if same_store and problem_of(copy, None) is None else None
 
-    def _write_replacement(self, content: Content, store: str, sequence: int, last_revision: int) -> None:
-        with os_errors("remove", self.files.replacement):
+    def _write_replacement(self, content: DatabaseContent, store: str, sequence: int, last_revision: int) -> None:
+        with translated_os_errors("remove", self.files.replacement):
             self.files.replacement.unlink(missing_ok=True)
         create_database(self.files.replacement, content, store, sequence, last_revision)
 
     def _keep_damaged(self) -> Path:
         kept_as = self.files.damaged(self._now)
-        with os_errors("rename", self.files.database):
+        with translated_os_errors("rename", self.files.database):
             for path, suffix in ((self.files.database, ""), (self.files.wal, "-wal")):
                 if path.exists():
                     path.rename(kept_as.with_name(kept_as.name + suffix))
         return kept_as
 
     def _activate_replacement(self) -> None:
-        with os_errors("rename", self.files.replacement):
+        with translated_os_errors("rename", self.files.replacement):
             self.files.wal.unlink(missing_ok=True)
             self.files.shared_memory.unlink(missing_ok=True)
             self.files.replacement.replace(self.files.database)
@@ -146,7 +154,7 @@ class _Opening:
         )
 
 
-def _identity(damaged: Content, head: Head | None, otherwise: str | None = None) -> str:
+def _identity(damaged: DatabaseContent, head: ConfirmedCommit | None, otherwise: str | None = None) -> str:
     if damaged.summary is not None:
         return damaged.summary.store
     return head.store if head is not None else otherwise or new_store_id()

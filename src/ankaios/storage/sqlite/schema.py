@@ -1,12 +1,12 @@
 """The tables of the database, and how an older database becomes a current one.
 
-Each row has a checksum of its own. The version is stored in the summary, because a flipped bit in SQLite's own version
-field would make a database look newer than this program.
+Each row has a checksum. The version is stored in the summary, because a flipped bit in SQLite's own version field
+would make a database look newer than this program.
 """
 
 import sqlite3
 
-from ankaios.storage.core.content_summary import Summary, decode_summary, encode_summary, row_checksum
+from ankaios.storage.core.content_summary import ContentSummary, decode_summary, encode_summary, row_checksum
 
 APPLICATION_ID = 0x416E4B73  # "AnKs": marks the file as one of ours
 SUMMARY = "summary"
@@ -31,12 +31,12 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
             connection.execute(statement)
 
 
-def write_summary(connection: sqlite3.Connection, summary: Summary) -> None:
+def write_summary(connection: sqlite3.Connection, summary: ContentSummary) -> None:
     value = encode_summary(summary)
     connection.execute("INSERT OR REPLACE INTO summary VALUES (1, ?, ?)", (value, row_checksum(SUMMARY, "", value)))
 
 
-def read_summary(connection: sqlite3.Connection) -> Summary:
+def read_summary(connection: sqlite3.Connection) -> ContentSummary:
     """Raises `sqlite3.DatabaseError` if there is none, or a damaged one."""
     row = connection.execute("SELECT value, checksum FROM summary WHERE id = 1").fetchone()
     if row is None or not isinstance(row[0], bytes) or row_checksum(SUMMARY, "", row[0]) != row[1]:

@@ -12,11 +12,11 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from ankaios.storage.core.content_summary import Summary
+from ankaios.storage.core.content_summary import ContentSummary
 from ankaios.storage.core.encoding import WriteSet
-from ankaios.storage.core.recovery import Content, Head
+from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent
 from ankaios.storage.sqlite.content_reader import is_damage
-from ankaios.storage.sqlite.database import Database
+from ankaios.storage.sqlite.database import SqliteDatabase
 from ankaios.storage.sqlite.opening import open_files
 from ankaios.storage.sqlite.store_files import StoreFiles, WriterLock, prepare_directory, write_head
 from ankaios.storage.state_store import CommitUnknown, RecoveryReport, StorageFailed
@@ -26,8 +26,8 @@ _NOTHING_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqli
 _log = logging.getLogger(__name__)
 
 
-class Opened(Struct, frozen=True):
-    content: Content
+class OpenedDatabase(Struct, frozen=True):
+    content: DatabaseContent
     last_revision: int
     report: RecoveryReport | None
     unknown_commit_stored: bool | None
@@ -37,28 +37,28 @@ class SqliteSession:
     def __init__(self, path: Path) -> None:
         self.files = StoreFiles(path)
         self._lock = WriterLock(self.files.lock)
-        self._database: Database | None = None
+        self._database: SqliteDatabase | None = None
         self._unknown_sequence: int | None = None
 
     @property
-    def summary(self) -> Summary | None:
+    def summary(self) -> ContentSummary | None:
         return None if self._database is None else self._database.summary
 
-    def load(self, now: float) -> Opened:
+    def load(self, now: float) -> OpenedDatabase:
         """Open the database, or open it again after a commit with unknown result."""
         self._close_database()
         prepare_directory(self.files.database)
         self._lock.acquire()
         try:
             content, report = open_files(self.files, now)
-            self._database = Database(self.files.database)
+            self._database = SqliteDatabase(self.files.database)
         except sqlite3.Error as error:
             raise StorageFailed(f"cannot open '{self.files.database}': {error}") from error
         summary = self._database.summary
         unknown, self._unknown_sequence = self._unknown_sequence, None
         self._confirm()
         stored = None if unknown is None else summary.sequence >= unknown
-        return Opened(content, summary.last_revision, report, stored)
+        return OpenedDatabase(content, summary.last_revision, report, stored)
 
     def commit(self, writes: WriteSet) -> None:
         database = self._opened()
@@ -69,7 +69,7 @@ class SqliteSession:
             self._settle(expected, error)
         self._confirm()
 
-    def _opened(self) -> Database:
+    def _opened(self) -> SqliteDatabase:
         if self._database is None:
             raise StorageFailed(f"cannot write to '{self.files.database}': it has to be loaded first")
         return self._database
@@ -83,7 +83,7 @@ class SqliteSession:
         if is_damage(error):
             self._fail_unknown(expected, text, error)
         try:
-            self._database = Database(self.files.database)
+            self._database = SqliteDatabase(self.files.database)
             if self._database.summary.sequence == expected:
                 self._database.checkpoint()
                 return
@@ -101,7 +101,7 @@ class SqliteSession:
         """Write down the last commit outside of the database. If that fails, the commit is still valid."""
         summary = self._opened().summary
         try:
-            write_head(self.files.head, Head(summary.store, summary.sequence, summary.last_revision))
+            write_head(self.files.head, ConfirmedCommit(summary.store, summary.sequence, summary.last_revision))
         except StorageFailed as failure:
             _log.warning("%s", failure)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ankaios.storage.core.encoding import decode_revision, decode_value, encode_value, write_set
 from ankaios.storage.sqlite.backup import copied_summary, copy_database
-from ankaios.storage.sqlite.session import Opened, SqliteSession
+from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
 from ankaios.storage.state_store import (
     CommitUnknown,
     JsonValue,
@@ -149,7 +149,7 @@ class SqliteStore:
             await asyncio.wait((self._copy_task,), timeout=_COMMIT_LIMIT)
 
 
-def _stored(opened: Opened) -> Stored:
+def _stored(opened: OpenedDatabase) -> Stored:
     content = opened.content
     return Stored(
         entries={key: decode_value(value) for key, value in content.entries.items()},

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ankaios.storage.core.content_summary import row_checksum
-from ankaios.storage.core.recovery import Head
+from ankaios.storage.core.recovery import ConfirmedCommit
 from ankaios.storage.state_store import StorageFailed
 
 _FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
@@ -68,7 +68,7 @@ class StoreFiles(Struct, frozen=True):
 
 
 @contextmanager
-def os_errors(action: str, path: Path) -> Iterator[None]:
+def translated_os_errors(action: str, path: Path) -> Iterator[None]:
     """Translate errors of the operating system."""
     try:
         yield
@@ -79,7 +79,7 @@ def os_errors(action: str, path: Path) -> Iterator[None]:
 def prepare_directory(database: Path) -> None:
     """Create the directory if necessary, and reject places where the state would not be safe."""
     directory = database.parent
-    with os_errors("use the directory", directory):
+    with translated_os_errors("use the directory", directory):
         directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -92,7 +92,7 @@ def prepare_directory(database: Path) -> None:
 
 def restrict_mode(database: Path) -> None:
     """Only the server's user may read the state; SQLite gives its own files the same mode."""
-    with os_errors("create the database", database):
+    with translated_os_errors("create the database", database):
         descriptor = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         os.fchmod(descriptor, _FILE_MODE)
         os.close(descriptor)
@@ -117,7 +117,7 @@ class WriterLock:
     def acquire(self) -> None:
         if self._descriptor is not None:
             return
-        with os_errors("create the lock", self._path):
+        with translated_os_errors("create the lock", self._path):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,22 +140,22 @@ class WriterLock:
             self._descriptor = None
 
 
-def read_head(path: Path) -> Head | None:
+def read_head(path: Path) -> ConfirmedCommit | None:
     """Return the last confirmed commit; None if the file is missing or was not written completely."""
     try:
         checksum, _, data = path.read_bytes().rstrip(b" \n").partition(b" ")
         if int(checksum) != row_checksum(_HEAD, "", data):
             return None
-        return msgspec.json.decode(data, type=Head)
+        return msgspec.json.decode(data, type=ConfirmedCommit)
     except (OSError, ValueError):
         return None
 
 
-def write_head(path: Path, head: Head) -> None:
+def write_head(path: Path, head: ConfirmedCommit) -> None:
     """Not synchronised: after a power failure the file may be older than the database, but never newer."""
     data = msgspec.json.encode(head)
     line = str(row_checksum(_HEAD, "", data)).encode() + b" " + data + b"\n"
-    with os_errors("write", path):
+    with translated_os_errors("write", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             os.pwrite(descriptor, line, 0)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.storage.core.content_summary import (
+    ContentSummary,
     SetDigest,
-    Summary,
     decode_summary,
     digests_of,
     encode_summary,
@@ -34,7 +34,7 @@ def test_the_checksum_depends_on_set_name_and_value() -> None:
 
 
 def test_a_summary_is_decoded_as_it_was_encoded() -> None:
-    summary = Summary("id", 2, 5, 4, {"entry/workload": SetDigest(3, -7)})
+    summary = ContentSummary("id", 2, 5, 4, {"entry/workload": SetDigest(3, -7)})
     assert decode_summary(encode_summary(summary)) == summary
     with pytest.raises(msgspec.DecodeError):
         decode_summary(b'{"store":1}')

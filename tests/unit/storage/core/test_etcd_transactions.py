@@ -3,22 +3,22 @@ from ankaios.storage.core.etcd_layout import CHUNK_SIZE, FORMAT, KeySpace, split
 from ankaios.storage.core.etcd_transactions import (
     MAX_BYTES,
     MAX_OPERATIONS,
-    Journal,
-    Outcome,
-    apply,
-    batches,
+    CommitOutcome,
+    JournalHeader,
+    apply_operations,
     cleared_journal,
     commit_outcome,
     commit_transaction,
     decode_part,
-    delete,
+    delete_keys,
     encode_journal,
     encode_parts,
     found_journal,
-    get,
+    get_key,
     is_leader,
-    operations,
-    put,
+    key_operations,
+    put_key,
+    split_into_batches,
     tidying,
     values_by_key,
 )
@@ -41,7 +41,7 @@ def names(made: list[RequestOp]) -> list[tuple[str, bytes]]:
 
 def test_a_change_becomes_one_operation_for_each_key() -> None:
     writes = write_set([a_change(4, "web", {"a": 1}), StateChange((), None, (1,))])
-    made = operations(KEYS, values_by_key(KEYS, writes), {})
+    made = key_operations(KEYS, values_by_key(KEYS, writes), {})
     assert names(made) == [
         ("put", WEB),
         ("put", KEYS.entry(EntryKey("placement", "web"))),
@@ -52,13 +52,16 @@ def test_a_change_becomes_one_operation_for_each_key() -> None:
 
 def test_chunks_that_are_not_needed_any_more_are_deleted() -> None:
     chunks = [KEYS.chunk(WEB, index) for index in range(3)]
-    assert names(operations(KEYS, {WEB: b"1"}, {WEB: 2})) == [("put", WEB), *(("delete", each) for each in chunks[:2])]
-    assert names(operations(KEYS, {WEB: None}, {WEB: 2})) == [
+    assert names(key_operations(KEYS, {WEB: b"1"}, {WEB: 2})) == [
+        ("put", WEB),
+        *(("delete", each) for each in chunks[:2]),
+    ]
+    assert names(key_operations(KEYS, {WEB: None}, {WEB: 2})) == [
         ("delete", WEB),
         *(("delete", each) for each in chunks[:2]),
     ]
     large = b"x" * 2 * CHUNK_SIZE
-    assert names(operations(KEYS, {WEB: large}, {WEB: 3})) == [
+    assert names(key_operations(KEYS, {WEB: large}, {WEB: 3})) == [
         ("put", WEB),
         ("put", chunks[0]),
         ("put", chunks[1]),
@@ -67,16 +70,16 @@ def test_chunks_that_are_not_needed_any_more_are_deleted() -> None:
 
 
 def test_batches_respect_both_limits_of_etcd() -> None:
-    many = [put(b"%d" % number, b"") for number in range(2 * MAX_OPERATIONS + 1)]
-    assert [len(batch) for batch in batches(many)] == [MAX_OPERATIONS, MAX_OPERATIONS, 1]
-    large = [put(b"%d" % number, b"x" * CHUNK_SIZE) for number in range(4)]
-    assert all(sum(each.ByteSize() for each in batch) <= MAX_BYTES for batch in batches(large))
-    assert [each for batch in batches(large) for each in batch] == large
-    assert batches([]) == []
+    many = [put_key(b"%d" % number, b"") for number in range(2 * MAX_OPERATIONS + 1)]
+    assert [len(batch) for batch in split_into_batches(many)] == [MAX_OPERATIONS, MAX_OPERATIONS, 1]
+    large = [put_key(b"%d" % number, b"x" * CHUNK_SIZE) for number in range(4)]
+    assert all(sum(each.ByteSize() for each in batch) <= MAX_BYTES for batch in split_into_batches(large))
+    assert [each for batch in split_into_batches(large) for each in batch] == large
+    assert split_into_batches([]) == []
 
 
 def test_the_parts_of_a_large_change_contain_all_operations() -> None:
-    made = [put(b"%d" % number, b"x" * 1000) for number in range(5000)]
+    made = [put_key(b"%d" % number, b"x" * 1000) for number in range(5000)]
     parts = encode_parts(made)
     assert len(parts) > 1
     assert all(len(part) <= MAX_BYTES for part in parts)
@@ -84,19 +87,19 @@ def test_the_parts_of_a_large_change_contain_all_operations() -> None:
 
 
 def test_a_journal_is_found_with_its_operations() -> None:
-    made = [put(WEB, b"1"), delete(KEYS.revision(1))]
+    made = [put_key(WEB, b"1"), delete_keys(KEYS.revision(1))]
     pairs = {KEYS.part("c", 0): encode_parts(made)[0], KEYS.part("other", 0): b"?"}
     assert found_journal(KEYS, pairs) == ([], [])
-    assert found_journal(KEYS, {**pairs, KEYS.journal: encode_journal(Journal("c", 1))}) == (made, [])
-    assert apply({KEYS.revision(1): b"x", b"y": b"z"}, made) == {WEB: b"1", b"y": b"z"}
+    assert found_journal(KEYS, {**pairs, KEYS.journal: encode_journal(JournalHeader("c", 1))}) == (made, [])
+    assert apply_operations({KEYS.revision(1): b"x", b"y": b"z"}, made) == {WEB: b"1", b"y": b"z"}
 
 
 def test_a_journal_that_lost_a_part_is_reported() -> None:
-    found, missing = found_journal(KEYS, {KEYS.journal: encode_journal(Journal("c", 1))})
+    found, missing = found_journal(KEYS, {KEYS.journal: encode_journal(JournalHeader("c", 1))})
     assert found == []
     assert missing == ["the part '/p/part/c/000000' of the last change is missing"]
     assert "cannot be read" in found_journal(KEYS, {KEYS.journal: b"?"})[1][0]
-    damaged = {KEYS.journal: encode_journal(Journal("c", 1)), KEYS.part("c", 0): b"\xff"}
+    damaged = {KEYS.journal: encode_journal(JournalHeader("c", 1)), KEYS.part("c", 0): b"\xff"}
     assert "cannot be read" in found_journal(KEYS, damaged)[1][0]
 
 
@@ -106,20 +109,20 @@ def test_tidying_removes_what_earlier_leaders_left_behind() -> None:
     pairs = dict.fromkeys((*commits, KEYS.part("c", 0)), b"") | chunked
     orphan = {KEYS.chunk(KEYS.revision(1), 0): b""}
     made = tidying(KEYS, pairs | orphan)
-    assert made[:2] == [get(KEYS.leader), put(KEYS.format, FORMAT)]
+    assert made[:2] == [get_key(KEYS.leader), put_key(KEYS.format, FORMAT)]
     assert {key for _, key in names(made[2:])} == {*commits[:4], KEYS.part("c", 0), *orphan}
-    assert tidying(KEYS, {KEYS.format: FORMAT}) == [get(KEYS.leader)]
+    assert tidying(KEYS, {KEYS.format: FORMAT}) == [get_key(KEYS.leader)]
 
 
 def test_a_commit_is_guarded_by_leader_journal_and_the_commit_before() -> None:
-    request = commit_transaction(KEYS, TERM, b"before", b"after", [put(WEB, b"1")])
+    request = commit_transaction(KEYS, TERM, b"before", b"after", [put_key(WEB, b"1")])
     assert list(request.compare) == [
         Compare(target=Compare.CREATE, key=KEYS.leader, create_revision=TERM),
         Compare(target=Compare.CREATE, key=KEYS.journal, create_revision=0),
         Compare(target=Compare.VALUE, key=KEYS.commit(TERM), value=b"before"),
     ]
     assert names(list(request.success)) == [("put", WEB), ("put", KEYS.commit(TERM))]
-    assert list(request.failure) == [get(KEYS.leader), get(KEYS.commit(TERM))]
+    assert list(request.failure) == [get_key(KEYS.leader), get_key(KEYS.commit(TERM))]
     first = commit_transaction(KEYS, TERM, None, b"after", [])
     assert first.compare[2] == Compare(target=Compare.CREATE, key=KEYS.commit(TERM), create_revision=0)
 
@@ -135,15 +138,15 @@ AFTER, BEFORE = KeyValue(value=b"after"), KeyValue(value=b"before")
 
 
 def test_the_outcome_of_a_commit_is_known_from_the_response() -> None:
-    assert commit_outcome(TxnResponse(succeeded=True), TERM, b"after") is Outcome.STORED
-    assert commit_outcome(found(LEADER, AFTER), TERM, b"after") is Outcome.STORED
-    assert commit_outcome(found(OTHER_LEADER, AFTER), TERM, b"after") is Outcome.STORED
-    assert commit_outcome(found(OTHER_LEADER, BEFORE), TERM, b"after") is Outcome.NOT_LEADER
-    assert commit_outcome(found(None, None), TERM, b"after") is Outcome.NOT_LEADER
-    assert commit_outcome(found(LEADER, BEFORE), TERM, b"after") is Outcome.CONFLICT
+    assert commit_outcome(TxnResponse(succeeded=True), TERM, b"after") is CommitOutcome.STORED
+    assert commit_outcome(found(LEADER, AFTER), TERM, b"after") is CommitOutcome.STORED
+    assert commit_outcome(found(OTHER_LEADER, AFTER), TERM, b"after") is CommitOutcome.STORED
+    assert commit_outcome(found(OTHER_LEADER, BEFORE), TERM, b"after") is CommitOutcome.NOT_LEADER
+    assert commit_outcome(found(None, None), TERM, b"after") is CommitOutcome.NOT_LEADER
+    assert commit_outcome(found(LEADER, BEFORE), TERM, b"after") is CommitOutcome.CONFLICT
 
 
-def test_a_failed_guard_tells_whether_this_server_leads() -> None:
+def test_a_failed_guard_shows_whether_this_server_leads() -> None:
     assert is_leader(TxnResponse(succeeded=True), TERM)
     assert is_leader(found(LEADER), TERM)
     assert not is_leader(found(OTHER_LEADER), TERM)
@@ -152,5 +155,5 @@ def test_a_failed_guard_tells_whether_this_server_leads() -> None:
 
 def test_clearing_the_journal_removes_its_parts() -> None:
     journal, parts = cleared_journal(KEYS)
-    assert journal == delete(KEYS.journal)
-    assert parts == delete(KEYS.parts, b"/p/part0")
+    assert journal == delete_keys(KEYS.journal)
+    assert parts == delete_keys(KEYS.parts, b"/p/part0")
