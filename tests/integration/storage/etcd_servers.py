@@ -20,7 +20,8 @@ class FaultyClient(EtcdClient):
     """A real client that fails on command.
 
     `before` and `after` are the numbers of transactions, counted from 1, that fail before they are sent, or after etcd
-    has executed them. After the transaction `crash_at` nothing is sent any more. `is_frozen`: renewals are not sent.
+    has executed them; `is_lost` selects requests that fail before they are sent. After the transaction `crash_at`
+    nothing is sent any more. `is_frozen`: renewals are not sent.
     """
 
     before: frozenset[int] = frozenset()
@@ -28,10 +29,11 @@ class FaultyClient(EtcdClient):
     crash_at: int | None = None
     is_frozen = False
     count = 0
+    is_lost: Callable[[TxnRequest], bool] = staticmethod(lambda request: False)
 
     async def txn(self, request: TxnRequest, limit: float) -> TxnResponse:
         self.count += 1
-        if self.count in self.before:
+        if self.count in self.before or self.is_lost(request):
             raise EtcdUnavailable("the request was lost", may_be_done=True)
         if self.crash_at is not None and self.count > self.crash_at:
             await asyncio.Event().wait()

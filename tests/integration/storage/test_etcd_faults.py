@@ -14,7 +14,7 @@ from ankaios.storage.core.etcd_transactions import put_key
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
 from ankaios.storage.etcd.etcd_reader import read_pairs
-from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, TxnRequest
+from ankaios.storage.pb.etcd_api_pb2 import Compare, RangeRequest, TxnRequest
 from ankaios.storage.state_store import (
     CommitUnknown,
     EntryChange,
@@ -169,18 +169,23 @@ async def _next_leader(crashed: EtcdServer) -> Stored:
     return stored
 
 
-async def test_a_large_change_that_is_not_applied_yet_is_applied_before_the_next_one(server: EtcdServer) -> None:
+async def test_a_large_change_that_is_not_applied_yet_is_applied_before_the_next_one(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     change, values = a_large_change()
-    await server.store.commit([a_change(1, "w1", "old")])
-    server.client.count = 0
-    parts = 5
-    server.client.before = frozenset(range(parts, 100_000))
-    task = asyncio.create_task(server.store.commit([change]))
-    while server.client.count < parts:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
-    server.client.before = frozenset()
-    await task
+    with monkeypatch.context() as patched:
+        patched.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 0.2)
+        server.client.is_lost = lambda request: request.compare[-1].target == Compare.VALUE and (
+            request.compare[-1].key == server.keys.journal
+        )
+        await server.store.commit([change])
+    pairs = await read_pairs(server.client, server.keys)
+    assert server.keys.journal in pairs
+    assert server.keys.entry(EntryKey("workload", "w1")) not in pairs
+
+    server.client.is_lost = lambda request: False
     await server.store.commit([a_change(3, "w1", "new")])
+    assert server.keys.journal not in await read_pairs(server.client, server.keys)
     assert workloads(await server.store.load()) == {**values, "w1": "new"}
 
 

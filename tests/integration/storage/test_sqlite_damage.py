@@ -10,7 +10,7 @@ import pytest
 from ankaios.storage.core.encoding import decode_value, write_set
 from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
-from ankaios.storage.state_store import JsonValue
+from ankaios.storage.state_store import EntryChange, JsonValue, StateChange
 from tests.integration.storage.sqlite_states import (
     COPY,
     DATABASE,
@@ -158,6 +158,24 @@ async def test_without_copy_rows_behind_the_damage_are_used(machine: Machine, tm
         damaged[position] ^= 1 << position % 8
         opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, IN_DATABASE)
         assert workloads_in(opened) == state_of(IN_DATABASE)
+
+
+async def test_rows_on_both_sides_of_a_damaged_page_are_read(machine: Machine, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "origin" / DATABASE)
+    await store.load()
+    names = [f"w{number:03}" for number in range(300)]
+    await store.commit([StateChange(tuple(EntryChange("workload", name, None, "x" * 200) for name in names))])
+    await store.close()
+    files = files_in(tmp_path / "origin")
+    database = files[DATABASE]
+    page = database.index(b"w150" + b'"xxx') // PAGE * PAGE
+    damaged = database[:page] + b"\xff" * PAGE + database[page + PAGE :]
+    session = machine.start_session({HEAD: files[HEAD], DATABASE: damaged})
+    found = sorted(workloads_in(session.load(NOW)))
+    _check_usable(session)
+    assert found[0] == names[0]
+    assert found[-1] == names[-1]
+    assert len(names) - 20 < len(found) < len(names)
 
 
 async def test_without_copy_and_history_the_report_counts_the_lost_entries(machine: Machine, tmp_path: Path) -> None:

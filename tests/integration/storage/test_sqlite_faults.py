@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,26 +39,37 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 
 
 class FailingConnection(sqlite3.Connection):
-    """A real connection whose next COMMIT fails on command: before it is executed, or after."""
+    """A real connection that fails on command.
+
+    `mode` applies to the next COMMIT: it fails `before` it is executed or `after` that, or it waits (`hang`). All
+    statements that begin with one of `failing` fail. `statements` are those that were executed.
+    """
 
     mode = ""
     code = sqlite3.SQLITE_IOERR_FSYNC
+    failing: tuple[str, ...] = ()
+    statements: ClassVar[list[str]] = []
     released = threading.Event()
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         kind = FailingConnection
+        if kind.failing and sql.startswith(kind.failing):
+            raise _failure(kind.code)
+        kind.statements.append(sql)
         if sql != "COMMIT" or not kind.mode:
             return super().execute(sql, *parameters)
         mode, kind.mode = kind.mode, ""
+        assert mode != "hang" or kind.released.wait(60)
+        cursor = super().execute("SELECT 1" if mode == "before" else sql, *parameters)
         if mode == "hang":
-            assert kind.released.wait(60)
-        if mode in ("hang", "after"):
-            super().execute(sql, *parameters)
-        if mode == "hang":
-            return super().execute("SELECT 1")
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = kind.code
-        raise error
+            return cursor
+        raise _failure(kind.code)
+
+
+def _failure(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    return error
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +80,8 @@ def failing_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing
         return real(*arguments, **options, factory=FailingConnection)
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    FailingConnection.mode = ""
+    FailingConnection.mode, FailingConnection.failing = "", ()
+    FailingConnection.statements.clear()
     FailingConnection.code = sqlite3.SQLITE_IOERR_FSYNC
     FailingConnection.released.clear()
     yield FailingConnection
@@ -122,6 +134,38 @@ async def test_an_unknown_result_is_reported_and_the_next_load_finds_it_out(
 
 def _no_connection(*_: Any, **__: Any) -> sqlite3.Connection:
     raise sqlite3.OperationalError("unable to open database file")
+
+
+async def test_a_failed_commit_is_unknown_if_its_remains_cannot_be_overwritten(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    """The commit may be complete in the WAL, and SQLite would use it after a crash."""
+    failing_connection.failing = ("COMMIT",)
+    with pytest.raises(CommitUnknown):
+        await add_revisions(store, 1, 1)
+    failing_connection.failing = ()
+    assert (await store.load()).unknown_commit_stored is False
+
+
+async def test_a_stored_commit_is_unknown_if_it_cannot_be_synchronised(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    """What the operating system still has in memory may not be on the disk after a failed fsync."""
+    failing_connection.mode, failing_connection.failing = "after", ("PRAGMA wal_checkpoint",)
+    with pytest.raises(CommitUnknown):
+        await add_revisions(store, 1, 1)
+    failing_connection.failing = ()
+    assert (await store.load()).unknown_commit_stored is True
+
+
+async def test_commits_are_synchronised_and_records_are_not(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    await store.save_records({"web": [1]})
+    await add_revisions(store, 1, 1)
+    relevant = [each for each in failing_connection.statements if "synchronous" in each or each == "COMMIT"]
+    assert relevant[-4:] == ["PRAGMA synchronous = NORMAL", "COMMIT", "PRAGMA synchronous = FULL", "COMMIT"]
+    assert "PRAGMA synchronous = FULL" in relevant[:-4]
 
 
 async def test_damage_that_a_commit_finds_is_repaired_by_the_next_load(

@@ -16,7 +16,9 @@ from ankaios.storage.core.etcd_transactions import (
     found_journal,
     get_key,
     is_leader,
+    journal_transaction,
     key_operations,
+    leader_transaction,
     put_key,
     split_into_batches,
     tidying,
@@ -125,6 +127,15 @@ def test_a_commit_is_guarded_by_leader_journal_and_the_commit_before() -> None:
     assert list(request.failure) == [get_key(KEYS.leader), get_key(KEYS.commit(TERM))]
     first = commit_transaction(KEYS, TERM, None, b"after", [])
     assert first.compare[2] == Compare(target=Compare.CREATE, key=KEYS.commit(TERM), create_revision=0)
+
+
+def test_every_other_write_is_guarded_by_the_leader() -> None:
+    is_leading = Compare(target=Compare.CREATE, key=KEYS.leader, create_revision=TERM)
+    has_journal = Compare(target=Compare.VALUE, key=KEYS.journal, value=b"journal")
+    plain, step = leader_transaction(KEYS, TERM, []), journal_transaction(KEYS, TERM, b"journal", [])
+    assert list(plain.compare) == [is_leading]
+    assert list(step.compare) == [is_leading, has_journal]
+    assert list(plain.failure) == list(step.failure) == [get_key(KEYS.leader)]
 
 
 def found(*pairs: KeyValue | None) -> TxnResponse:
