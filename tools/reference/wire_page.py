@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ankaios.middleware.methods import METHODS, Method
+from ankaios.middleware.methods import Method
 from tools.reference.markdown import code, heading, link, page_of, table
 
 PROTO = Path(__file__).resolve().parents[2] / "proto"
@@ -76,7 +76,7 @@ def page() -> str:
         "FIFOs between a workload and its agent, where each message is preceded by its length as a varint. Fields with "
         f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names are our own and do "
         "not travel.",
-        table(("method", "who calls"), [(code(method.value), CALLERS[method]) for method in METHODS.values()]),
+        table(("method", "who calls"), [(code(method.value), CALLERS[method]) for method in Method]),
         "Each is a stream of [ToServer](#grpc-ToServer) answered by a stream of [FromServer](#grpc-FromServer). The "
         "first message is a hello with the version of the protocol; its major number must be that of the server.",
         *parts,

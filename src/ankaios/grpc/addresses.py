@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class TcpAddress:
+class TcpAddress(NamedTuple):
     host: str
     port: int
     secure: bool = False
     """Whether TLS is used."""
 
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
     @property
     def authority(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else str(self)
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class UnixAddress:
+class UnixAddress(NamedTuple):
     path: str
-
-    def __str__(self) -> str:
-        return self.path
 
     @property
     def authority(self) -> str:

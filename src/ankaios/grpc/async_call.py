@@ -64,6 +64,11 @@ class AsyncCall(CallState):
 
     def write(self, data: bytes) -> None:
         """The data of one loop iteration is sent at once, unless it is a lot."""
+        self.check()
+        is_small = len(data) < _FLUSH_BYTES
+        if is_small and not self.queued_bytes and self.connection.is_idle and self._http2.send_data_now(self, data):
+            self.connection.flush_soon()
+            return
         super().write(data)
         if self.queued_bytes >= _FLUSH_BYTES or self.queued_count >= _FLUSH_COUNT:
             self.connection.flush()

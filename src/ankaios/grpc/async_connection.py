@@ -9,6 +9,7 @@ The connection ends once: `reason` states why, and `closed` is set when the sock
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, cast
 
 from ankaios.grpc.http2_connection import Http2Connection
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ankaios.grpc.keepalive import Keepalive
     from ankaios.grpc.tls import TlsSession
     from ankaios.grpc.wire_format import Headers
+
+log = logging.getLogger(__name__)
 
 _WRITE_BUFFER = 256 * 1024
 _MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
@@ -44,7 +47,11 @@ class FlushQueue:
     def _flush(self) -> None:
         connections, self._connections = self._connections, []
         for connection in connections:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception:  # a fault in one connection must not affect the others
+                log.exception("Cannot send to %s.", connection.peer_address)
+                connection.abort("internal error")
 
 
 class AsyncConnection(asyncio.BufferedProtocol):
@@ -71,8 +78,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._on_start, self._on_end = on_start, on_end
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._writable = True
         self._flush_planned = False
+        self._writable = True
         self._flush_queue = flush_queue or FlushQueue()
         self._read_size = len(_READ_BUFFER)
         self._setup_timeout = setup_timeout
@@ -84,6 +91,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
     @property
     def is_established(self) -> bool:
         return self.tls is None or self.tls.established
+
+    @property
+    def is_idle(self) -> bool:
+        """The socket takes data, and nothing waits for the end of the loop iteration."""
+        return self._writable and not self._flush_planned
 
     @property
     def peer_address(self) -> str:

@@ -109,8 +109,8 @@ class GrpcChannel:
             call.write(length_prefixed(request.SerializeToString()))
             call.half_close()
             response = await call.receive(kind, limit)
-            if response is None:
-                raise CallFailed(Status.INTERNAL, "the server sent no response")
+            if response is None or await call.receive(kind, limit) is not None:
+                raise CallFailed(Status.INTERNAL, "the server did not send exactly one response")
             return response
 
     @asynccontextmanager
@@ -144,14 +144,13 @@ class GrpcChannel:
     async def connect(self) -> AsyncConnection:
         """Connect unless there is a connection; raises `ConnectionBroken`."""
         async with self._connecting:
-            if self.connection is None or self.connection.reason is not None:
-                try:
-                    async with asyncio.timeout(self._connect_timeout):
-                        await self._dial()
-                except TimeoutError as error:
-                    raise ConnectionBroken(f"no response within {self._connect_timeout:g} s") from error
-            assert self.connection is not None
-            return self.connection
+            if self.connection is not None and self.connection.reason is None:
+                return self.connection
+            try:
+                async with asyncio.timeout(self._connect_timeout):
+                    return await self._dial()
+            except TimeoutError as error:
+                raise ConnectionBroken(f"no response within {self._connect_timeout:g} s") from error
 
     def close(self) -> None:
         """Close the connection; calls that are not over fail."""
@@ -165,7 +164,9 @@ class GrpcChannel:
         if self.connection is not None:
             self.connection.abort(reason)
 
-    async def _dial(self) -> None:
+    async def _dial(self) -> AsyncConnection:
+        if self._is_closed:
+            raise ConnectionBroken("the channel was closed")
         tls = self._tls() if self._tls is not None else None
         connection = AsyncConnection(
             ClientCall, keepalive=self._keepalive, setup_timeout=self._connect_timeout, tls=tls
@@ -181,6 +182,7 @@ class GrpcChannel:
             connection.abort("the channel was closed")
         if connection.reason is not None:
             raise ConnectionBroken(connection.reason)
+        return connection
 
     async def _open_socket(self, connection: AsyncConnection) -> None:
         loop, address = asyncio.get_running_loop(), self._address

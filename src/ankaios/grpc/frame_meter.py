@@ -33,24 +33,21 @@ class PeerViolation(Exception):
 class FrameMeter:
     """Follows the incoming frames of one connection.
 
-    A frame that carries no data counts as idle. A correct peer sends few of them, except in response to our own frames;
-    `expect` announces those.
+    A frame that carries no data counts as idle. A correct peer sends few of them, except in response to our own frames:
+    `expected` contains how many of each kind are not limited.
     """
 
     def __init__(self, *, client_side: bool) -> None:
         self.frames = 0  # in the bytes of the last `measure`
         self.violation: PeerViolation | None = None
+        self.is_flooded = False
         self._to_skip = 0 if client_side else PREFACE_SIZE
         self._header = b""
         self._started = False
         self._header_block = 0
         self._is_last_frame = False
         self._second, self._idle_frames = 0.0, 0
-        self._expected = {HEADERS: 0, RST_STREAM: 0, WINDOW_UPDATE: 0}
-
-    def expect(self, kind: int, count: int) -> None:
-        """The peer may send this many frames of a kind without being limited."""
-        self._expected[kind] += count
+        self.expected = {HEADERS: 0, RST_STREAM: 0, WINDOW_UPDATE: 0}
 
     def measure(self, data: bytes, now: float) -> int:
         """Return the number of bytes to process: up to the end of a GOAWAY frame, or up to a violation, or all."""
@@ -104,12 +101,13 @@ class FrameMeter:
                 raise PeerViolation(ErrorCodes.ENHANCE_YOUR_CALM, text)
 
     def _count(self, kind: int, now: float) -> None:
-        if self._expected.get(kind, 0) > 0:
-            self._expected[kind] -= 1
+        if self.expected.get(kind, 0) > 0:
+            self.expected[kind] -= 1
             return
         if now - self._second > 1.0:
             self._second, self._idle_frames = now, 0
         self._idle_frames += 1
         if self._idle_frames > MAX_IDLE_FRAMES_PER_SECOND:
+            self.is_flooded = True
             text = f"more than {MAX_IDLE_FRAMES_PER_SECOND} frames without data in a second"
             raise PeerViolation(ErrorCodes.ENHANCE_YOUR_CALM, text)

@@ -32,7 +32,7 @@ from h2.events import (
     StreamReset,
     TrailersReceived,
 )
-from h2.exceptions import ProtocolError
+from h2.exceptions import FlowControlError, FrameTooLargeError, ProtocolError
 from h2.settings import SettingCodes, Settings
 
 from ankaios.grpc.frame_meter import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from h2.events import Event
+    from hpack import Encoder
 
     from ankaios.grpc.call_state import CallState
     from ankaios.grpc.wire_format import Headers
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 WINDOW = 2 * 1024 * 1024
 MAX_CALLS = 100
 _DEFAULT_WINDOW = 65535
+_MAX_HEADER_TABLE = 4096
 _SEND_SIZE = 128 * 1024  # bytes of data for each `take_outgoing`
 _SMALLEST_WINDOW_UPDATE = 512  # a correct peer does not confirm fewer bytes at once
 _PING = b"ankaios?"
@@ -78,7 +80,6 @@ class Http2Connection:
     def __init__(self, new_call: Callable[[Http2Connection, int], CallState], *, client_side: bool) -> None:
         self.calls: dict[int, CallState] = {}
         self.failure: str | None = None
-        self.is_flooded = False
         self.settings_received = False
         self._new_call = new_call
         self._with_queued_data: dict[int, CallState] = {}
@@ -93,6 +94,10 @@ class Http2Connection:
     def frames_received(self) -> int:
         """How many frames the last received bytes contained."""
         return self._meter.frames
+
+    @property
+    def is_flooded(self) -> bool:
+        return self._meter.is_flooded
 
     # Receiving
 
@@ -124,54 +129,48 @@ class Http2Connection:
 
     def _fail(self, code: ErrorCodes, text: str) -> None:
         self.end(f"HTTP/2 protocol error: {text}")
-        self.is_flooded = code is ErrorCodes.ENHANCE_YOUR_CALM
         self._h2.clear_outbound_data_buffer()
         self._h2.close_connection(code, text.encode("ascii", "replace")[:_MAX_GOAWAY_TEXT])
 
     def _handle(self, event: Event) -> CallState | None:
+        """Return the call that the event has started."""
+        call = self.calls.get(getattr(event, "stream_id", None) or 0)
         match event:
             case DataReceived():
-                self._handle_data(event)
+                self._handle_data(call, event)
             case RequestReceived():
-                return self._handle_request(event)
-            case RemoteSettingsChanged():
-                self.settings_received = True
-            case ConnectionTerminated():
-                text = (event.additional_data or b"")[:_MAX_GOAWAY_TEXT].decode("ascii", "replace")
-                words = f", {text}" if text else ""
-                self.end(f"the peer ended the connection ({int(event.error_code or 0)}{words})")
-            case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
-                if call := self.calls.get(event.stream_id):
-                    self._handle_call_event(call, event)
-        return None
-
-    def _handle_request(self, event: RequestReceived) -> CallState:
-        call = self.calls[event.stream_id] = self._new_call(self, event.stream_id)
-        call.receive_headers(event.headers)
-        return call
-
-    def _handle_data(self, event: DataReceived) -> None:
-        call = self.calls.get(event.stream_id)
-        if call is None:
-            self.acknowledge(event.stream_id, event.flow_controlled_length)
-            return
-        call.receive_data(event.data)
-        if event.flow_controlled_length > len(event.data):
-            self.acknowledge(event.stream_id, event.flow_controlled_length - len(event.data))
-
-    def _handle_call_event(
-        self, call: CallState, event: ResponseReceived | TrailersReceived | StreamEnded | StreamReset
-    ) -> None:
-        match event:
-            case StreamEnded():
+                call = self.calls[event.stream_id] = self._new_call(self, event.stream_id)
+                call.receive_headers(event.headers)
+                return call
+            case ResponseReceived() | TrailersReceived() if call is not None:
+                call.receive_headers(event.headers)
+            case StreamEnded() if call is not None:
                 call.receive_end()
                 if call.is_complete:
                     self.forget(call)
-            case StreamReset():
+            case StreamReset() if call is not None:
                 self.forget(call)
                 call.end("the peer reset the stream" if event.remote_reset else "HTTP/2 protocol error in the stream")
-            case _:
-                call.receive_headers(event.headers)
+            case RemoteSettingsChanged():
+                self.settings_received = True
+                self._limit_header_table(self._h2.encoder)
+            case ConnectionTerminated():
+                self.end(_goaway_text(event))
+        return None
+
+    def _limit_header_table(self, encoder: Encoder) -> None:
+        """Bound the memory for the header table that the peer keeps for us, and for its announced sizes."""
+        if encoder.header_table_size > _MAX_HEADER_TABLE:
+            encoder.header_table_size = _MAX_HEADER_TABLE
+        sizes = encoder.table_size_changes
+        if len(sizes) > 2:  # the smallest and the last one have to be confirmed
+            encoder.table_size_changes = [min(sizes), sizes[-1]]
+
+    def _handle_data(self, call: CallState | None, event: DataReceived) -> None:
+        if call is not None:
+            call.receive_data(event.data)
+        unused = event.flow_controlled_length - (len(event.data) if call is not None else 0)
+        self.acknowledge(event.stream_id, unused)
 
     # Sending
 
@@ -183,12 +182,21 @@ class Http2Connection:
         except ProtocolError as error:
             raise ConnectionBroken(f"the peer does not accept more calls: {error}") from error
         for kind, count in ((HEADERS, 2), (RST_STREAM, 1), (WINDOW_UPDATE, 2)):
-            self._meter.expect(kind, count)
+            self._meter.expected[kind] += count
         call = self.calls[stream_id] = self._new_call(self, stream_id)
         return call
 
     def send_headers(self, call: CallState, headers: Headers) -> None:
         self._h2.send_headers(call.id, headers)
+
+    def send_data_now(self, call: CallState, data: bytes) -> bool:
+        """Send data of a call that has nothing queued, if the peer's windows allow it; shorter than to queue it."""
+        try:
+            self._h2.send_data(call.id, data)
+        except (FlowControlError, FrameTooLargeError):
+            return False
+        self._meter.expected[WINDOW_UPDATE] += 2 + len(data) // _SMALLEST_WINDOW_UPDATE
+        return True
 
     def send_queued(self, call: CallState) -> None:
         """Let `take_outgoing` send what the call has queued."""
@@ -242,7 +250,8 @@ class Http2Connection:
         else:
             del self._with_queued_data[call.id]
             self._send_end(call)
-        self._meter.expect(WINDOW_UPDATE, 2 + sent // _SMALLEST_WINDOW_UPDATE)
+        if sent:
+            self._meter.expected[WINDOW_UPDATE] += 2 + sent // _SMALLEST_WINDOW_UPDATE
         return sent
 
     def _send_end(self, call: CallState) -> None:
@@ -257,6 +266,11 @@ class Http2Connection:
             self._h2.end_stream(call.id)
             if call.is_complete:
                 self.forget(call)
+
+
+def _goaway_text(event: ConnectionTerminated) -> str:
+    text = (event.additional_data or b"")[:_MAX_GOAWAY_TEXT].decode("ascii", "replace")
+    return f"the peer ended the connection ({int(event.error_code or 0)}{', ' if text else ''}{text})"
 
 
 def _settings(*, client_side: bool) -> dict[SettingCodes, int]:

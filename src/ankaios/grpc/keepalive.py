@@ -9,11 +9,10 @@ because its response to a ping waits behind that message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Keepalive:
+class Keepalive(NamedTuple):
     """A peer gets a ping after `interval` seconds of silence and is dead after `timeout` further seconds."""
 
     interval: float = 1.0

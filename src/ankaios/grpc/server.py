@@ -91,11 +91,12 @@ class ServerCall(AsyncCall):
             raise CallFailed(Status.INVALID_ARGUMENT, "the call contains no request")
         return request
 
-    async def respond(self, work: Awaitable[None]) -> None:
+    async def respond(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work; cancel it if the client ends the call before."""
         try:
             async with asyncio.timeout(None) as self._end_scope:
-                await work
+                self.check()
+                await work()
         except TimeoutError:
             self.check()
             raise
@@ -119,7 +120,7 @@ def unary(
         async def work() -> None:
             await call.send(await answer(request, call.metadata))
 
-        await call.respond(work())
+        await call.respond(work)
 
     return handle
 
@@ -140,7 +141,7 @@ def server_streaming(
                 async for response in responses:
                     await call.send(response)
 
-        await call.respond(work())
+        await call.respond(work)
 
     return handle
 

@@ -11,7 +11,7 @@ import os
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ankaios.common.config import BadPemFile, PemMaterial
 
@@ -19,19 +19,17 @@ _CHUNK = 256 * 1024
 _HANDSHAKE, _CERTIFICATE_VERIFY = 22, 15  # message numbers of TLS
 
 
-@dataclass(frozen=True)
-class TlsFailure:
+class TlsFailure(NamedTuple):
     """Why a session cannot continue; `from_peer` if the peer rejected it with an alert."""
 
     reason: str
     from_peer: bool
 
 
-@dataclass(frozen=True)
-class PeerCertificates:
+class PeerCertificates(NamedTuple):
     """How many certificates a peer sent, and the subject alternative names of its own; None: no such extension."""
 
-    count: int
+    number: int
     names: tuple[tuple[str, str], ...] | None
 
     @property

@@ -7,8 +7,7 @@ without.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ankaios.common.errors import Rejected, Unavailable
@@ -56,8 +55,7 @@ class ConnectionLost(Unavailable):
     """The stream to the server broke or ended; the text states why."""
 
 
-@dataclass(frozen=True)
-class ConnectionSettings:
+class ConnectionSettings(NamedTuple):
     """How to connect to the server. A silent server is noticed after interval plus timeout seconds."""
 
     url: str

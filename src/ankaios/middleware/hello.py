@@ -27,7 +27,7 @@ def check_agent_certificates(peer: PeerCertificates | None) -> None:
     """Check the certificates of an agent before its name is known; `peer` is None without TLS."""
     if peer is None:
         return
-    if peer.count > 1:
+    if peer.number > 1:
         raise CallFailed(Status.UNAUTHENTICATED, "Ambiguous agent certificates provided!")
     if peer.names is None:
         raise CallFailed(Status.UNAUTHENTICATED, "No subject alt names found in agent certificates!")

@@ -8,8 +8,9 @@ a response, the text before the first `@` selects the receiver and is removed.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from ankaios.common.messages import (
     REQUEST_ID_SEPARATOR,
@@ -30,29 +31,25 @@ from ankaios.middleware.methods import Method
 S = TypeVar("S")
 
 
-@dataclass(frozen=True)
-class Deliver:
+class Deliver(Struct, frozen=True):
     """Send the message to the server."""
 
     message: ToServerMessage
 
 
-@dataclass(frozen=True)
-class RejectRequest:
+class RejectRequest(Struct, frozen=True):
     """Send the response back to the sender: the request is not valid."""
 
     response: Response
 
 
-@dataclass(frozen=True)
-class Ignore:
+class Ignore(Struct, frozen=True):
     """Drop the message and log the reason."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Disconnect:
+class Disconnect(Struct, frozen=True):
     """End the call: the sender has said goodbye."""
 
 

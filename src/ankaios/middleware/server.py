@@ -21,9 +21,10 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from uuid import uuid4
 from weakref import WeakValueDictionary
+
+from msgspec import Struct, field
 
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
@@ -53,8 +54,7 @@ _MAX_HELLO_SIZE = MIB
 _MAX_WARNINGS = 10  # per connection, so that no client can fill the log
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one connection may cost. A single message may always be queued, however large."""
 
     max_message_size: int = 64 * MIB

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
 from h2.settings import SettingCodes
 from hyperframe.frame import Frame, PingFrame, SettingsFrame, WindowUpdateFrame
 
@@ -111,6 +110,18 @@ def test_a_server_that_stops_reading_is_noticed_also_at_the_end_of_a_message(
     pair.open()
     pair.call.send(bytes(16_000))
     assert pair.call.reason == "the peer does not take the data"
+
+
+def test_a_server_that_causes_responses_and_reads_none_is_disconnected(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking_call, "_MAX_UNSENT", 1000)
+    pair.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    pair.open()
+    pair.send_frames(SettingsFrame(), *[PingFrame(opaque_data=b"12345678")] * 900)
+    while pair.call.reason is None:
+        pair.step()
+    assert pair.call.reason == "the peer does not read"
 
 
 def test_a_slow_server_is_accepted(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

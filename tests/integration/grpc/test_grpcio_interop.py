@@ -58,7 +58,7 @@ class Texts:
 
     async def _wait(self) -> None:
         try:
-            await asyncio.sleep(PATIENCE)
+            await asyncio.Event().wait()
         finally:
             self.cancelled.set()
 
@@ -78,7 +78,9 @@ class Texts:
 
 
 @asynccontextmanager
-async def grpcio_server(address: str, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[tuple[Texts, int]]:
+async def grpcio_server(
+    address: str, credentials: grpc.ServerCredentials | None = None
+) -> AsyncIterator[tuple[Texts, int]]:
     service = Texts()
     codec = {"request_deserializer": StringValue.FromString, "response_serializer": StringValue.SerializeToString}
     handlers = {
@@ -264,7 +266,12 @@ async def our_server(path: Path) -> AsyncIterator[tuple[asyncio.Event, grpc.aio.
         while (request := await call.receive(StringValue)) is not None:
             await call.send(text(request.value[::-1]))
 
-    handlers = {"Upper": unary(StringValue, upper), "Count": server_streaming(StringValue, count), "Join": join, "Echo": echo}
+    handlers = {
+        "Upper": unary(StringValue, upper),
+        "Count": server_streaming(StringValue, count),
+        "Join": join,
+        "Echo": echo,
+    }
     server = GrpcServer({path_of(name): handler for name, handler in handlers.items()})
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(path))

@@ -1,4 +1,4 @@
-"""A middleware server on a real socket with a channel to look into, and hellos to say."""
+"""A middleware server on a real socket, its channel, and messages for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ async def running_server(
 
 @asynccontextmanager
 async def answering(running: Running) -> AsyncIterator[list[ToServerMessage]]:
-    """Something like a server behind the channel: it answers each request, greets each agent, and notes the rest."""
+    """A minimal server behind the channel: it answers each request and records all other messages."""
     noted: list[ToServerMessage] = []
 
     async def answer() -> None:
@@ -105,7 +105,7 @@ async def received(connection: ServerConnection) -> FromServer:
 
 
 async def assert_served(connection: ServerConnection, request_id: str = "still there?") -> None:
-    """Needs somebody `answering`."""
+    """Needs `answering`."""
     await connection.send(a_request(request_id))
     answer = await received(connection)
     assert answer.response.requestId == request_id

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from tests.integration.middleware.support import (
 
 def settings_of(running: Running, **changes: Any) -> ConnectionSettings:
     calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
-    return replace(calm, **changes)
+    return calm._replace(**changes)
 
 
 def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
@@ -89,7 +88,7 @@ async def test_requests_may_leave_back_to_back_and_are_answered_in_order() -> No
     assert answered == [str(number) for number in range(100)]
 
 
-async def test_the_end_is_told_to_the_server_at_once() -> None:
+async def test_the_server_is_notified_of_the_end_at_once() -> None:
     async with running_server() as running:
         asking = asyncio.create_task(asyncio.to_thread(asked, settings_of(running)))
         message = await running.next()
@@ -152,7 +151,7 @@ async def refusal(running: Running, **changes: Any) -> str:
     return failure.value.reason
 
 
-async def test_a_conversation_over_mutual_tls(authority: Authority) -> None:
+async def test_requests_are_answered_over_mutual_tls(authority: Authority) -> None:
     async with running_server(authority.server()) as running, answering(running):
         answer = await asyncio.to_thread(asked, settings_of(running, pem=authority.cli()), "x" * 1_000_000)
     assert answer is not None
@@ -184,7 +183,7 @@ async def test_a_server_without_tls_is_noticed(authority: Authority) -> None:
         assert await refusal(running, pem=authority.cli()) == "the server does not use TLS"
 
 
-async def test_a_server_with_tls_is_suspected(authority: Authority) -> None:
+async def test_a_server_that_sends_nothing_may_use_tls(authority: Authority) -> None:
     async with running_server(authority.server()) as running:
         running.url = running.url.replace("https:", "http:")
         reason = await refusal(running)
@@ -198,7 +197,7 @@ async def test_another_version_is_refused() -> None:
     assert failure.value.text == "Unsupported protocol version '2.0.0'. Currently supported '1'"
 
 
-async def test_a_refusal_is_told_even_if_it_is_met_while_sending() -> None:
+async def test_a_rejection_is_reported_also_while_sending() -> None:
     def send_until_refused(settings: ConnectionSettings) -> None:
         with cli(settings, a_commander_hello("2.0.0")) as refused:
             for _ in range(1000):
@@ -232,21 +231,21 @@ def hanging_up(peer: H2Server) -> None:
 
 
 @pytest.mark.parametrize("script", [speaking_something_else, hanging_up])
-def test_a_server_that_does_not_let_us_in_is_none(script: Callable[[H2Server], None]) -> None:
+def test_a_server_that_does_not_accept_the_call_is_no_connection(script: Callable[[H2Server], None]) -> None:
     with scripted(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
         connection.receive(PATIENCE)
     assert failure.value.reason
 
 
-def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+def test_a_server_that_never_responds_is_reported_in_time() -> None:
     with scripted(H2Server.stay_silent) as settings:
-        impatient = replace(settings, connect_timeout=0.3)
+        impatient = settings._replace(connect_timeout=0.3)
         with cli(impatient) as connection, pytest.raises(CannotConnect) as failure:
             connection.receive(PATIENCE)
     assert failure.value.reason == "no response within 0.3 s"
 
 
-def test_a_time_limit_and_a_wake_up_also_end_the_waiting_for_a_server_that_never_answers() -> None:
+def test_a_time_limit_and_an_interrupt_also_end_the_wait_for_a_server_that_never_responds() -> None:
     told, teller = os.pipe()
     with scripted(H2Server.stay_silent) as settings, cli(settings) as connection:
         assert connection.receive(0.05) is None
@@ -258,11 +257,11 @@ def test_a_time_limit_and_a_wake_up_also_end_the_waiting_for_a_server_that_never
     os.close(teller)
 
 
-def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authority) -> None:
+def test_a_tls_handshake_without_response_ends_in_time(authority: Authority) -> None:
     with scripted(H2Server.stay_silent) as settings:
-        secure = replace(settings, url=settings.url.replace("http:", "https:"), pem=authority.cli())
+        secure = settings._replace(url=settings.url.replace("http:", "https:"), pem=authority.cli())
         with pytest.raises(CannotConnect) as failure:
-            cli(replace(secure, connect_timeout=0.3))
+            cli(secure._replace(connect_timeout=0.3))
     assert failure.value.reason == "no response within 0.3 s"
 
 
@@ -271,7 +270,7 @@ def test_a_server_that_never_shakes_hands_is_given_up_in_time(authority: Authori
 
 def lost(script: Callable[[H2Server], None], **changes: Any) -> str:
     """Why there are no more messages after the first."""
-    with scripted(script) as settings, cli(replace(settings, **changes)) as connection:
+    with scripted(script) as settings, cli(settings._replace(**changes)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)
@@ -285,7 +284,7 @@ def greeting(peer: H2Server) -> None:
     peer.send_message(a_greeting())
 
 
-def test_a_server_that_goes_in_the_middle_of_a_message_is_lost() -> None:
+def test_a_server_that_closes_in_the_middle_of_a_message_is_lost() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         peer.send(length_prefixed(large(1000).SerializeToString())[:500])
@@ -293,7 +292,7 @@ def test_a_server_that_goes_in_the_middle_of_a_message_is_lost() -> None:
     assert lost(script) == "the peer closed the connection"
 
 
-def test_a_stream_that_ends_in_the_middle_of_a_message_is_cut_short() -> None:
+def test_a_stream_that_ends_in_the_middle_of_a_message_is_reported() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         peer.h2.send_data(peer.call, length_prefixed(b"12345")[:7], end_stream=True)
@@ -303,7 +302,7 @@ def test_a_stream_that_ends_in_the_middle_of_a_message_is_cut_short() -> None:
     assert lost(script) == "the stream ended in the middle of a message (INVALID_ARGUMENT)"
 
 
-def test_what_arrived_before_the_end_still_counts() -> None:
+def test_messages_that_arrived_before_the_end_are_returned() -> None:
     def script(peer: H2Server) -> None:
         peer.accept()
         for number in range(3):
@@ -316,7 +315,7 @@ def test_what_arrived_before_the_end_still_counts() -> None:
     assert sizes == [0, 1, 2]
 
 
-def test_a_status_tells_more_than_the_end_of_the_stream() -> None:
+def test_a_status_is_reported_instead_of_the_end_of_the_stream() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         peer.h2.send_headers(peer.call, [("grpc-status", "8"), ("grpc-message", "too%20much")], end_stream=True)
@@ -326,7 +325,7 @@ def test_a_status_tells_more_than_the_end_of_the_stream() -> None:
     assert lost(script) == "too much (RESOURCE_EXHAUSTED)"
 
 
-def test_resets_and_farewells_end_the_connection() -> None:
+def test_resets_and_goaways_end_the_connection() -> None:
     def resetting(peer: H2Server) -> None:
         greeting(peer)
         peer.h2.reset_stream(peer.call)
@@ -342,7 +341,7 @@ def test_resets_and_farewells_end_the_connection() -> None:
     assert lost(leaving) == "the peer ended the connection (0, shutdown)"
 
 
-def test_a_server_that_breaks_the_rules_is_left() -> None:
+def test_a_server_that_violates_http2_is_disconnected() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         peer.read_until(lambda: len(peer.received) > 50)
@@ -362,20 +361,20 @@ def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         peer.send(b"\0" + (10_001).to_bytes(4, "big"))
         peer.read_until(lambda: False)
 
-    with scripted(script) as settings, cli(replace(settings, max_message_size=10_000)) as connection:
+    with scripted(script) as settings, cli(settings._replace(max_message_size=10_000)) as connection:
         assert connection.receive(PATIENCE) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(PATIENCE)
     assert str(failure.value) == "a message of 10001 bytes exceeds the limit of 10000 bytes (RESOURCE_EXHAUSTED)"
 
 
-async def test_the_sender_of_a_message_that_is_too_large_is_told() -> None:
+async def test_the_sender_of_a_message_that_is_too_large_gets_the_reason() -> None:
     async with running_server(limits=Limits(max_message_size=10_000, keepalive=CALM)) as running:
         with pytest.raises(ConnectionLost, match=r"a message of 50.* bytes exceeds the limit of 10000 bytes"):
             await asyncio.to_thread(asked, settings_of(running), "x" * 50_000)
 
 
-def test_a_message_that_cannot_be_decoded_is_told() -> None:
+def test_a_message_that_cannot_be_decoded_is_reported() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         peer.send(length_prefixed(b"\xff\xff"))
@@ -387,7 +386,7 @@ def test_a_message_that_cannot_be_decoded_is_told() -> None:
             connection.receive(PATIENCE)
 
 
-def test_a_server_that_floods_the_connection_with_nothing_is_left() -> None:
+def test_a_server_that_floods_the_connection_is_disconnected() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
         for _ in range(50):
@@ -411,13 +410,13 @@ def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
 
 def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
     with scripted(H2Server.stay_silent) as settings:
-        quick = replace(settings, keepalive_interval=0.2, keepalive_timeout=0.3)
+        quick = settings._replace(keepalive_interval=0.2, keepalive_timeout=0.3)
         with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
             connection.send(a_request("x" * 20_000_000))
     assert "the peer does not respond" in failure.value.reason
 
 
-def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() -> None:
+def test_a_quiet_connection_stays_even_if_the_client_was_busy() -> None:
     def script(peer: H2Server) -> None:
         peer.accept()
         peer.read_until(lambda: len(peer.received) > 50)
@@ -425,7 +424,7 @@ def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() ->
         peer.read_until(lambda: False)
 
     with scripted(script) as calm:
-        settings = replace(calm, keepalive_interval=0.3, keepalive_timeout=1.5)
+        settings = calm._replace(keepalive_interval=0.3, keepalive_timeout=1.5)
         with cli(settings) as connection:
             assert connection.receive(0.6) is None  # by now the server was asked for a sign
             time.sleep(1.8)  # longer than a dead server would get, but its sign has arrived
@@ -437,7 +436,7 @@ def test_a_quiet_but_living_connection_stays_even_if_we_were_busy_ourselves() ->
 # Time limits and wake-ups
 
 
-def test_a_time_limit_and_a_wake_up_lose_nothing_of_a_message_that_is_on_its_way() -> None:
+def test_a_time_limit_and_an_interrupt_lose_nothing_of_a_partial_message() -> None:
     message = length_prefixed(large(1000).SerializeToString())
 
     def script(peer: H2Server) -> None:

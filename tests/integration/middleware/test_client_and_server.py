@@ -1,4 +1,4 @@
-"""Agents, CLIs and commanders talk to a server over real sockets."""
+"""Agents, CLIs and commanders exchange messages with a server over real sockets."""
 
 import asyncio
 
@@ -92,7 +92,7 @@ async def test_a_request_of_a_workload_comes_back_to_its_agent() -> None:
         assert await received(agent) == FromServer(response=an_answer("web@id"))
 
 
-async def test_our_server_is_told_of_devices() -> None:
+async def test_our_server_gets_device_reports() -> None:
     report = ToServer(deviceReport=DeviceReport(complete=True))
     async with running_server() as running, running.agent("agent_A") as agent:
         await running.next()
@@ -142,7 +142,7 @@ async def test_states_reach_agents_and_cli_but_no_commander() -> None:
         assert await received(commander) == FromServer(response=an_answer("id"))
 
 
-async def test_goodbye_of_a_cli_ends_its_stream_with_ok_and_is_told_once() -> None:
+async def test_goodbye_of_a_cli_ends_its_stream_with_ok_and_is_reported_once() -> None:
     async with running_server() as running, running.client() as cli:
         await cli.send(a_request())
         connection = await admitted(running)
@@ -156,7 +156,7 @@ async def test_goodbye_of_a_cli_ends_its_stream_with_ok_and_is_told_once() -> No
     assert len(running.channel) == 0
 
 
-async def test_end_says_goodbye_and_returns_when_the_server_has_ended_the_stream() -> None:
+async def test_end_sends_goodbye_and_returns_when_the_server_has_ended_the_stream() -> None:
     async with running_server() as running, running.client() as cli:
         await cli.send(a_request())
         connection = await admitted(running)
@@ -165,7 +165,7 @@ async def test_end_says_goodbye_and_returns_when_the_server_has_ended_the_stream
 
 
 @pytest.mark.parametrize("ending", ["close", "goodbye", "half-close"])
-async def test_every_ending_of_an_agent_is_told_once(ending: str) -> None:
+async def test_every_end_of_an_agent_is_reported_once(ending: str) -> None:
     async with running_server() as running:
         async with running.agent("agent_A") as agent:
             await running.next()
@@ -206,7 +206,7 @@ async def test_a_newer_connection_of_an_agent_replaces_the_older_in_order() -> N
         assert len(running.channel) == 0
 
 
-async def test_many_connections_of_one_agent_leave_a_consistent_story() -> None:
+async def test_many_connections_of_one_agent_are_reported_in_a_consistent_order() -> None:
     """Hellos and endings alternate, whatever the order of events on the sockets."""
     async with running_server(capacity=2) as running:
 
@@ -229,7 +229,7 @@ async def test_many_connections_of_one_agent_leave_a_consistent_story() -> None:
         await asyncio.gather(*remaining, return_exceptions=True)
 
 
-async def test_malformed_requests_are_answered_and_disturb_nothing() -> None:
+async def test_malformed_requests_are_answered_and_affect_nothing_else() -> None:
     async with running_server() as running, answering(running), running.client() as cli:
         await cli.send(ToServer(request=Request(requestId="empty")))
         answer = await received(cli)
@@ -291,7 +291,7 @@ async def test_a_refused_port_is_a_start_error_naming_the_address() -> None:
         assert f"cannot listen on '127.0.0.1:{running.server.port}'" in failure.value.reason
 
 
-async def test_nobody_listening_is_told_with_the_url_and_a_reason() -> None:
+async def test_a_missing_server_is_reported_with_the_url_and_a_reason() -> None:
     async with running_server() as running:
         url = running.url.replace("http:", "https:")
     with pytest.raises(CannotConnect) as failure:
@@ -320,7 +320,7 @@ def test_without_certificates_there_is_no_https() -> None:
     assert effective_url("https://https:1/https:", None) == "http://http:1/http:"
 
 
-async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+async def test_a_server_that_never_responds_is_reported_in_time() -> None:
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -335,7 +335,7 @@ async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     assert failure.value.reason in ("no response within 0.3 s", "the connection was not set up in time")
 
 
-async def test_a_server_that_speaks_something_else_is_no_server() -> None:
+async def test_a_server_of_another_protocol_is_reported() -> None:
     async def chat(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -349,7 +349,7 @@ async def test_a_server_that_speaks_something_else_is_no_server() -> None:
     assert "if the server uses TLS, certificate files and an https address are needed" in failure.value.reason
 
 
-async def test_sending_to_a_server_that_closed_says_so() -> None:
+async def test_sending_to_a_server_that_closed_fails() -> None:
     async with running_server() as running, running.client() as cli:
         await running.server.close()
         with pytest.raises(ConnectionLost):

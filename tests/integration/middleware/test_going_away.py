@@ -31,7 +31,7 @@ EVERY_STREAM = 2**31 - 1
 
 
 class LeavingServer:
-    """Lets everybody in, greets, and says whatever frames it is told to."""
+    """Accepts every call, sends a message, and then any frames."""
 
     def __init__(self, pem: PemMaterial | None) -> None:
         self._context = server_context(pem) if pem is not None else None
@@ -69,9 +69,7 @@ async def leaving_server(pem: PemMaterial | None) -> AsyncIterator[tuple[Leaving
 
 @pytest.mark.parametrize("with_ping", [True, False])
 @pytest.mark.parametrize("secure", [True, False])
-async def test_a_server_that_goes_away_is_a_lost_connection_and_nothing_worse(
-    secure: bool, with_ping: bool, tmp_path: Path
-) -> None:
+async def test_a_server_that_goes_away_is_a_lost_connection(secure: bool, with_ping: bool, tmp_path: Path) -> None:
     authority = Authority(tmp_path) if secure else None
     farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
     async with leaving_server(authority.server() if authority else None) as (server, url):
@@ -83,7 +81,7 @@ async def test_a_server_that_goes_away_is_a_lost_connection_and_nothing_worse(
                 await received(cli)
 
 
-async def test_a_client_that_goes_away_and_calls_in_one_breath_is_not_served() -> None:
+async def test_a_call_that_follows_a_goaway_is_not_served() -> None:
     client = H2Connection()
     client.initiate_connection()
     beginning = client.data_to_send()

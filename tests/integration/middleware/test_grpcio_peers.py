@@ -50,7 +50,7 @@ def channel_to(running: Running) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"127.0.0.1:{running.server.port}", options=UNLIMITED)
 
 
-async def test_a_grpcio_agent_gets_headers_at_once_and_talks() -> None:
+async def test_a_grpcio_agent_gets_headers_at_once_and_exchanges_messages() -> None:
     """The headers come before any message: the original client sends nothing until they are there."""
     async with running_server() as running, channel_to(running) as channel:
         stream = call(channel, Method.AGENT)
@@ -159,7 +159,7 @@ Behaviour = Callable[[AsyncIterator[ToServer], grpc.aio.ServicerContext[Any, Any
 
 
 class GrpcioServer:
-    """The original's side, played by grpcio."""
+    """A server of Eclipse Ankaios, played by grpcio."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         # grpcio regards frequent pings as abuse unless told otherwise; the original does not mind.
@@ -189,7 +189,7 @@ async def echo(requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator
         yield FromServer(response=an_answer(message.request.requestId))
 
 
-async def test_our_client_talks_to_a_grpcio_server() -> None:
+async def test_our_client_exchanges_messages_with_a_grpcio_server() -> None:
     async with GrpcioServer(echo) as settings, connect(settings, Method.CLI, a_commander_hello()) as cli:
         await assert_served(cli, "small")
         await assert_served(cli, "x" * BIG)
@@ -198,7 +198,7 @@ async def test_our_client_talks_to_a_grpcio_server() -> None:
         await cli.end()
 
 
-async def test_a_server_that_knows_no_devices_is_told_nothing_of_them() -> None:
+async def test_a_server_without_device_support_gets_no_device_messages() -> None:
     """To a server of Eclipse Ankaios it would be a message without content, at which it ends the stream."""
     heard = []
 
@@ -239,7 +239,7 @@ async def test_our_client_reads_the_status_of_a_grpcio_server() -> None:
             assert "because 'ä'" in (getattr(failure.value, "reason", None) or str(failure.value))
 
 
-async def test_the_end_and_the_failure_of_a_stream_are_told() -> None:
+async def test_the_end_and_the_failure_of_a_stream_are_reported() -> None:
     async def fail(requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator[FromServer]:
         await anext(requests)
         yield a_greeting()

@@ -1,4 +1,4 @@
-"""Garbage of every layer thrown at the port, while another client is served as if nothing happened."""
+"""Invalid bytes of every layer are sent to the port, while another client is served without interruption."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Nobody can make the server hold more than it wants to, nor keep it from serving others."""
+"""No client can make the server store more than its limits, nor keep it from serving others."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ def a_state(text: str) -> WorkloadState:
 
 
 @pytest.mark.parametrize(("size", "count"), [(100_000, 200), (500, 20_000)])
-async def test_a_client_that_never_reads_is_cut_and_nobody_else_notices(
+async def test_a_client_that_never_reads_is_disconnected_and_others_are_not_affected(
     size: int, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
@@ -105,7 +105,7 @@ async def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         assert noted == [FromAgent("agent_A", an_agent_hello("agent_A")), AgentGone("agent_A")]
 
 
-async def test_the_sender_of_a_message_that_is_too_large_is_told() -> None:
+async def test_the_sender_of_a_message_that_is_too_large_gets_the_reason() -> None:
     async with running_server(limits=SMALL) as running, running.client() as cli:
         with pytest.raises(ConnectionLost, match=r"a message of 50.* bytes exceeds the limit of 10000 bytes"):
             await cli.send(a_request("x" * 50_000))
@@ -142,8 +142,11 @@ async def test_a_hello_has_a_smaller_limit() -> None:
         assert "exceeds the limit of 1048576 bytes" in failure.value.reason
 
 
-async def test_a_caller_that_never_says_hello_is_sent_away() -> None:
-    async with running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running, raw_connection(running) as connection:
+async def test_a_call_without_hello_ends_in_time() -> None:
+    async with (
+        running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running,
+        raw_connection(running) as connection,
+    ):
         stream = opened(connection, Method.AGENT)
         headers = await final_headers_of(stream)
         assert int(headers["grpc-status"]) == Status.DEADLINE_EXCEEDED
@@ -179,7 +182,7 @@ async def test_a_stream_that_ends_in_a_message_is_refused_and_cleaned_up(size: i
 
 
 async def test_a_full_channel_holds_back_senders_without_loss() -> None:
-    """Nobody takes messages for a while: the senders wait, the memory does not grow, all arrives in the end."""
+    """No messages are taken for a while: the senders wait, and all messages arrive later."""
     async with running_server(capacity=1) as running, running.agent("agent_A") as agent:
         sending = asyncio.create_task(_send(agent.send, 3_000))
         await asyncio.sleep(0.2)
@@ -223,7 +226,7 @@ async def test_many_streams_on_one_connection_are_independent() -> None:
                 assert await stream.receive(FromServer) is not None
 
 
-async def test_a_flood_of_pings_is_cut() -> None:
+async def test_a_flood_of_pings_ends_the_connection() -> None:
     ping = b"\0\0\x08\6\0\0\0\0\0" + b"ankaios!"
     async with running_server() as running, answering(running), running.client() as other:
         lazy, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
@@ -331,7 +334,7 @@ async def test_a_fault_of_the_server_ends_one_call_only(caplog: pytest.LogCaptur
     await server.close()
 
 
-async def test_nobody_is_served_any_more_when_the_channel_is_closed() -> None:
+async def test_calls_end_when_the_channel_is_closed() -> None:
     async with running_server() as running, running.client() as cli:
         running.channel.close()
         await cli.send(a_request())

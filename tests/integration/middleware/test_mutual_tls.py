@@ -1,4 +1,4 @@
-"""Mutual TLS with real certificates over real sockets: who is let in, who is not, and what each side is told."""
+"""Mutual TLS with real certificates over real sockets: which connections are accepted, and the errors of the others."""
 
 import asyncio
 import ssl
@@ -43,7 +43,7 @@ async def refusal(running: Running, pem: PemMaterial | None, agent: str = "agent
 
 
 @pytest.mark.parametrize("algorithm", ["ed25519", "rsa", "ecdsa"])
-async def test_agent_and_cli_talk_to_the_server(tmp_path: Path, algorithm: str) -> None:
+async def test_agent_and_cli_exchange_messages_with_the_server(tmp_path: Path, algorithm: str) -> None:
     authority = Authority(tmp_path, algorithm)
     async with (
         running_server(authority.server()) as running,
@@ -53,6 +53,16 @@ async def test_agent_and_cli_talk_to_the_server(tmp_path: Path, algorithm: str) 
         assert isinstance(await running.next(), FromAgent)
         await cli.send(a_request())
         assert isinstance(await running.next(), FromClient)
+
+
+async def test_both_sides_agree_on_http2(authority: Authority, server_pem: PemMaterial) -> None:
+    async with running_server(server_pem) as running:
+        context = client_context(authority.cli())
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", running.server.port, ssl=context, server_hostname="ank-server"
+        )
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+        writer.close()
 
 
 async def test_a_large_message_passes_through_tls(authority: Authority, server_pem: PemMaterial) -> None:
@@ -116,7 +126,7 @@ async def test_a_certificate_made_for_servers_is_no_client_certificate(
 
 
 async def test_a_client_without_certificate_is_refused(server_pem: PemMaterial) -> None:
-    """With raw TLS: our own client never comes without one."""
+    """With raw TLS, because our own client always sends one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -128,7 +138,7 @@ async def test_a_client_without_certificate_is_refused(server_pem: PemMaterial) 
         writer.close()
 
 
-async def test_a_client_without_tls_is_told_what_it_needs(server_pem: PemMaterial) -> None:
+async def test_a_client_without_tls_gets_a_hint(server_pem: PemMaterial) -> None:
     async with running_server(server_pem) as running:
         settings = ConnectionSettings(running.url)
         with pytest.raises(CannotConnect) as failure:
@@ -151,7 +161,7 @@ async def test_an_http_url_means_plain_text_even_with_certificates(
         await refusal(running, authority.agent("agent_A"))
 
 
-async def test_the_certificate_of_another_agent_does_not_fit(authority: Authority, server_pem: PemMaterial) -> None:
+async def test_the_certificate_of_another_agent_is_rejected(authority: Authority, server_pem: PemMaterial) -> None:
     async with running_server(server_pem) as running:
         with pytest.raises(AccessRefused) as failure:
             async with running.agent("agent_A", authority.agent("agent_B", "agent_C")):
@@ -187,7 +197,7 @@ async def test_an_agent_needs_alternative_names_in_its_certificate(
                 pass
 
 
-async def test_an_agent_shows_exactly_one_certificate(authority: Authority, server_pem: PemMaterial) -> None:
+async def test_an_agent_sends_exactly_one_certificate(authority: Authority, server_pem: PemMaterial) -> None:
     pem = authority.issue("agent", san="DNS:agent_A", usage="clientAuth", chain=authority.certificate)
     async with running_server(server_pem) as running:
         with pytest.raises(AccessRefused, match="Ambiguous agent certificates provided!"):
@@ -198,7 +208,7 @@ async def test_an_agent_shows_exactly_one_certificate(authority: Authority, serv
             assert isinstance(await running.next(), FromClient)
 
 
-async def test_refused_clients_do_not_disturb_the_others(authority: Authority, server_pem: PemMaterial) -> None:
+async def test_rejected_clients_do_not_affect_the_others(authority: Authority, server_pem: PemMaterial) -> None:
     async with (
         running_server(server_pem) as running,
         answering(running),
@@ -209,7 +219,7 @@ async def test_refused_clients_do_not_disturb_the_others(authority: Authority, s
             await assert_served(cli)
 
 
-def test_pem_texts_that_are_none_are_refused_naming_the_file(authority: Authority) -> None:
+def test_invalid_pem_texts_are_rejected_with_the_file_name(authority: Authority) -> None:
     good = authority.agent("agent_A")
     other_key = authority.agent("agent_A").key
     nonsense = Pem("-----BEGIN NONSENSE-----\n", "/etc/x.pem")
@@ -237,7 +247,7 @@ async def test_a_client_with_unusable_certificates_does_not_try_to_connect(autho
         assert not running.server._grpc._connections
 
 
-async def test_a_handshake_that_never_ends_is_cut(server_pem: PemMaterial) -> None:
+async def test_a_handshake_that_never_ends_is_aborted(server_pem: PemMaterial) -> None:
     async with running_server(server_pem, Limits(setup_timeout=0.2)) as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
         async with asyncio.timeout(5):

@@ -1,7 +1,7 @@
 """The service of one plugin, with calls that record the responses."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -42,8 +42,8 @@ class FakeCall:
     def accept(self) -> None:
         pass
 
-    async def respond(self, work: Awaitable[None]) -> None:
-        await work
+    async def respond(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
 
     async def send(self, message: Any) -> None:
         self.sent.append(message)

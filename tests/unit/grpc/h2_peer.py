@@ -37,7 +37,7 @@ class Pair:
 
     def exchange(self) -> list[CallState]:
         """Until nobody has more to send; returns the calls that the peer has started."""
-        calls = []
+        calls: list[CallState] = []
         while True:
             sent = self.http2.take_outgoing()
             self.events += self.peer.receive_data(sent)
@@ -46,8 +46,8 @@ class Pair:
                 return calls
             calls += self.http2.receive(received, self.now)
 
-    def receive(self, *frames: bytes) -> None:
-        self.http2.receive(b"".join(frames), self.now)
+    def receive(self, *frames: bytes, times: int = 1) -> None:
+        self.http2.receive(b"".join(frames) * times, self.now)
 
     def data(self) -> bytes:
         return b"".join(event.data for event in self.events if isinstance(event, DataReceived))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ankaios.grpc.async_call import AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.async_connection import AsyncConnection, FlushQueue
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import ConnectionBroken, request_headers
 from tests.unit.grpc.h2_peer import DATA, PING, SETTINGS, WINDOW_UPDATE, raw_frame
@@ -86,12 +86,16 @@ class FakeLoop:
 class Connected:
     """A client's connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, flush_queue: FlushQueue | None = None) -> None:
         self.loop = FakeLoop()
         self.transport = FakeTransport()
         self.ends: list[str | None] = []
         self.connection = AsyncConnection(
-            AsyncCall, keepalive=Keepalive(1.0, 2.0), setup_timeout=5.0, on_end=lambda it: self.ends.append(it.reason)
+            AsyncCall,
+            keepalive=Keepalive(1.0, 2.0),
+            setup_timeout=5.0,
+            flush_queue=flush_queue,
+            on_end=lambda it: self.ends.append(it.reason),
         )
         self.connection._loop = self.loop  # type: ignore[assignment]
         self.connection.connection_made(self.transport)
@@ -192,12 +196,28 @@ async def test_many_small_frames_are_read_in_small_portions(connected: Connected
     connected.receive(SETTINGS_FRAME)
     sizes = [len(connected.connection.get_buffer(-1))]
     connected.connection.open_call(request_headers("/x", secure=False, authority="a"))
-    connected.connection.http2._meter.expect(WINDOW_UPDATE, 10_000)
+    connected.connection.http2._meter.expected[WINDOW_UPDATE] += 10_000
     connected.receive(raw_frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 1_000)
     for _ in range(6):
         sizes.append(len(connected.connection.get_buffer(-1)))
         connected.receive(raw_frame(PING, 0, 0, b"12345678"))
     assert sizes == [65536, 4096, 8192, 16384, 32768, 65536, 65536]
+
+
+async def test_a_fault_in_one_connection_does_not_affect_the_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = FlushQueue()
+    faulty, good = Connected(queue), Connected(queue)
+    monkeypatch.setattr(faulty.transport, "write", None)
+    for connected in (faulty, good):
+        connected.written()
+        connected.connection.open_call(request_headers("/x", secure=False, authority="a"))
+    await asyncio.sleep(0)
+    assert "Cannot send" in caplog.text
+    assert faulty.ends == ["internal error"]
+    assert faulty.transport.aborted
+    assert good.written()
 
 
 # Keep-alive

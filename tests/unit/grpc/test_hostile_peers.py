@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from h2.settings import SettingCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,6 +177,32 @@ def test_frames_below_the_limit_of_a_second_leave_nothing_behind(kind: str, trac
         pair.http2.take_outgoing()
     assert pair.http2.failure is None
     assert held() - before < 20_000
+
+
+def test_header_table_sizes_that_change_without_end_leave_nothing_behind(traced: None) -> None:
+    pair, _ = a_called_server()
+    before = held()
+    for _ in range(5):
+        pair.now += 2
+        pair.receive(raw_frame(SETTINGS, 0, 0, b"\0\1\0\0\0\1") + raw_frame(SETTINGS, 0, 0, b"\0\1\0\0\0\2"), times=450)
+        pair.http2.take_outgoing()
+    assert pair.http2.failure is None
+    assert held() - before < 20_000
+
+
+def test_a_peer_cannot_make_our_header_table_grow() -> None:
+    pair = a_server()
+    pair.peer.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31})
+    for number in range(200):
+        pair.now += 2
+        stream_id = 2 * number + 1
+        pair.peer.send_headers(stream_id, REQUEST)
+        (call,) = pair.exchange()
+        call.send_headers(RESPONSE)
+        call.finish([("grpc-status", "3"), ("grpc-message", f"{number:0900}")])
+        pair.exchange()
+    assert pair.http2.failure is None
+    assert pair.http2._h2.encoder.header_table._current_size <= 4096
 
 
 def open_and_reset(pair: Pair, count: int) -> None:

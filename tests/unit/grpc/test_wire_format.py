@@ -1,10 +1,9 @@
 """Headers, statuses and texts of gRPC."""
 
 import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
 from hypothesis import given
 from hypothesis import strategies as st
-
-from google.protobuf.wrappers_pb2 import BytesValue
 
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.grpc.wire_format import (
@@ -50,7 +49,8 @@ def test_a_time_limit_is_sent_as_grpc_allows_it(seconds: float, value: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "answer"), [({":method": "GET"}, [(":status", "405")]), ({"content-type": "text/html"}, [(":status", "415")])]
+    ("change", "answer"),
+    [({":method": "GET"}, [(":status", "405")]), ({"content-type": "text/html"}, [(":status", "415")])],
 )
 def test_a_request_that_is_not_grpc_is_rejected(change: dict[str, str], answer: list[tuple[str, str]]) -> None:
     assert refusal_of({**REQUEST, **change}) == answer

@@ -126,7 +126,9 @@ class RemoteHandler:
         await call.response_headers()
         told: Devices | None = None
         while True:
-            receiving = asyncio.create_task(call.receive(pb.DiscoverResponse, MAX_MESSAGE_SIZE), name=f"discovery {self.name}")
+            receiving = asyncio.create_task(
+                call.receive(pb.DiscoverResponse, MAX_MESSAGE_SIZE), name=f"discovery {self.name}"
+            )
             try:
                 # Akri's handlers say nothing when they find nothing. One that accepted the request and is silent for
                 # longer than a search takes is understood so.
