@@ -18,8 +18,12 @@ _START_SECONDS = 30
 HOST = "127.0.0.1"
 
 
+def has_etcd() -> bool:
+    return shutil.which("etcd") is not None
+
+
 def etcd_program() -> str:
-    found = shutil.which("etcd", path="/usr/bin:/usr/local/bin:/usr/sbin:/bin")
+    found = shutil.which("etcd")
     if found is None:
         pytest.skip("etcd is not installed (Debian package etcd-server)")
     return found
