@@ -189,6 +189,27 @@ async def test_a_large_change_that_is_not_applied_yet_is_applied_before_the_next
     assert workloads(await server.store.load()) == {**values, "w1": "new"}
 
 
+async def test_a_large_change_whose_parts_cannot_be_written_is_not_stored_and_the_next_commit_works(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, _ = a_large_change()
+    monkeypatch.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 0.2)
+    server.client.is_lost = lambda request: request.success[0].request_put.key.startswith(server.keys.parts)
+    with pytest.raises(StorageFailed) as failed:
+        await server.store.commit([change])
+    assert not isinstance(failed.value, CommitUnknown)
+    await server.store.commit([a_change(2, "web", 1)])
+    assert workloads(await server.store.load()) == {"web": 1}
+
+
+async def test_pages_become_smaller_if_values_are_large(server: EtcdServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {f"w{number}": a_workload(number, 40_000) for number in range(100)}
+    entries = tuple(EntryChange("workload", name, None, value) for name, value in values.items())
+    await server.store.commit([StateChange(entries)])
+    monkeypatch.setattr("ankaios.storage.etcd.etcd_client.MAX_RESPONSE", 1_000_000)
+    assert workloads(await server.store.load()) == values
+
+
 async def test_a_killed_member_does_not_stop_commits(own_cluster: EtcdCluster) -> None:
     """First the member that the client uses, then, after a restart, the leader of etcd."""
     server = EtcdServer(own_cluster.location("/test"))

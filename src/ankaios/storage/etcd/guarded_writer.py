@@ -13,7 +13,7 @@ from ankaios.storage.leader_election import Leadership
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest, TxnResponse
 from ankaios.storage.state_store import CommitUnknown, NotLeader, StorageFailed
 
-WRITE_LIMIT = 10.0  # seconds
+WRITE_LIMIT, _PAUSE_SECONDS = 10.0, 0.02
 _NO_SPACE = "database space exceeded"
 
 
@@ -25,8 +25,13 @@ class GuardedWriter:
         self._client = client
 
     async def write(self, request: TxnRequest) -> None:
-        """Execute a transaction that may be executed several times."""
-        response = await self._send(request)
+        """Execute a transaction that may be executed several times, and that makes no commit valid."""
+        try:
+            response = await self._send(request)
+        except CommitUnknown as failure:
+            raise StorageFailed(f"cannot write to etcd: {failure}") from failure
+        except NotLeader as failure:
+            raise NotLeader(str(failure)) from failure
         if not is_leader(response, self.leadership.term):
             raise self._deposed()
 
@@ -53,6 +58,7 @@ class GuardedWriter:
                 return response
             except EtcdUnavailable as failure:
                 may_be_done, problem = may_be_done or failure.may_be_done, str(failure)
+                await asyncio.sleep(_PAUSE_SECONDS)
             except EtcdRejected as failure:
                 if may_be_done:
                     raise CommitUnknown(f"{failure}; an earlier attempt may have been successful") from failure
