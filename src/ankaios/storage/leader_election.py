@@ -66,7 +66,10 @@ class LeaderElection(Protocol):
         ...
 
     async def campaign(self) -> Leadership:
-        """Wait until this server leads. Wait for `Leadership.lost` afterwards, then campaign again."""
+        """Wait until this server leads. Wait for `Leadership.lost` afterwards, then campaign again.
+
+        Raises `StorageFailed` if this server is not permitted to lead; an unavailable etcd is waited for.
+        """
         ...
 
     async def resign(self) -> None:

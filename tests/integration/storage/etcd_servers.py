@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
+from ankaios.grpc.wire_format import Status
 from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_election import EtcdElection, seconds_since_boot
-from ankaios.storage.etcd.etcd_members import EtcdUnavailable
+from ankaios.storage.etcd.etcd_members import EtcdRejected, EtcdUnavailable
 from ankaios.storage.etcd.etcd_store import EtcdStore
 from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest, TxnResponse
@@ -20,12 +21,13 @@ class FaultyClient(EtcdClient):
     """A real client that fails on command.
 
     `before` and `after` are the numbers of transactions, counted from 1, that fail before they are sent, or after etcd
-    has executed them; `is_lost` selects requests that fail before they are sent. After the transaction `crash_at`
-    nothing is sent any more. `is_frozen`: renewals are not sent.
+    has executed them; `rejected` are those that etcd executes and then rejects. `is_lost` selects requests that fail
+    before they are sent. After the transaction `crash_at` nothing is sent any more. `is_frozen`: renewals are not sent.
     """
 
     before: frozenset[int] = frozenset()
     after: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
     crash_at: int | None = None
     is_frozen = False
     count = 0
@@ -38,6 +40,8 @@ class FaultyClient(EtcdClient):
         if self.crash_at is not None and self.count > self.crash_at:
             await asyncio.Event().wait()
         response = await super().txn(request, limit)
+        if self.count in self.rejected:
+            raise EtcdRejected("database space exceeded", Status.RESOURCE_EXHAUSTED)
         if self.count in self.after:
             raise EtcdUnavailable("the response was lost", may_be_done=True)
         return response

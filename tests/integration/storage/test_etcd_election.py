@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.storage.core.etcd_transactions import delete_keys
+from ankaios.storage.core.etcd_transactions import delete_keys, put_key
 from ankaios.storage.etcd.etcd_election import seconds_since_boot
 from ankaios.storage.leader_election import LeaderInfo
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest
@@ -119,6 +119,34 @@ async def test_a_deleted_leader_key_ends_the_leadership(new_server: NewServer) -
     await server.client.txn(TxnRequest(success=[delete_keys(server.keys.leader)]), LIMIT)
     await asyncio.wait_for(leadership.lost.wait(), LIMIT)
     assert leadership.reason == "the leader key was deleted"
+
+
+async def test_a_bug_in_the_renewal_ends_the_leadership(
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = new_server("first")
+    leadership = await server.lead()
+    monkeypatch.setattr(server.client, "renew_lease", None)
+    await asyncio.wait_for(leadership.lost.wait(), LIMIT)
+    assert "the renewal of the lease failed: TypeError" in str(leadership.reason)
+    assert "Traceback" in caplog.text
+
+
+async def test_a_lease_that_etcd_has_ended_ends_the_leadership(new_server: NewServer) -> None:
+    server = new_server("first")
+    leadership = await server.lead()
+    await server.client.revoke_lease(server.election._lease, LIMIT)
+    await asyncio.wait_for(leadership.lost.wait(), LIMIT)
+    assert leadership.reason in ("etcd has ended the lease of this server", "the leader key was deleted")
+    await server.client.revoke_lease(server.election._lease, LIMIT)
+
+
+async def test_a_leader_key_of_another_program_is_no_leader_with_a_name(new_server: NewServer) -> None:
+    server = new_server("first")
+    await server.client.txn(TxnRequest(success=[put_key(server.keys.leader, b"?")]), LIMIT)
+    leader = await asyncio.wait_for(anext(server.election.leaders()), LIMIT)
+    assert leader is not None
+    assert (leader.name, leader.url) == ("unknown", "")
 
 
 async def test_a_load_needs_the_leadership(new_server: NewServer) -> None:

@@ -26,7 +26,7 @@ from ankaios.storage.state_store import (
     Stored,
 )
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
-from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, free_ports
+from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program, free_ports
 from tests.integration.storage.etcd_servers import LIMIT, EtcdServer
 from tests.integration.storage.sqlite_states import workloads
 from tests.unit.storage.changes import a_change, a_revision, a_workload
@@ -69,6 +69,14 @@ async def test_a_commit_whose_response_was_lost_is_stored_once(server: EtcdServe
     stored = await loaded_by_another(location)
     assert workloads(stored) == {"web": 2}
     assert [revision.number for revision in stored.revisions] == [1, 2]
+
+
+async def test_a_commit_that_etcd_executes_and_then_rejects_is_stored(server: EtcdServer) -> None:
+    """etcd does that with the transaction that exceeds its space."""
+    server.client.rejected = frozenset({1})
+    await server.store.commit([a_change(1, "web", 1)])
+    await server.store.commit([a_change(2, "web", 2, 1)])
+    assert workloads(await server.store.load()) == {"web": 2}
 
 
 async def test_a_commit_whose_request_was_lost_is_repeated(server: EtcdServer) -> None:
@@ -335,6 +343,24 @@ async def test_an_unreachable_etcd_is_reported_with_the_reason_for_each_member()
     assert not failed.value.may_be_done
     reasons = "; ".join(f"{HOST}:{port}: Connection refused" for port in ports)
     assert str(failed.value) == f"etcd did not respond within 0.2 s ({reasons})"
+
+
+async def test_old_history_of_etcd_is_compacted(
+    server: EtcdServer, location: EtcdLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.storage.etcd.compaction.INTERVAL", 0.0)
+    leadership = server.election.leadership
+    assert leadership is not None
+    for number in range(1, 4):
+        await server.store.commit([a_change(number, "web", number)])
+        await asyncio.sleep(0.1)
+    command = [etcdctl_program(), "--endpoints", str(location.endpoints[0]), "get", "x", "--rev", str(leadership.term)]
+    reading = await asyncio.create_subprocess_exec(
+        *command, env={"ETCDCTL_API": "3"}, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+    )
+    _, errors = await asyncio.wait_for(reading.communicate(), LIMIT)
+    assert "required revision has been compacted" in errors.decode()
+    await server.client.compact(leadership.term, LIMIT)  # once more
 
 
 async def test_state_of_a_newer_format_is_rejected(server: EtcdServer) -> None:

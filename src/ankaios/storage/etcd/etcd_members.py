@@ -40,11 +40,12 @@ class EtcdUnavailable(StorageFailed):
 
 
 class EtcdRejected(StorageFailed):
-    """etcd did not execute the call, and would not do so if it was repeated."""
+    """etcd rejects the call. `may_be_done`: an earlier attempt at another member may have been executed."""
 
-    def __init__(self, text: str, status: Status) -> None:
+    def __init__(self, text: str, status: Status, *, may_be_done: bool = False) -> None:
         super().__init__(text)
         self.status = status
+        self.may_be_done = may_be_done
 
 
 class EtcdCredentials(Struct, frozen=True):
@@ -152,7 +153,8 @@ class _Failures:
     def add(self, member: EtcdMember, failure: CallFailed) -> None:
         """Raises `EtcdRejected` if another attempt makes no sense."""
         if failure.status not in _TRANSIENT:
-            raise EtcdRejected(f"etcd rejected the request: {failure}", failure.status) from failure
+            text = f"etcd rejected the request: {failure}"
+            raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
         self.count += 1
         if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure says more
             self._texts.setdefault(str(member.endpoint), failure.text)

@@ -60,10 +60,22 @@ class GuardedWriter:
                 may_be_done, problem = may_be_done or failure.may_be_done, str(failure)
                 await asyncio.sleep(_PAUSE_SECONDS)
             except EtcdRejected as failure:
-                if may_be_done:
-                    raise CommitUnknown(f"{failure}; an earlier attempt may have been successful") from failure
-                raise StorageFailed(_with_advice(str(failure))) from failure
+                return await self._after_rejection(request, failure, may_be_done or failure.may_be_done)
         raise self._gave_up(problem, may_be_done)
+
+    async def _after_rejection(self, request: TxnRequest, failure: EtcdRejected, may_be_done: bool) -> TxnResponse:
+        """Send the guard alone: an etcd without space may have executed the transaction before it rejected it."""
+        text = _with_advice(str(failure))
+        try:
+            guard = TxnRequest(compare=request.compare, failure=request.failure)
+            response = await self._client.txn(guard, self.leadership.seconds_left)
+        except StorageFailed as second:
+            raise CommitUnknown(f"{text}; then: {second}") from failure
+        if not response.succeeded:
+            return response
+        if may_be_done:
+            raise CommitUnknown(f"{text}; an earlier attempt may still be successful") from failure
+        raise StorageFailed(text) from failure
 
     def _gave_up(self, problem: str, may_be_done: bool) -> StorageFailed:
         if not self.leadership.is_valid:
