@@ -50,10 +50,12 @@ class Leadership:
         return self.seconds_left > 0
 
     def extend(self, valid_until: float) -> None:
-        self._valid_until = max(valid_until, self._valid_until)
+        """A leadership whose time is over never becomes valid again: the server may have stopped its work already."""
+        if self.is_valid:
+            self._valid_until = max(valid_until, self._valid_until)
 
     def end(self, reason: str) -> None:
-        """The first reason counts. A leadership that has ended never becomes valid again."""
+        """The first reason counts."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()

@@ -26,6 +26,14 @@ async def test_a_leadership_can_be_extended_but_not_shortened() -> None:
     assert leadership.seconds_left == 3.0
 
 
+async def test_an_extension_that_comes_too_late_does_not_count() -> None:
+    clock = Clock()
+    leadership = Leadership(3, clock, 101.0)
+    clock.now = 101.0
+    leadership.extend(103.0)
+    assert not leadership.is_valid
+
+
 async def test_a_leadership_that_has_ended_stays_so_and_the_first_reason_counts() -> None:
     leadership = Leadership(3, Clock(), 200.0)
     leadership.end("first")
