@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ankaios.cli.connection import Session, commander_hello
+from ankaios.cli.connection import commander_hello
+from ankaios.cli.session import Session
 from ankaios.common.state_form import complete_state_to_form
 from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings

@@ -76,7 +76,7 @@ def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(fol
         terminal.wait_for("Ctrl\\+C here stops and removes everything")
         assert re.search(r"camera-\w+ +camera +node +1 +0 +recorder", terminal.seen)
         ank = re.escape(shlex.quote(str(ROOT / ".venv/bin/ank")))
-        assert re.findall(rf"^ +{ank} -k (.+?)\x1b", terminal.seen, re.MULTILINE)[-3:] == list(NEXT_STEPS)
+        assert re.findall(rf"^ +{ank} -k ([\w -]+?) *\r?$", terminal.seen, re.MULTILINE)[-3:] == list(NEXT_STEPS)
         if how == "ctrl+c":
             terminal.press(b"\x03")
             terminal.wait_for(None)

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.arguments import HelpWanted, UsageError
-from ankaios.cli.parser import parse
-from ankaios.cli.root import RootCommand
+from ankaios.cli.arguments import HelpRequested, UsageError
+from ankaios.cli.parser import parse_command_line
+from ankaios.cli.tree.ank import ANK
 from tests.notes import note
 from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
 from tests.system.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
@@ -268,8 +268,8 @@ def test_commands_in_running_text_exist(page: Path) -> None:
 def why_not_understood(words: list[str]) -> str | None:
     """What may be missing is a file or a name: the text is about the command, not about one use of it."""
     try:
-        parse(RootCommand(), words)
-    except HelpWanted:
+        parse_command_line(ANK, words)
+    except HelpRequested:
         return None
     except UsageError as fault:
         return None if "required" in str(fault) else str(fault)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ankaios.cli.validation.runtime_checks import runtime_faults
+from ankaios.cli.validation.runtime_checks import check_runtime
 from ankaios.runtimes.registry import RUNTIME_NAMES
 from tests.integration.runtimes.subjects import SUBJECTS
 from tools.reference_docs import pages
@@ -17,8 +17,8 @@ def test_the_contract_tests_run_against_it(runtime: str) -> None:
 
 @every_runtime
 def test_ank_validate_reads_its_configuration(runtime: str) -> None:
-    faults = runtime_faults({"runtime": runtime, "runtimeConfig": "["})
-    assert [fault.path for fault in faults] == [("runtimeConfig",)]
+    problems = check_runtime({"runtime": runtime, "runtimeConfig": "["})
+    assert [problem.path for problem in problems] == [("runtimeConfig",)]
 
 
 @every_runtime

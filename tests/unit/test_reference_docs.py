@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.root import RootCommand
+from ankaios.cli.tree.ank import ANK
 from ankaios.common.manifest import schema_text
 from tools.reference.markdown import plain
 from tools.reference.wire_page import FILES, PROTO, read_proto
@@ -75,8 +75,8 @@ def test_everything_in_the_schema_is_explained_and_shown() -> None:
 
 def test_every_command_has_its_place() -> None:
     text = pages()["cli.md"]
-    for command in RootCommand().children():
-        for name in (f"ank-{command.name}", *(f"ank-{command.name}-{child.name}" for child in command.children())):
+    for command in ANK.children:
+        for name in (f"ank-{command.name}", *(f"ank-{command.name}-{child.name}" for child in command.children)):
             assert f"{{#{name}}}" in text
 
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 
-from ankaios.cli.arguments import Command, Option
+from ankaios.cli.arguments import Command, CommandPath, Option
 from ankaios.cli.help import usage_line
-from ankaios.cli.root import RootCommand
+from ankaios.cli.tree.ank import ANK
 from tools.reference.markdown import code, fence, heading, link, page_of, plain, sentence, table
-
-Path = tuple[Command, ...]
 
 
 def page() -> str:
-    root: Path = (RootCommand(),)
+    root: CommandPath = (ANK,)
     return page_of(
         "Command line",
-        "the declarations of the commands in src/ankaios/cli",
+        "the declarations of the commands in src/ankaios/cli/tree",
         root[0].summary,
         _contents(root[0]),
         heading(2, "Global options", "global-options"),
@@ -30,7 +28,7 @@ def page() -> str:
 
 def _contents(root: Command) -> str:
     groups: dict[str, list[Command]] = {}
-    for command in root.children():
+    for command in root.children:
         groups.setdefault(command.group, []).append(command)
     rows = []
     for group, commands in groups.items():
@@ -39,19 +37,19 @@ def _contents(root: Command) -> str:
     return table(("command", "what it does"), rows)
 
 
-def _anchor(path: Path) -> str:
+def _anchor(path: CommandPath) -> str:
     return "-".join(command.name for command in path)
 
 
-def _commands(path: Path) -> Iterator[str]:
-    for child in path[-1].children():
+def _commands(path: CommandPath) -> Iterator[str]:
+    for child in path[-1].children:
         below = (*path, child)
         yield heading(len(below), f"`{' '.join(command.name for command in below)}`", _anchor(below))
         yield from _command(below)
         yield from _commands(below)
 
 
-def _command(path: Path) -> Iterator[str]:
+def _command(path: CommandPath) -> Iterator[str]:
     command = path[-1]
     aliases = f" Also: {', '.join(code(alias) for alias in command.aliases)}." if command.aliases else ""
     yield sentence(command.summary) + aliases
@@ -69,15 +67,10 @@ def _command(path: Path) -> Iterator[str]:
 
 
 def _options(options: Iterable[Option]) -> str:
-    rows = [(_spelled(option), _summary(option), code(option.env)) for option in options]
+    rows = [(code(option.spelling), _summary(option), code(option.env)) for option in options]
     if any(row[2] for row in rows):
         return table(("option", "meaning", "environment"), rows)
     return table(("option", "meaning"), [row[:2] for row in rows])
-
-
-def _spelled(option: Option) -> str:
-    names = [f"-{option.short}"] * bool(option.short) + [f"--{option.long}"] * bool(option.long)
-    return code(", ".join(names) + (f" <{option.value}>" if option.value else ""))
 
 
 def _summary(option: Option) -> str:

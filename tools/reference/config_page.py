@@ -21,8 +21,8 @@ import msgspec
 from ankaios.agent import settings as agent_settings
 from ankaios.agent.settings import make_parser
 from ankaios.cli import settings as cli_settings
-from ankaios.cli.output import Output
-from ankaios.cli.root import OPTIONS
+from ankaios.cli.output import CliOutput
+from ankaios.cli.tree.ank import GLOBAL_OPTIONS
 from ankaios.common import config
 from ankaios.server import settings as server_settings
 from ankaios.server.mutating_hooks import MutatingHook
@@ -141,12 +141,10 @@ def _spelled(action: argparse.Action) -> str:
 
 def _cli_flags() -> list[tuple[str, str, str]]:
     flags = []
-    for option in OPTIONS:
+    for option in GLOBAL_OPTIONS:
         if option.name == "version":
             continue
-        names = [f"-{option.short}"] * bool(option.short) + [f"--{option.long}"] * bool(option.long)
-        value = f" <{option.value}>" if option.value else ""
-        flags.append((option.name, ", ".join(names) + value, sentence(option.summary)))
+        flags.append((option.name, option.spelling, sentence(option.summary)))
     return flags
 
 
@@ -163,7 +161,7 @@ def _agent_keys() -> list[Key]:
 
 
 def _cli_keys() -> list[Key]:
-    quiet = Output(io.StringIO(), io.StringIO(), environ={})
+    quiet = CliOutput(io.StringIO(), io.StringIO(), environ={})
     read = lambda file: cli_settings.load_settings({"ank_config": file}, quiet, environ={})  # noqa: E731
     return _keys_read(read, cli_settings)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ankaios
-from ankaios.cli.__main__ import FAILED, READER_GONE, WRONG_USAGE
-from ankaios.cli.root import RootCommand
+from ankaios.cli.program import FAILED, READER_GONE, WRONG_USAGE
+from ankaios.cli.tree.ank import ANK
 from tools.reference.markdown import code, heading, page_of, table
 
 SOURCES = Path(ankaios.__file__).parent
@@ -25,7 +25,8 @@ ADVICE = {
     "server error": "The startup manifest was refused, or the address cannot be listened on, as the rest tells.",
     "Agent name is invalid": "Give one with `--name`, of the characters of [names](manifest.md#names).",
     "Wrong server address format": "The URL of the server begins with `http://` or `https://`.",
-    "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`.",
+    "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`. "
+    "A folder that other users can exchange is refused; the reason names the part of the path and what to do.",
     "Ankaios version mismatch": "Agent and server are of different major versions.",
     "No runtime to run workloads with": "None of the `runtimes` in the config file is known.",
 }
@@ -68,9 +69,9 @@ def _commands_that_judge() -> Iterator[str]:
     """Commands whose help has something to say about how they end."""
     rows = [
         (f"[`ank {command.name}`](cli.md#ank-{command.name})", sentence.strip() + ".")
-        for command in RootCommand().children()
+        for command in ANK.children
         for sentence in command.details.replace("\n", " ").split(".")
-        if "Ends with" in sentence
+        if "exit code" in sentence
     ]
     if rows:
         yield table(("command", "how it ends"), rows)

@@ -1,7 +1,7 @@
 """Puts an agent together and runs it until it is told to end.
 
-Comes in: settings and runtimes. Owned here: the task group in which everything lives. When the agent ends, workloads go
-on, and FIFOs and files stay for the next agent.
+Comes in: settings and runtimes. Owned here: the supervisor of all its tasks. When the agent ends, workloads go on, and
+FIFOs and files stay for the next agent.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from ankaios.common.service_manager import (
     notify,
     tell_where_it_hangs,
 )
+from ankaios.common.supervision import Supervisor
 from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
@@ -86,14 +87,14 @@ async def _run(
 ) -> None:
     outbox, inbox = Outbox(), LinkChannel(LINK_CAPACITY)
     hello = agent_hello(settings.name, settings.tags, devices=devices.offers_devices)
-    async with asyncio.TaskGroup() as tasks:
+    async with Supervisor() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)
-        tasks.create_task(ServerLink(connection, hello, outbox, inbox).run(), name="connection to the server")
-        tasks.create_task(load.run(), name="load reports")
-        tasks.create_task(manager.run(inbox), name="agent manager")
-        tasks.create_task(_run_devices(manager), name="devices")
-        tasks.create_task(keep_watchdog_calm(), name="watchdog")
+        tasks.keep_running("the connection to the server", ServerLink(connection, hello, outbox, inbox).run)
+        tasks.keep_running("the load reports", load.run)
+        tasks.keep_running("the agent manager", lambda: manager.run(inbox))
+        tasks.keep_running("the devices", lambda: _run_devices(manager), devices.broken)
+        tasks.keep_running("the watchdog", keep_watchdog_calm)
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
         tell_where_it_hangs()
         notify(READY)

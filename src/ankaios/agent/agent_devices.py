@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, DeviceUpdate, SlotResponse, ToServer
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 if TYPE_CHECKING:
@@ -43,7 +45,9 @@ class AgentDevices:
             self._needed.set()
         self._ended = False
         self._fault = f"{NOT_AVAILABLE}, see its log"
-        self._waiting: set[InstanceName] = set()  # these three before it is loaded
+        self._outage = ""
+        self._waiting: set[InstanceName] = set()
+        # These two, before it is loaded.
         self._adopted: dict[InstanceName, WorkloadSpec] = {}
         self._released: set[InstanceName] = set()
         self._service: DeviceService | None = None
@@ -52,18 +56,27 @@ class AgentDevices:
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
-        """If this ends, workloads that ask for devices are told why there are none."""
+        """If this ends, workloads that ask for devices get the reason. It may be run again."""
         self._host = host
         if self._session:
             self.connected()
         try:
             await self._serve(host)
+            self._ended = True
         except (Unavailable, OSError) as fault:
             log.error("devices are not available: %s", fault)
             self._fault = f"{NOT_AVAILABLE}: {fault}"
-        finally:
             self._ended = True
-            self._wake_early(host)
+        finally:
+            if not self._ended:  # the next run makes its own
+                self._service = None
+            self._wake_all(host)
+
+    def broken(self, why: str) -> None:
+        """An internal error ended it; until it is run again, workloads that wait report this reason."""
+        self._outage = f"{NOT_AVAILABLE}: {why}"
+        if self._host is not None:
+            self._wake_all(self._host)
 
     async def _serve(self, host: DeviceHost) -> None:
         from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # when the rest is under way
@@ -107,20 +120,22 @@ class AgentDevices:
 
     async def _run_service(self, service: "DeviceService", host: DeviceHost) -> None:
         """First what was said before, in the order in which it counts."""
-        self._service = service
         for name in self._released:
             service.release(str(name))
         if self._last_update is not None:
             service.handle(self._last_update)
         if self._session:
             service.connected()
-        self._wake_early(host)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(service.run(), name="device service")
-            for spec in self._adopted.values():
-                tasks.create_task(self.adopt(spec), name=f"devices of {spec.instance_name}")
+        self._service, self._outage = service, ""
+        self._released.clear()
+        adopted, self._adopted = self._adopted, {}
+        self._wake_all(host)
+        async with Supervisor() as tasks:
+            tasks.keep_running("the device service", service.run)
+            for spec in adopted.values():
+                tasks.run_once(f"the adoption of the devices of '{spec.instance_name}'", partial(self.adopt, spec))
 
-    def _wake_early(self, host: DeviceHost) -> None:
+    def _wake_all(self, host: DeviceHost) -> None:
         waiting, self._waiting = self._waiting, set()
         for name in waiting:
             host.wake(name)
@@ -143,7 +158,7 @@ class AgentDevices:
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
         if self._service is not None:
             self._service.handle(message)
-        elif isinstance(message, DeviceUpdate) and message.complete:
+        if isinstance(message, DeviceUpdate) and message.complete:
             self._last_update = message
             if message.configurations.deviceConfigurations:
                 self._needed.set()
@@ -154,12 +169,15 @@ class AgentDevices:
         name = spec.instance_name
         if self._ended:
             return Waiting(self._fault)
+        self._waiting.add(name)
         if self._service is None:
             self._needed.set()
-            self._waiting.add(name)
-            return Waiting(BEING_LOADED)
+            return Waiting(self._outage or BEING_LOADED)
         answer = await self._service.acquire(str(name), spec.resources)
-        return answer if isinstance(answer, tuple) else Waiting(answer.reason)
+        if not isinstance(answer, tuple):
+            return Waiting(answer.reason)
+        self._waiting.discard(name)
+        return answer
 
     async def adopt(self, spec: WorkloadSpec) -> None:
         if self._service is not None and not self._ended:
@@ -169,10 +187,10 @@ class AgentDevices:
             self._adopted[spec.instance_name] = spec
 
     async def release(self, name: InstanceName) -> None:
+        self._waiting.discard(name)
         if self._service is not None:
             self._service.release(str(name))
         elif self._needed.is_set() and not self._ended:
-            self._waiting.discard(name)
             self._adopted.pop(name, None)
             self._released.add(name)
 

@@ -35,9 +35,11 @@ from ankaios.common.pb.grpc_api_pb2 import (
 from ankaios.common.proto_conversion import (
     added_workload_from_pb,
     deleted_workload_from_pb,
+    instance_name_from_pb,
     instance_name_to_pb,
     workload_state_from_pb,
 )
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
@@ -58,7 +60,7 @@ class AgentManager:
         devices: DeviceService,
         outbox: Outbox,
         load: LoadReporter,
-        tasks: asyncio.TaskGroup,
+        tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
         self._name = name
@@ -94,11 +96,17 @@ class AgentManager:
                 self._logs.cancel_all()
                 self._devices.disconnected()
             case FromServer():
-                try:
-                    self._receive(event)
-                except Rejected as error:
-                    kind = event.WhichOneof("FromServerEnum")
-                    log.warning("a message of the server is ignored, its '%s' makes no sense: %s", kind, error)
+                self._receive_safely(event)
+
+    def _receive_safely(self, message: FromServer) -> None:
+        """What is wrong with one message is no reason not to take the next one."""
+        kind = message.WhichOneof("FromServerEnum")
+        try:
+            self._receive(message)
+        except Rejected as error:
+            log.warning("a message of the server is ignored, its '%s' makes no sense: %s", kind, error)
+        except Exception as error:
+            self._work.report_unstarted(_added(message), internal_error(f"the message '{kind}' of the server", error))
 
     def _receive(self, message: FromServer) -> None:
         match message.WhichOneof("FromServerEnum"):
@@ -150,8 +158,8 @@ class AgentManager:
         if self._answer is not None:
             self._answer.cancel()
         unknown = self._planner.unlisted() if self._is_welcome else self._runtimes
-        work = self._tell(self._work.known_instances(), unknown)
-        self._answer = self._tasks.create_task(work, name="what is known of workloads")
+        known = self._work.known_instances()
+        self._answer = self._tasks.run_once("the answer what workloads there are", lambda: self._tell(known, unknown))
 
     async def _tell(self, known: Iterable[InstanceName], unknown: Iterable[str]) -> None:
         """Of some runtimes an agent does not know yet what they hold."""
@@ -167,7 +175,9 @@ class AgentManager:
                 return [item.instance_name for item in await self._work.existing_workloads(runtime)]
         except (Rejected, Unavailable, TimeoutError) as error:
             log.warning("cannot tell the server what the runtime '%s' holds: %s", runtime, error or "no answer")
-            return []
+        except Exception as error:
+            internal_error(f"the list of existing workloads of '{runtime}'", error)
+        return []
 
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
@@ -228,3 +238,9 @@ class AgentManager:
     def _living(self) -> Collection[InstanceName] | None:
         """Not known before the server said what is wanted and every runtime what exists."""
         return self._work.instances() if self._is_welcome and not self._planner.unlisted() else None
+
+
+def _added(message: FromServer) -> list[InstanceName]:
+    """The workloads that the message is to bring."""
+    added = [*message.serverHello.addedWorkloads, *message.updateWorkload.addedWorkloads]
+    return [instance_name_from_pb(item.instanceName) for item in added]

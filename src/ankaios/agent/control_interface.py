@@ -8,6 +8,7 @@ floods, stalls or lies disturbs only itself.
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,14 +25,16 @@ from ankaios.agent.core.control_session import (
     Skip,
     closed_message,
     last_hello,
+    request_id_of,
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
-from ankaios.agent.fifo import FifoReader, FifoWriter, make_fifo
+from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
 from ankaios.agent.outside import Outside
 from ankaios.agent.tree_removal import remove_tree
-from ankaios.common.messages import REQUEST_ID_SEPARATOR
+from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
@@ -50,7 +53,7 @@ class _Outgoing(Struct, frozen=True):
 class ControlInterface:
     """[impl->swdd~agent-create-control-interface-pipes-per-workload~1]"""
 
-    def __init__(self, spec: WorkloadSpec, folder: Path, outside: Outside, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, spec: WorkloadSpec, folder: Path, outside: Outside, tasks: Supervisor) -> None:
         """Raises OSError if the FIFOs cannot be made.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
@@ -58,10 +61,11 @@ class ControlInterface:
         self.spec = spec
         self.folder = folder
         self._outside = outside
-        folder.mkdir(parents=True, exist_ok=True)
-        make_fifo(folder / "input")
-        make_fifo(folder / "output")
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o755)
+        self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
         self._session = ControlSession(spec.name, Authorizer(spec.access))
+        self._decoder = FrameDecoder()
         self._reader = FifoReader(folder / "output")
         self._writer = FifoWriter(folder / "input")
         self._urgent: deque[bytes] = deque()
@@ -72,13 +76,17 @@ class ControlInterface:
         self._unread_logs: deque[str] = deque(maxlen=64)
         self._complaints = 0
         self._tasks = [
-            tasks.create_task(self._read(), name=f"control interface of '{spec.name}': requests"),
-            tasks.create_task(self._write(), name=f"control interface of '{spec.name}': responses"),
+            tasks.keep_running(f"the control interface of '{spec.name}', requests", self._read),
+            tasks.keep_running(f"the control interface of '{spec.name}', responses", self._write),
         ]
 
     def serves(self, spec: WorkloadSpec) -> bool:
         """The conversation may go on for this one, too."""
         return (spec.instance_name, spec.access) == (self.spec.instance_name, self.spec.access)
+
+    def is_intact(self) -> bool:
+        """False: the workload, which may write to the folder, replaced or removed one of the FIFOs."""
+        return all(is_fifo_at(path, made) for path, made in self._made.items())
 
     async def close(self, *, keep_fifos: bool = False) -> None:
         """FIFOs are kept when only the agent ends: the workload outlives it and the next agent uses them again."""
@@ -130,25 +138,34 @@ class ControlInterface:
         [impl->swdd~agent-listens-for-requests-from-pipe~1]
         [impl->swdd~agent-ensures-control-interface-output-pipe-read~1]
         """
-        decoder = FrameDecoder()
-        hello = last_hello(self._reader.left_behind)
-        if hello is not None and not await self._receive(hello):
+        hello, self._reader.left_behind = last_hello(self._reader.left_behind), b""
+        if hello is not None and not await self._receive_safely(hello):
             return
-        while True:
+        while not self._session.dead:
             try:
                 data = await self._reader.read()
             except OSError as error:
                 self._complain(f"the workload broke it: {error}")
                 return
             if not data:
-                decoder.reset()
+                self._decoder.reset()
                 continue
-            for number, frame in enumerate(decoder.feed(data)):
+            for number, frame in enumerate(self._decoder.feed(data)):
                 if number % _FRAMES_AT_ONCE == _FRAMES_AT_ONCE - 1:
                     await asyncio.sleep(0)  # others have their turn
-                if not await self._receive(frame):
+                if not await self._receive_safely(frame):
                     return  # the reading end stays, but nothing is read any more
             await asyncio.sleep(0)
+
+    async def _receive_safely(self, frame: bytes | Garbage) -> bool:
+        """An internal error costs this one message, and the workload does not wait for an answer in vain."""
+        try:
+            return await self._receive(frame)
+        except Exception as error:
+            why = internal_error(f"a message of workload '{self.spec.name}'", error)
+            if (request_id := request_id_of(frame)) is not None:
+                self.deliver(error_response(request_id, why))
+            return not self._session.dead
 
     async def _receive(self, frame: bytes | Garbage) -> bool:
         """Whether the conversation goes on."""

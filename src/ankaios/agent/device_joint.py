@@ -41,6 +41,10 @@ class DeviceService(Protocol):
         """Discovery and all else that goes on by itself; lives as long as the agent."""
         ...
 
+    def broken(self, why: str) -> None:
+        """An internal error ended `run`, which will be run again."""
+        ...
+
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
         """Claim all that the workload asks for, or nothing. Claims it holds already are kept.
 
@@ -72,6 +76,9 @@ class NoDevices:
 
     async def run(self, host: DeviceHost) -> None:
         del host
+
+    def broken(self, why: str) -> None:
+        del why
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | Waiting:
         names = ", ".join(f"'{request.resource}'" for request in spec.resources)

@@ -28,22 +28,48 @@ class NoFifo(OSError):
     """Something else lies where the FIFO was: the workload may put there what it likes."""
 
 
-def make_fifo(path: Path) -> None:
-    """An existing FIFO is used again: a workload that outlived the agent still has it open."""
+# A file system may give the number of a removed FIFO to the next file, so the kind is compared as well.
+FifoIdentity = tuple[int, int, int]
+
+
+def make_fifo(path: Path) -> FifoIdentity:
+    """An existing FIFO is used again: a workload that outlived the agent still has it open.
+
+    A FIFO with a second name may be that of another workload, or of another program.
+    """
     with suppress(FileNotFoundError):
-        if stat.S_ISFIFO(path.lstat().st_mode):
-            return
+        found = path.lstat()
+        if stat.S_ISFIFO(found.st_mode) and found.st_nlink == 1:
+            return _identity(found)
         path.unlink()
     os.mkfifo(path, 0o700)
+    return _identity(path.lstat())
+
+
+def _identity(found: os.stat_result) -> FifoIdentity:
+    return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode)
+
+
+def is_fifo_at(path: Path, made: FifoIdentity) -> bool:
+    """Whether the FIFO that was made is still there, and nothing else."""
+    try:
+        return _identity(path.lstat()) == made
+    except OSError:
+        return False
 
 
 def open_fifo(path: Path, mode: int) -> int:
-    """Never through a link: a workload could lead the agent to any file of the host."""
-    fd = os.open(path, mode | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise NoFifo(f"'{path}' is no FIFO")
-    return fd
+    """Never through a link, and nothing but a FIFO is opened at all.
+
+    A workload could lead the agent to any file of the host, and opening a device may already start what it controls.
+    """
+    place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISFIFO(os.fstat(place).st_mode):
+            raise NoFifo(f"'{path}' is no FIFO")
+        return os.open(f"/proc/self/fd/{place}", mode | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(place)
 
 
 def unread_bytes(fd: int) -> int:

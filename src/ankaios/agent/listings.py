@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.supervision import Supervisor
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0  # seconds after which a runtime that was out of order is found to be well again
@@ -29,7 +30,7 @@ class Listings:
         ask: Callable[[str], Awaitable[list[Found]]],
         answer: Callable[[str, list[Found]], None],
         excuse: Callable[[str, str], None],
-        tasks: asyncio.TaskGroup,
+        tasks: Supervisor,
     ) -> None:
         self._ask = ask
         self._answer = answer
@@ -42,12 +43,15 @@ class Listings:
         """Ask these and nobody else: at once those that workloads wait for, or all if there are none of them."""
         for question in self._running.values():
             question.cancel()
-        names = {runtime: f"existing workloads of '{runtime}'" for runtime in runtimes}
+        names = list(runtimes)
         self._postponed = {runtime: asyncio.Event() for runtime in names if awaited and runtime not in awaited}
-        self._running = {
-            runtime: self._tasks.create_task(self._until_answered(runtime), name=name)
-            for runtime, name in names.items()
-        }
+        self._running = {runtime: self._ask_for(runtime) for runtime in names}
+
+    def _ask_for(self, runtime: str) -> asyncio.Task[None]:
+        name = f"the list of existing workloads of '{runtime}'"
+        return self._tasks.keep_running(
+            name, lambda: self._until_answered(runtime), lambda why: self._excuse(runtime, why)
+        )
 
     def hurry(self, awaited: Iterable[str]) -> None:
         """Now workloads wait for these."""

@@ -14,6 +14,7 @@ from ankaios.agent.core.log_splitting import LineSplitter, as_responses
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import LogEntriesResponse, LogsStopResponse, ToServer
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.runtimes.runtime_connector import LogOptions, RuntimeConnector
 
 _MESSAGES_UNDER_WAY = 4
@@ -37,7 +38,7 @@ def options_of(request: base.LogsRequest) -> LogOptions:
 
 
 class LogStreams:
-    def __init__(self, source_of: Callable[[str], LogSource | None], outlet: Outlet, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, source_of: Callable[[str], LogSource | None], outlet: Outlet, tasks: Supervisor) -> None:
         self._source_of = source_of
         self._outlet = outlet
         self._tasks = tasks
@@ -54,12 +55,17 @@ class LogStreams:
             if source is None:
                 self._stop(request_id, name)  # nothing will ever come, so nobody has to wait
             else:
-                work = self._collect(request_id, name, source, options)
-                running.append(self._tasks.create_task(work, name=f"logs of '{name.workloadName}' for {request_id}"))
+                running.append(self._begin(request_id, name, source, options))
         if running:
             self._running[request_id] = running
             for task in running:
                 task.add_done_callback(lambda _: self._forget(request_id))
+
+    def _begin(
+        self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
+    ) -> asyncio.Task[None]:
+        task_name = f"logs of '{name.workloadName}' for {request_id}"
+        return self._tasks.run_once(task_name, lambda: self._collect(request_id, name, source, options))
 
     def cancel(self, request_id: str) -> None:
         for task in self._running.pop(request_id, []):
@@ -76,10 +82,17 @@ class LogStreams:
     async def _collect(
         self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
     ) -> None:
+        """A failure is reported as the last line, like the error output of a container engine."""
+        why = ""
         try:
             await self._read(request_id, name, source, options)
         except (Rejected, Unavailable) as error:
             log.warning("no (more) logs of '%s': %s", name.workloadName, error)
+            why = str(error)
+        except Exception as error:
+            why = internal_error(f"the logs of '{name.workloadName}'", error, "giving them up")
+        if why:
+            await self._send(request_id, name, [why], asyncio.Semaphore(_MESSAGES_UNDER_WAY))
         self._stop(request_id, name)
 
     async def _read(

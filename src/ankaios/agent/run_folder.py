@@ -3,10 +3,13 @@
     <run folder>/<agent>_io/<workload>.<id>/control_interface/{input,output}
     <run folder>/<agent>_io/<workload>.<id>/files/<mount point>
 
-It is never removed as a whole: workloads outlive the agent and keep using it. Owned here: the lock on it.
+It is never removed as a whole: workloads outlive the agent and keep using it. Owned here: the lock on it, and the modes
+of the folders above (docs/adr/0021): nobody but root and the user of the agent can exchange one of them, or read what
+is in the folder of an instance.
 """
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
@@ -17,9 +20,13 @@ from pathlib import Path
 from ankaios.agent.settings import default_run_folder
 from ankaios.agent.tree_removal import Trash, remove_tree
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.trusted_path import owner_fault, set_mode, untrusted_part
 from ankaios.common.workload import InstanceName
 
 LOOK_AGAIN = 0.2
+BASE_MODE = 0o1777
+OWN_MODE = 0o711  # a workload of another user may have to pass through it to what it may use
+INSTANCE_MODE, PASSABLE_MODE = 0o700, 0o711
 _CONTEXT = "Run folder creation failed. Cannot continue without run folder"
 
 log = logging.getLogger(__name__)
@@ -36,27 +43,23 @@ class RunFolder:
     def prepare(self, base: Path) -> None:
         """Only the default folder is made on demand: a mistyped one must not silently fill the disk elsewhere."""
         try:
-            if not base.is_dir():
-                if base != default_run_folder():
-                    raise StartupFailed(_CONTEXT, f"the run folder '{base}' does not exist, create it first")
-                base.mkdir(parents=True)
-                base.chmod(0o1777)  # for every user, and none may touch what belongs to another
-            self.path.mkdir(exist_ok=True)
-            self._check_owner()
+            if base == default_run_folder():
+                _make_base(base)
+            elif not base.is_dir():
+                raise StartupFailed(_CONTEXT, f"the run folder '{base}' does not exist, create it first")
+            _check_trust(base)
+            self._make()
         except OSError as error:
             raise StartupFailed(_CONTEXT, f"cannot create '{self.path}': {error.strerror}") from error
 
-    def _check_owner(self) -> None:
-        """What others can exchange would lead the agent, which may be root, to any file of the host."""
+    def _make(self) -> None:
+        with suppress(FileExistsError):
+            self.path.mkdir(mode=OWN_MODE)
         found = self.path.lstat()
-        fault = None
-        if stat.S_ISLNK(found.st_mode):
-            fault = "is a symbolic link"
-        elif found.st_uid != os.geteuid():
-            fault = f"belongs to another user (id {found.st_uid})"
-        if fault:
+        if fault := owner_fault(found, os.geteuid()):
             advice = "remove it or choose another folder with --run-folder"
             raise StartupFailed(_CONTEXT, f"'{self.path}' {fault}, {advice}")
+        set_mode(self.path, OWN_MODE)
 
     async def lock(self) -> bool:
         """Wait until no other agent of this name works here: two would start the same containers, and delete them.
@@ -84,6 +87,21 @@ class RunFolder:
             raise Rejected(f"'{name}' is no name of a workload instance")
         return self.path / f"{name.workload}.{name.id}"
 
+    def make(self, name: InstanceName) -> Path:
+        """The folder of the instance, for the agent alone; raises OSError if it cannot be made or used.
+
+        Others may at most pass through it, which a native workload of another user needs where nothing can be mounted.
+        """
+        folder = self.of(name)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=INSTANCE_MODE)
+        found = folder.lstat()
+        if fault := owner_fault(found, os.geteuid()):
+            raise PermissionError(errno.EPERM, f"'{folder}' {fault}")
+        if stat.S_IMODE(found.st_mode) not in (INSTANCE_MODE, PASSABLE_MODE):
+            set_mode(folder, INSTANCE_MODE)
+        return folder
+
     def control_interface(self, name: InstanceName) -> Path:
         return self.of(name) / "control_interface"
 
@@ -97,6 +115,10 @@ class RunFolder:
         except (Rejected, OSError) as error:
             log.warning("cannot remove the folder of '%s': %s", name, error)
 
+    def remove_control_interface(self, name: InstanceName) -> None:
+        """With everything that the workload put there; raises OSError if it cannot even be moved out of the way."""
+        self._discard(self.control_interface(name))
+
     def remove_files(self, name: InstanceName) -> None:
         try:
             self._discard(self.files(name))
@@ -108,6 +130,22 @@ class RunFolder:
     def _discard(self, folder: Path) -> None:
         if not remove_tree(folder):
             self._trash.take(folder)
+
+
+def _check_trust(base: Path) -> None:
+    """What others can exchange would lead the agent, which may be root, to any file of the host."""
+    if fault := untrusted_part(base):
+        raise StartupFailed(_CONTEXT, f"{fault} with --run-folder")
+
+
+def _make_base(base: Path) -> None:
+    """For every user, and none may touch what belongs to another. One that was made with other rights gets these."""
+    _check_trust(base.parent)
+    for folder in reversed([folder for folder in (base, *base.parents) if not folder.exists()]):
+        with suppress(FileExistsError):  # another agent starts at the same time
+            folder.mkdir(mode=0o755)
+    if owner_fault(base.lstat(), os.geteuid()) is None:
+        set_mode(base, BASE_MODE)
 
 
 def _is_locked(folder: int) -> bool:

@@ -22,6 +22,7 @@ from ankaios.common.execution_state import (
     STOPPING_REQUESTED_AT_RUNTIME,
     ExecutionState,
 )
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 log = logging.getLogger(__name__)
@@ -30,9 +31,7 @@ log = logging.getLogger(__name__)
 class RuntimeFacade:
     """[impl->swdd~agent-uses-specified-runtime~1]"""
 
-    def __init__(
-        self, agent: str, around: Surroundings, outside: Callable[[], Outside], tasks: asyncio.TaskGroup
-    ) -> None:
+    def __init__(self, agent: str, around: Surroundings, outside: Callable[[], Outside], tasks: Supervisor) -> None:
         self._agent = agent
         self._around = around
         self._outside = outside
@@ -77,8 +76,8 @@ class RuntimeFacade:
         key = (found.instance_name, found.runtime)
         self._give_up_pausing(key)
         if key not in self._deletions:
-            work = self._delete_until_gone(found)
-            self._deletions[key] = self._tasks.create_task(work, name=f"delete of unneeded '{key[0]}'")
+            name = f"the deletion of the unneeded '{key[0]}'"
+            self._deletions[key] = self._tasks.run_once(name, lambda: self._delete_until_gone(found))
 
     def _give_up_pausing(self, key: tuple[InstanceName, str]) -> None:
         if (task := self._pausing.pop(key, None)) is not None:
@@ -89,7 +88,7 @@ class RuntimeFacade:
         self._give_up_pausing((spec.instance_name, spec.runtime))
         workload = WorkloadObject(spec, first, self._around, self._outside, self._tasks)
         self.workloads[spec.name] = workload
-        self._tasks.create_task(self._run(spec.name, workload), name=f"workload '{spec.name}'")
+        self._tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
         return workload
 
     async def _run(self, name: str, workload: WorkloadObject) -> None:
@@ -99,8 +98,10 @@ class RuntimeFacade:
         """
         if before := [task for (other, _), task in self._deletions.items() if other.workload == name]:
             await asyncio.wait(before)
-        await workload.run()
-        del self.workloads[name]
+        try:
+            await workload.run()
+        finally:
+            del self.workloads[name]
 
     async def _delete_until_gone(self, found: Found) -> None:
         """What pauses after a failure keeps nobody waiting, and ends if the workload is wanted meanwhile."""
@@ -122,15 +123,19 @@ class RuntimeFacade:
             report(name, STOPPING_REQUESTED_AT_RUNTIME)
         try:
             await self._delete_container(found)
+            if report is not _nothing:
+                self._around.folder.remove(name)
+                await self._around.devices.release(name)
         except (Rejected, Unavailable) as error:
             log.warning("cannot delete unneeded '%s', trying again: %s", name, error)
-            report(name, STOPPING_DELETE_FAILED.because(str(error)))
-            return False
-        if report is not _nothing:
-            self._around.folder.remove(name)
-            await self._around.devices.release(name)
-        report(name, REMOVED)
-        return True
+            why = str(error)
+        except Exception as error:
+            why = internal_error(f"the deletion of the unneeded '{name}'", error, "trying again")
+        else:
+            report(name, REMOVED)
+            return True
+        report(name, STOPPING_DELETE_FAILED.because(why))
+        return False
 
     async def _delete_container(self, found: Found) -> None:
         connector = self._around.connectors[found.runtime]

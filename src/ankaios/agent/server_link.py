@@ -130,7 +130,7 @@ class ServerLink:
         self._outbox.go_online()
         try:
             await self._converse(connection)
-        except Unavailable:
+        except Exception:  # also an internal error ends the session
             if asyncio.get_running_loop().time() - began > SHORT_SESSION:
                 self._complaint = ""
             self._outbox.go_offline()

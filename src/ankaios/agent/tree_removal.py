@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ankaios.common.supervision import internal_error
+
 AT_ONCE = 0.05  # seconds in which nothing else of the agent goes on
 IN_THE_END = 600.0  # seconds; somebody may write faster than anybody can remove
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -107,7 +109,7 @@ class Trash:
     def take(self, folder: Path) -> None:
         """Out of the way at once; raises OSError if it cannot be moved."""
         with self._lock:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             folder.rename(self._folder / os.urandom(8).hex())
         self.empty()
 
@@ -122,9 +124,15 @@ class Trash:
 
     def _work(self) -> None:
         while self._goes_on():
-            for old in list(self._folder.iterdir()):
-                if not remove_tree(old, IN_THE_END):
-                    log.warning("cannot remove all of '%s', remove it by hand", old)
+            try:
+                self._remove_all()
+            except Exception as error:
+                internal_error("the removal of old folders", error)
+
+    def _remove_all(self) -> None:
+        for old in list(self._folder.iterdir()):
+            if not remove_tree(old, IN_THE_END):
+                log.warning("cannot remove all of '%s', remove it by hand", old)
 
     def _goes_on(self) -> bool:
         with self._lock:

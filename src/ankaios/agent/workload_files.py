@@ -1,16 +1,27 @@
 """Writes the files of a workload on the host, to be mounted into it.
 
 Comes in: files as the manifest has them. Goes out: file on the host -> mount point, or `FilesFailed` saying which file
-and why. Everything or nothing: after a failure the folder is gone.
+and why. Everything or nothing: after a failure the folder is gone. The folder itself is for the agent alone; what is in
+it may be read by any user, because a container may run as any user (docs/adr/0021). No link is followed: where nothing
+can be mounted, a native workload of another user owns the folder.
 """
 
 import errno
+import os
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.workload import File
+
+MAX_LEVELS = 255
+LONGEST_PATH = 4096  # bytes that the kernel takes, with the end mark
+ROOT_MODE, FOLDER_MODE, FILE_MODE = 0o700, 0o755, 0o644
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _SAFE
 
 
 class FilesFailed(Rejected):
@@ -38,23 +49,79 @@ def write_files(folder: Path, files: Iterable[File]) -> Mapping[Path, str]:
 
 
 def _write(folder: Path, file: File) -> Path:
-    host_file = folder / relative_mount_point(file.mount_point)
+    relative = relative_mount_point(file.mount_point)
+    host_file = folder / relative
     content = content_of(file)
     try:
-        host_file.parent.mkdir(parents=True, exist_ok=True)
+        if len(os.fsencode(host_file)) >= LONGEST_PATH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        parent = _open_folder(folder, relative.parts[:-1])
     except OSError as error:
         what = "failed to create workload file directory structure for"
         raise _failure(f"{what} '{file.mount_point}'", error) from error
     try:
-        host_file.write_bytes(content)
+        _put(parent, relative.name, content)
     except OSError as error:
         raise _failure(f"write failed for '{file.mount_point}'", error) from error
+    finally:
+        os.close(parent)
     return host_file
+
+
+def _open_folder(root: Path, parts: Iterable[str]) -> int:
+    """A descriptor of the folder below `root`; missing ones are made on the way."""
+    with suppress(FileExistsError):
+        root.mkdir(mode=ROOT_MODE)
+    folder = os.open(root, _FOLDER)
+    for part in parts:
+        above = folder
+        try:
+            folder = _step(above, part)
+        finally:
+            os.close(above)
+    return folder
+
+
+def _step(above: int, name: str) -> int:
+    try:
+        os.mkdir(name, FOLDER_MODE, dir_fd=above)
+    except FileExistsError:
+        return os.open(name, _FOLDER, dir_fd=above)
+    folder = os.open(name, _FOLDER, dir_fd=above)
+    os.fchmod(folder, FOLDER_MODE)
+    return folder
+
+
+def _put(folder: int, name: str, content: bytes) -> None:
+    """In place, but only into a file that has no other name: that may be a file of the host."""
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not (_is_plain(found) or stat.S_ISDIR(found.st_mode)):
+            os.unlink(name, dir_fd=folder)
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | _SAFE, FILE_MODE, dir_fd=folder)
+    try:
+        if not _is_plain(os.fstat(descriptor)):
+            raise OSError(errno.EPERM, "replaced by the workload")
+        os.fchmod(descriptor, FILE_MODE)
+        os.ftruncate(descriptor, 0)
+        while content:
+            content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
+
+
+def _is_plain(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _failure(what: str, error: OSError) -> FilesFailed | DiskFull:
     reason = f"{what}: '{error.strerror}'"
     return DiskFull(failure_text(reason)) if error.errno in (errno.ENOSPC, errno.EDQUOT) else FilesFailed(reason)
+
+
+def folder_failure(error: OSError) -> FilesFailed | DiskFull:
+    """The folder of the instance cannot be made or used."""
+    return _failure("failed to create the folder of the workload", error)
 
 
 def relative_mount_point(mount_point: str) -> PurePosixPath:
@@ -66,6 +133,8 @@ def relative_mount_point(mount_point: str) -> PurePosixPath:
         fault = f"path '{mount_point}' is relative, expected absolute path"
     elif ".." in PurePosixPath(mount_point).parts or "\0" in mount_point:
         fault = f"path '{mount_point}' contains invalid path components"
+    elif mount_point.count("/") > MAX_LEVELS:
+        fault = f"path has {mount_point.count('/')} levels, expected at most {MAX_LEVELS}"
     if fault:
         raise FilesFailed(f"invalid mount point '{mount_point}': '{fault}'")
     return PurePosixPath(*[part for part in PurePosixPath(mount_point).parts if "/" not in part])

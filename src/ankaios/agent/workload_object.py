@@ -4,7 +4,6 @@ Comes in: what is to become of the workload, responses for it. Goes out: command
 Owned here: the control interface, which the task opens and closes in the order of its commands.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from ankaios.agent.outside import Outside
 from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
@@ -32,7 +32,7 @@ class WorkloadObject:
         first: Command,
         around: Surroundings,
         outside: Callable[[], Outside],
-        tasks: asyncio.TaskGroup,
+        tasks: Supervisor,
     ) -> None:
         self._around = around
         self._outside = outside
@@ -114,15 +114,25 @@ class WorkloadObject:
 
     async def _open_interface(self, spec: WorkloadSpec) -> Path | None:
         """The folder to mount, if the workload has rights to use one."""
-        if self._interface is not None and self._interface.serves(spec):
-            return self._interface.folder
+        kept = self._interface if self._interface is not None and self._interface.serves(spec) else None
+        if kept is not None and kept.is_intact():
+            return kept.folder
+        if kept is not None:
+            log.warning("'%s' replaced FIFOs of its control interface, they are made anew", spec.name)
         await self._close_interface()
         if not spec.needs_control_interface:
             return None
+        return self._make_interface(spec, clear=kept is not None)
+
+    def _make_interface(self, spec: WorkloadSpec, *, clear: bool) -> Path | None:
+        """None: it cannot be made. `clear`: what the workload left in the folder goes first."""
         from ankaios.agent.control_interface import ControlInterface  # many agents never need it
 
         folder = self._around.folder.control_interface(spec.instance_name)
         try:
+            self._around.folder.make(spec.instance_name)
+            if clear:
+                self._around.folder.remove_control_interface(spec.instance_name)
             self._interface = ControlInterface(spec, folder, self._outside(), self._tasks)
         except OSError as error:
             log.warning("'%s' starts without its control interface: %s", spec.name, error)

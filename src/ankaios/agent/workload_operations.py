@@ -4,9 +4,9 @@ Comes in: plans, states of own workloads. Goes out: work for the runtime facade,
 states of all workloads and the operations that wait for them. Nothing here waits.
 """
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -21,9 +21,17 @@ from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_task import Surroundings
-from ankaios.common.execution_state import PENDING_WAITING_TO_START, REMOVED, SUCCEEDED_OK, ExecutionState
+from ankaios.common.execution_state import (
+    FAILED_UNKNOWN,
+    PENDING_STARTING_FAILED,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    SUCCEEDED_OK,
+    ExecutionState,
+)
 from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
@@ -37,7 +45,7 @@ class WorkloadOperations:
         devices: DeviceService,
         outbox: Outbox,
         outside: Callable[[], Outside],
-        tasks: asyncio.TaskGroup,
+        tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
         self._agent = agent
@@ -89,20 +97,47 @@ class WorkloadOperations:
         self._decide(self._scheduler.recheck(changed, self._states))
 
     def apply(self, plan: Plan) -> None:
+        """Never fails: what was planned once is not planned a second time."""
+        try:
+            self._apply(plan)
+        except Exception as error:
+            why = internal_error("the operations on workloads", error)
+            self.report_unstarted([operation.instance for operation in plan.operations], why)
+
+    def _apply(self, plan: Plan) -> None:
         for name in plan.drop:
             self._decide(self._scheduler.drop(name))
         for name in plan.keep:
-            self._keep(name)
+            with self._isolated(self._facade.workloads[name].current):
+                self._keep(name)
         for instance in plan.removed:
             self.report(instance, REMOVED)
         for found in plan.unneeded:
-            self._facade.delete_found(found)
+            with self._isolated(found.instance_name):
+                self._facade.delete_found(found)
         for resume in plan.resume:
-            self._facade.resume(resume.spec, resume.id)
+            with self._isolated(resume.spec.instance_name):
+                self._facade.resume(resume.spec, resume.id)
         for replacement in plan.replace:
-            self._facade.replace(replacement.found)
+            with self._isolated(replacement.spec.instance_name):
+                self._facade.replace(replacement.found)
         operations = [self._about_what_is(operation) for operation in plan.operations]
         self._decide(self._scheduler.schedule(operations, self._states))
+
+    def report_unstarted(self, names: Iterable[InstanceName], why: str) -> None:
+        """Those of these that neither have a task nor wait for something will not start, for this reason."""
+        for name in names:
+            if name.workload not in self.workloads and name.workload not in self.waiting:
+                self.report(name, PENDING_STARTING_FAILED.because(why))
+
+    @contextmanager
+    def _isolated(self, name: InstanceName) -> Iterator[None]:
+        """An internal error about one workload must not keep the others from what they are to do."""
+        try:
+            yield
+        except Exception as error:
+            why = internal_error(f"an operation on workload '{name.workload}'", error)
+            self.report(name, FAILED_UNKNOWN.because(why))
 
     def _about_what_is(self, operation: Operation) -> Operation:
         """After a failed update the server speaks of an instance that never came about; what is there is meant."""
@@ -134,7 +169,8 @@ class WorkloadOperations:
             spec = entry.spec
             self._facade.delete_found(Found(spec.runtime, spec.instance_name, SUCCEEDED_OK, entry.reuse))
         for operation in decision.ready:
-            self._execute(operation)
+            with self._isolated(operation.instance):
+                self._execute(operation)
 
     def _execute(self, operation: Operation) -> None:
         workload = self._facade.workloads.get(operation.name)
@@ -174,9 +210,16 @@ class WorkloadOperations:
         self._reporting = True
         try:
             while self._reports:
-                self._pass_on(*self._reports.popleft())
+                self._pass_on_safely(*self._reports.popleft())
         finally:
             self._reporting = False
+
+    def _pass_on_safely(self, name: InstanceName, state: ExecutionState) -> None:
+        """What a state sets free is the business of other workloads, not of the one that reports it."""
+        try:
+            self._pass_on(name, state)
+        except Exception as error:
+            internal_error(f"the report that '{name}' is {state}", error)
 
     def _pass_on(self, name: InstanceName, state: ExecutionState) -> None:
         """[impl->swdd~podman-workload-sends-workload-state~1]"""

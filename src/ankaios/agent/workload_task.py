@@ -48,9 +48,10 @@ from ankaios.agent.core.workload_events import (
     Watch,
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
+from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.agent.device_joint import DeviceService, Waiting
 from ankaios.agent.run_folder import RunFolder
-from ankaios.agent.workload_files import DiskFull, write_files
+from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
@@ -59,6 +60,7 @@ from ankaios.common.execution_state import (
     STOPPING_REQUESTED_AT_RUNTIME,
     ExecutionState,
 )
+from ankaios.common.supervision import internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
 
@@ -112,7 +114,10 @@ class WorkloadTask:
         self._wake.set()
 
     async def run(self) -> None:
-        """Until the workload is gone and nothing more is asked of it."""
+        """Until the workload is gone and nothing more is asked of it.
+
+        An internal error is an outcome like others, so that it ends neither this task nor what can be done about it.
+        """
         try:
             while not self.workload.gone or self.commands:
                 await self._handle(await self._next())
@@ -133,10 +138,25 @@ class WorkloadTask:
     async def _handle(self, event: Event) -> None:
         events = deque([event])
         while events:
-            self.workload, effects = reduce(self.workload, events.popleft())
-            for effect in effects:
-                if outcome := await self._perform(effect):
+            for effect in self._decide(events.popleft()):
+                if outcome := await self._perform_safely(effect):
                     events.append(outcome)
+
+    def _decide(self, event: Event) -> list[Effect]:
+        try:
+            self.workload, effects = reduce(self.workload, event)
+        except Exception as error:
+            self.workload, effects = recover(self.workload, event, self._broken("decision", event, error))
+        return effects
+
+    async def _perform_safely(self, effect: Effect) -> Event | None:
+        try:
+            return await self._perform(effect)
+        except Exception as error:
+            return outcome_of_error(effect, self._broken("step", effect, error))
+
+    def _broken(self, what: str, thing: Event | Effect, error: Exception) -> str:
+        return internal_error(f"the {what} {type(thing).__name__} of workload '{self.workload.name.workload}'", error)
 
     async def _perform(self, effect: Effect) -> Event | None:
         match effect:
@@ -210,15 +230,24 @@ class WorkloadTask:
         """In a thread: a slow disk must not hold up other workloads."""
         if not spec.files:
             return {}
-        return await asyncio.to_thread(write_files, self._around.folder.files(spec.instance_name), spec.files)
+        return await asyncio.to_thread(self._write_files_now, spec)
 
-    async def _delete(self, spec: WorkloadSpec, runtime_id: str) -> Event:
+    def _write_files_now(self, spec: WorkloadSpec) -> Mapping[Path, str]:
+        try:
+            self._around.folder.make(spec.instance_name)
+        except OSError as error:
+            raise folder_failure(error) from error
+        return write_files(self._around.folder.files(spec.instance_name), spec.files)
+
+    async def _delete(self, spec: WorkloadSpec, runtime_id: str | None) -> Event:
         connector = self._around.connectors.get(spec.runtime)
         if connector is None:
             return Deleted()
         try:
             with self._patience(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
-                await connector.delete_workload(runtime_id)
+                found = runtime_id or await connector.workload_id(spec.instance_name)
+                if found is not None:
+                    await connector.delete_workload(found)
         except (Rejected, Unavailable) as error:
             return DeleteFailed(str(error))
         return Deleted()

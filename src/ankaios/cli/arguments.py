@@ -1,170 +1,147 @@
-"""The command line as data: commands, their options and words, and what can come of typing them.
+"""Declarations of the command line: commands, options, positional arguments, and the results of parsing.
 
-The parser, the help texts and the completion read the same declarations. Nothing of the standard library is loaded
-here, because every `ank` waits for it.
+`command_tree` declares all commands with these classes. The parser, the help texts, the shell completion and
+docs/reference/cli.md are derived from the declarations.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from ankaios.cli.output import CliOutput
+    from ankaios.cli.settings import CliSettings
 
-    from ankaios.cli.output import Output
-    from ankaios.cli.settings import Settings
+Convert = Callable[[str], Any]
+"""Converts the text of an argument. Raises ValueError with the reason if the text is invalid."""
 
 
-class Option:
-    """A switch, or with `value` (its placeholder in help) an option that takes one.
+class Option(NamedTuple):
+    """An option, spelled as in the help text: `-a, --agent <AGENT_NAME>`. Without `<...>` it is a switch.
 
-    `complete` names the kind of words offered by the shell completion: `agents`, `workloads`, `files` and so on.
+    `key` is the name of its value, by default the long flag. `complete` is the kind of values that the shell completion
+    offers: `agents`, `workloads`, `files` and so on. `negative` options accept a negative number as their value.
     """
 
-    def __init__(
-        self,
-        name: str,
-        summary: str,
-        *,
-        short: str = "",
-        long: str = "",
-        value: str = "",
-        choices: tuple[str, ...] = (),
-        convert: Callable[[str], Any] | None = None,
-        default: Any = None,
-        required: bool = False,
-        repeat: bool = False,
-        env: str = "",
-        complete: str = "",
-        negative: bool = False,
-    ) -> None:
-        self.name = name
-        self.summary = summary
-        self.short = short
-        self.long = long
-        self.value = value
-        self.choices = choices
-        self.convert = convert
-        self.default = default
-        self.required = required
-        self.repeat = repeat
-        self.env = env
-        self.complete = complete
-        self.negative = negative
+    spelling: str
+    summary: str
+    key: str = ""
+    choices: tuple[str, ...] = ()
+    convert: Convert | None = None
+    default: Any = None
+    required: bool = False
+    repeat: bool = False
+    negative: bool = False
+    env: str = ""
+    complete: str = ""
+
+    @property
+    def flags(self) -> list[str]:
+        return self.spelling.partition(" <")[0].split(", ")
+
+    @property
+    def value(self) -> str:
+        """The placeholder of the value; empty for a switch."""
+        return self.spelling.partition(" <")[2].removesuffix(">")
+
+    @property
+    def name(self) -> str:
+        return self.key or self.flags[-1].lstrip("-").replace("-", "_")
 
     @property
     def display(self) -> str:
-        """As usage errors name it: `--agent <AGENT>`."""
-        spelled = f"--{self.long}" if self.long else f"-{self.short}"
-        return f"{spelled} <{self.value}>" if self.value else spelled
+        """The form in usage errors: `--agent <AGENT_NAME>`."""
+        return f"{self.flags[-1]} <{self.value}>" if self.value else self.flags[-1]
 
 
-class Positional:
-    """An argument known by its place. `many` takes all words that the ones behind it leave over."""
+class Positional(NamedTuple):
+    """A positional argument, displayed as in the usage line: `<X>` is required, `[X]` is not, `...` takes several."""
 
-    def __init__(
-        self, name: str, summary: str, *, label: str = "", many: bool = False, required: bool = True, complete: str = ""
-    ) -> None:
-        self.name = name
-        self.summary = summary
-        self.label = label or name.upper()
-        self.many = many
-        self.required = required
-        self.complete = complete
+    name: str
+    display: str
+    summary: str
+    convert: Convert | None = None
+    complete: str = ""
 
     @property
-    def display(self) -> str:
-        shown = f"<{self.label}>" if self.required else f"[{self.label}]"
-        return shown + ("..." if self.many else "")
+    def required(self) -> bool:
+        return self.display.startswith("<")
+
+    @property
+    def many(self) -> bool:
+        return self.display.endswith("...")
 
 
-class Command:
-    """One word of the command line: either it has `children`, or `run` says what to do.
+class Command(NamedTuple):
+    """One word of the command line. It has either `children`, or `run`: "module:function" in `ankaios.cli.commands`.
 
-    `run` is "module:function" and is imported only when the command runs; the function takes the `Call` and returns the
-    exit code. One that is `offline` asks no server, so settings that cannot be used must not stop it.
+    The function takes a `CommandCall` and returns the exit code; None means 0. An `offline` command does not connect to
+    a server, so it ignores connection settings that are invalid. `bare_help` prints the help if no argument is given.
     """
 
-    def __init__(
-        self,
-        name: str,
-        summary: str,
-        *,
-        aliases: tuple[str, ...] = (),
-        group: str = "",
-        examples: tuple[tuple[str, str], ...] = (),
-        options: tuple[Option, ...] = (),
-        positionals: tuple[Positional, ...] = (),
-        children: tuple[Command, ...] = (),
-        run: str = "",
-        details: str = "",
-        bare_help: bool = False,
-        offline: bool = False,
-    ) -> None:
-        self.name = name
-        self.summary = summary
-        self.aliases = aliases
-        self.group = group
-        self.examples = examples
-        self.options = options
-        self.positionals = positionals
-        self._children = children
-        self.run = run
-        self.details = details
-        self.bare_help = bare_help
-        self.offline = offline
+    name: str
+    summary: str
+    run: str = ""
+    group: str = ""
+    aliases: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    positionals: tuple[Positional, ...] = ()
+    children: tuple[Any, ...] = ()  # of commands; the first forward reference would take 2 ms at import
+    details: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    bare_help: bool = False
+    offline: bool = False
 
     @property
     def is_group(self) -> bool:
-        return bool(self._children)
+        return bool(self.children)
 
-    def children(self) -> tuple[Command, ...]:
-        return self._children
-
-    def child(self, word: str) -> Command | None:
-        return next((child for child in self._children if word == child.name or word in child.aliases), None)
+    def child(self, word: str) -> "Command | None":
+        return next((child for child in self.children if word == child.name or word in child.aliases), None)
 
     def child_names(self) -> list[str]:
-        """All words that `child` knows."""
-        return [word for child in self._children for word in (child.name, *child.aliases)]
+        return [word for child in self.children for word in (child.name, *child.aliases)]
 
 
-class Call:
-    """What was asked for: the command, its values, and the world it runs in."""
+CommandPath = tuple[Command, ...]
+"""The chosen command, after the commands that contain it."""
 
-    def __init__(self, path: tuple[Command, ...], values: dict[str, Any], global_values: dict[str, Any]) -> None:
+
+class ParsedCommandLine(NamedTuple):
+    path: CommandPath
+    values: dict[str, Any]
+    global_values: dict[str, Any]
+
+
+class CommandCall:
+    """What a command gets: the values of its arguments, the connection settings, and the output."""
+
+    def __init__(self, path: CommandPath, values: dict[str, Any], settings: "CliSettings", output: "CliOutput") -> None:
         self.path = path
         self.values = values
-        self.global_values = global_values
-        self.settings: Settings
-        self.output: Output
-
-    @property
-    def command(self) -> Command:
-        return self.path[-1]
+        self.settings = settings
+        self.output = output
 
 
 class UsageError(Exception):
-    """The words make no sense: exit code 2, with the usage line of the command they were given to."""
+    """The command line is invalid: exit code 2, with the usage line of the command that `path` ends with."""
 
-    def __init__(self, message: str, path: tuple[Command, ...], tip: str = "") -> None:
+    def __init__(self, message: str, path: CommandPath, tip: str = "") -> None:
         super().__init__(message)
         self.path = path
         self.tip = tip
 
 
-class HelpWanted(Exception):
-    """Help was asked for, or (`missing`) is all that can be answered to a command without its words."""
+class HelpRequested(Exception):
+    """The help text is requested, or it is the answer to a command without arguments (`missing`)."""
 
-    def __init__(self, path: tuple[Command, ...], missing: bool) -> None:
+    def __init__(self, path: CommandPath, missing: bool) -> None:
         super().__init__()
         self.path = path
         self.missing = missing
 
 
-class VersionWanted(Exception):
+class VersionRequested(Exception):
     """`ank --version`."""
 
 
-HELP = Option("help", "Print this help", short="h", long="help")
+HELP = Option("-h, --help", "Print this help")

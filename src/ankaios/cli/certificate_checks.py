@@ -1,82 +1,66 @@
-"""What is wrong with a set of PEM files before anybody tries to connect with them.
+"""Checks PEM files before a connection is tried: dates, the signature of the authority, and the private key.
 
-In come the files that settings name; out go findings that name the file and the check that failed. Permissions were
-checked when the files were read; here it is dates, the signature of the authority, and the key that belongs to it.
+Input: the files from the settings. Output: results that name the file and the failed check. Permissions were checked
+when the files were read.
 """
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from ankaios.cli.doctor import Finding, Verdict
+from ankaios.cli.machine_checks import Results, fine, note, wrong
 from ankaios.common.config import GivenPem, Pem
 
 _SOON_SECONDS = 30 * 24 * 3600
 _CALL_LIMIT_SECONDS = 20
 TOPIC = "certificates"
-_ANEW = "in a new folder: ank certs create DIR"  # where there are some they are kept
+_CREATE = "ank certs create DIR"
+_CREATE_NEW = f"in a new folder: {_CREATE}"  # existing files are kept
+_ONE_SET = "use files of one 'ank certs create'"
 
 
-def check_certificates(given: GivenPem) -> Iterator[Finding]:
+def check_certificates(given: GivenPem) -> Results:
     if not (given.ca or given.crt or given.key):
-        yield Finding(TOPIC, Verdict.NOTE, "none are set: only '--insecure' connections work", "ank certs create DIR")
+        yield note(TOPIC, "none are set: only '--insecure' connections work", _CREATE)
         return
     if not (given.ca and given.crt and given.key):
-        yield Finding(
-            TOPIC, Verdict.WRONG, "all three of ca_pem, crt_pem and key_pem are needed", "ank certs create DIR"
-        )
+        yield wrong(TOPIC, "all three of ca_pem, crt_pem and key_pem are needed", _CREATE)
         return
-    faults = [*_date_findings(given.ca), *_date_findings(given.crt), *_pair_findings(given.ca, given.crt, given.key)]
-    yield from faults
-    if not faults:
-        yield Finding(TOPIC, Verdict.FINE, f"'{given.crt.origin}' is signed by '{given.ca.origin}' and valid")
+    problems = [*_date_results(given.ca), *_date_results(given.crt), *_pair_results(given.ca, given.crt, given.key)]
+    yield from problems
+    if not problems:
+        yield fine(TOPIC, f"'{given.crt.origin}' is signed by '{given.ca.origin}' and valid")
 
 
-def _date_findings(pem: Pem) -> Iterator[Finding]:
+def _date_results(pem: Pem) -> Results:
     code, output = _openssl("x509", "-noout", "-enddate", "-checkend", "0", text=pem.text)
     if "notAfter" not in output:
-        yield Finding(TOPIC, Verdict.WRONG, f"'{pem.origin}' is no certificate", "ank certs create DIR")
+        yield wrong(TOPIC, f"'{pem.origin}' is no certificate", _CREATE)
     elif code != 0:
-        yield Finding(TOPIC, Verdict.WRONG, f"'{pem.origin}' has expired", _ANEW)
+        yield wrong(TOPIC, f"'{pem.origin}' has expired", _CREATE_NEW)
     elif _openssl("x509", "-noout", "-checkend", str(_SOON_SECONDS), text=pem.text)[0] != 0:
         until = output.partition("notAfter=")[2].splitlines()[0]
-        yield Finding(TOPIC, Verdict.NOTE, f"'{pem.origin}' expires on {until}", _ANEW)
+        yield note(TOPIC, f"'{pem.origin}' expires on {until}", _CREATE_NEW)
 
 
-def _pair_findings(ca: Pem, crt: Pem, key: Pem) -> Iterator[Finding]:
+def _pair_results(ca: Pem, crt: Pem, key: Pem) -> Results:
     with tempfile.TemporaryDirectory() as folder:
         authority = Path(folder) / "ca.pem"
         authority.write_text(ca.text)
         code, output = _openssl("verify", "-CAfile", str(authority), text=crt.text)
         if code != 0 and "expired" not in output:
-            yield Finding(
-                TOPIC,
-                Verdict.WRONG,
-                f"'{crt.origin}' is not signed by '{ca.origin}'",
-                "use files of one 'ank certs create'",
-            )
-    of_certificate = _openssl("x509", "-noout", "-pubkey", text=crt.text)
-    of_key = _openssl("pkey", "-pubout", text=key.text)
-    if of_certificate[1] != of_key[1]:
-        yield Finding(
-            TOPIC,
-            Verdict.WRONG,
-            f"'{key.origin}' is not the key of '{crt.origin}'",
-            "use files of one 'ank certs create'",
-        )
+            yield wrong(TOPIC, f"'{crt.origin}' is not signed by '{ca.origin}'", _ONE_SET)
+    public_key = _openssl("x509", "-noout", "-pubkey", text=crt.text)[1]
+    if public_key != _openssl("pkey", "-pubout", text=key.text)[1]:
+        yield wrong(TOPIC, f"'{key.origin}' is not the key of '{crt.origin}'", _ONE_SET)
 
 
 def _openssl(*arguments: str, text: str) -> tuple[int, str]:
+    command = ["openssl", *arguments]
     try:
         done = subprocess.run(
-            ["openssl", *arguments],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=_CALL_LIMIT_SECONDS,
-            check=False,
+            command, input=text, capture_output=True, text=True, timeout=_CALL_LIMIT_SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        return 1, str(fault)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, str(error)
     return done.returncode, done.stdout + (done.stderr if done.returncode else "")

@@ -1,8 +1,8 @@
-"""Makes a certificate authority and certificates for server, agents and command line that pass every check.
+"""Creates a certificate authority and certificates for server, agents and command line.
 
-In come a folder and the names of the agents; out go PEM files with the right permissions. `openssl` does the work, so
-the files are exactly what the documented recipe makes by hand. An authority found in the folder is used again, and
-existing certificates are left alone: more agents can be added later.
+Input: a folder and the names of the agents. Output: PEM files with the required permissions, created by `openssl` as in
+the documented manual steps. An existing authority is used again and existing certificates are kept, so that more agents
+can be added later.
 """
 
 import os
@@ -26,8 +26,8 @@ KEY_OPTIONS = {
 _OPENSSL_LIMIT_SECONDS = 60
 
 
-class Party(Struct, frozen=True):
-    """One certificate: the stem of its file names, its subject and whom it may be."""
+class CertificateSubject(Struct, frozen=True):
+    """One certificate: the stem of its file names, its subject, its usage, and its DNS name."""
 
     stem: str
     common_name: str
@@ -39,49 +39,49 @@ class Party(Struct, frozen=True):
         return f"{self.stem}.pem", f"{self.stem}-key.pem"
 
 
-def parties(agents: list[str]) -> list[Party]:
-    """Server and command line always; without names one certificate that any agent may use."""
-    made = [
-        Party("server", SERVER_NAME, "serverAuth", SERVER_NAME),
-        Party("cli", "ank", "clientAuth", "ank"),
+def certificate_subjects(agents: list[str]) -> list[CertificateSubject]:
+    """Server and command line, and the agents; without agent names one certificate for any agent."""
+    subjects = [
+        CertificateSubject("server", SERVER_NAME, "serverAuth", SERVER_NAME),
+        CertificateSubject("cli", "ank", "clientAuth", "ank"),
     ]
     for agent in agents or [ANY_AGENT]:
         if agent == ANY_AGENT:
-            made.append(Party("agent", "ank-agent", "clientAuth", ANY_AGENT))
+            subjects.append(CertificateSubject("agent", "ank-agent", "clientAuth", ANY_AGENT))
             continue
         check_agent_name(agent)
         if not agent:
             raise Rejected("An agent name is empty: name each agent, or leave --agent out for one certificate for all.")
-        made.append(Party(f"agent-{agent}", agent, "clientAuth", agent))
-    return made
+        subjects.append(CertificateSubject(f"agent-{agent}", agent, "clientAuth", agent))
+    return subjects
 
 
-def create(folder: Path, agents: list[str], algorithm: str, days: int) -> list[Path]:
-    """Make what is missing in the folder and return it."""
+def create_certificates(folder: Path, agents: list[str], algorithm: str, days: int) -> list[Path]:
+    """Create the missing files in the folder and return their paths."""
     if shutil.which("openssl") is None:
         raise AnkaiosError("cannot create certificates: 'openssl' is not installed (try: apt-get install openssl)")
-    wanted = parties(agents)
-    _make_folder(folder)
-    made = [] if (folder / "ca.pem").exists() else _make_authority(folder, algorithm, days)
-    missing = [party for party in wanted if not (folder / party.files[0]).exists()]
+    subjects = certificate_subjects(agents)
+    _create_folder(folder)
+    created = [] if (folder / "ca.pem").exists() else _create_authority(folder, algorithm, days)
+    missing = [subject for subject in subjects if not (folder / subject.files[0]).exists()]
     if missing and not (folder / "ca-key.pem").exists():
         raise AnkaiosError(
-            f"cannot create certificates: '{folder}/ca-key.pem', which has to sign them, is not there: bring it back "
-            "for as long as it is needed, or make everything anew in another folder"
+            f"cannot create certificates: '{folder}/ca-key.pem', which has to sign them, is missing: copy it back "
+            "for the moment, or create everything in another folder"
         )
-    for party in missing:
-        made += _make_certificate(folder, party, algorithm, days)
-    return made
+    for subject in missing:
+        created += _create_certificate(folder, subject, algorithm, days)
+    return created
 
 
-def _make_folder(folder: Path) -> None:
-    """A new one is open to others, whatever the umask: server and agents run as other users. Each key is protected."""
+def _create_folder(folder: Path) -> None:
+    """A new folder is readable by others: server and agents may run as other users. Each key file is protected."""
     if not folder.is_dir():
         folder.mkdir(parents=True)
         folder.chmod(0o755)
 
 
-def _make_authority(folder: Path, algorithm: str, days: int) -> list[Path]:
+def _create_authority(folder: Path, algorithm: str, days: int) -> list[Path]:
     crt, key = folder / "ca.pem", folder / "ca-key.pem"
     _openssl(
         "req", "-x509", *KEY_OPTIONS[algorithm], "-nodes", "-keyout", key, "-out", crt, "-days", days,
@@ -92,14 +92,14 @@ def _make_authority(folder: Path, algorithm: str, days: int) -> list[Path]:
     return _protected(crt, key)
 
 
-def _make_certificate(folder: Path, party: Party, algorithm: str, days: int) -> list[Path]:
-    crt, key = (folder / name for name in party.files)
+def _create_certificate(folder: Path, subject: CertificateSubject, algorithm: str, days: int) -> list[Path]:
+    crt, key = (folder / name for name in subject.files)
     request, extensions = crt.with_suffix(".csr"), crt.with_suffix(".ext")
     try:
-        extensions.write_text(f"subjectAltName=DNS:{party.dns_name}\nextendedKeyUsage={party.usage}\n")
+        extensions.write_text(f"subjectAltName=DNS:{subject.dns_name}\nextendedKeyUsage={subject.usage}\n")
         _openssl(
             "req", *KEY_OPTIONS[algorithm], "-nodes", "-keyout", key, "-out", request,
-            "-subj", f"/CN={party.common_name}",
+            "-subj", f"/CN={subject.common_name}",
         )  # fmt: skip
         _openssl(
             "x509", "-req", "-in", request, "-CA", folder / "ca.pem", "-CAkey", folder / "ca-key.pem",
@@ -119,14 +119,14 @@ def _protected(crt: Path, key: Path) -> list[Path]:
 
 def _openssl(*arguments: str | int | Path) -> None:
     command = ["openssl", *map(str, arguments)]
-    # Keys must never be readable by others, not even until chmod.
-    before = os.umask(0o077)
+    # Keys must never be readable by others, not even before chmod.
+    previous = os.umask(0o077)
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=_OPENSSL_LIMIT_SECONDS, check=False)
-    except subprocess.TimeoutExpired as fault:
-        raise AnkaiosError(f"cannot create certificates: '{' '.join(command)}' did not end") from fault
+    except subprocess.TimeoutExpired as error:
+        raise AnkaiosError(f"cannot create certificates: '{' '.join(command)}' did not end") from error
     finally:
-        os.umask(before)
+        os.umask(previous)
     if result.returncode != 0:
         reason = result.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise AnkaiosError(f"cannot create certificates: '{' '.join(command)}': {reason[0]}")

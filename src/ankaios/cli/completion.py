@@ -1,38 +1,44 @@
-"""Shell completion: `COMPLETE=<shell> ank` prints the script to source, which calls back with the words typed so far.
+"""Shell completion: `COMPLETE=<shell> ank` prints the script to source, which calls `ank` with the words typed so far.
 
-In come words and the place of the cursor, out go candidates, one on each line. What only the server knows is asked of
-it, with the settings of the typed line, the environment and the configuration file; if it does not answer quickly there
-is simply nothing to offer.
+Input: the words and the position of the cursor. Output: candidates, one per line. Names are requested from the server
+with the settings of the typed line, the environment and the configuration file; without a response nothing is offered.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ankaios.cli.arguments import HELP, Command, HelpWanted, Option, UsageError, VersionWanted
+from ankaios.cli.arguments import (
+    HELP,
+    Command,
+    CommandPath,
+    HelpRequested,
+    Option,
+    Positional,
+    UsageError,
+    VersionRequested,
+)
 from ankaios.cli.completion_scripts import SCRIPTS
-from ankaios.cli.output import Output
-from ankaios.cli.parser import parse
-from ankaios.cli.root import RootCommand
-
-Lookup = Callable[[str, "Place"], Iterable[str]]
+from ankaios.cli.output import CliOutput
+from ankaios.cli.parser import parse_command_line
+from ankaios.cli.tree.ank import ANK
 
 FILES = ":files"
 Candidate = tuple[str, str]
-"""The word and what it means."""
+"""A word and its meaning."""
+Lookup = Callable[[str, "CursorContext"], Iterable[str]]
+"""Returns the known values of a kind, such as `workloads`."""
 
 
-def complete(shell: str, words: Sequence[str], output: Output) -> int:
+def complete(shell: str, words: Sequence[str], output: CliOutput) -> int:
     if shell not in SCRIPTS:
-        raise UsageError(f"unknown shell '{shell}', expected one of {', '.join(SCRIPTS)}", (RootCommand(),))
+        raise UsageError(f"unknown shell '{shell}', expected one of {', '.join(SCRIPTS)}", (ANK,))
     if not words:
         output.write(SCRIPTS[shell])
         return 0
     typed = list(words[1:] if words[0] == "--" else words)
     index = int(os.environ.get("_ANK_COMPLETE_INDEX") or len(typed) - 1)
-    found = candidates(typed[1:index], typed[index] if index < len(typed) else "", _ask_server)
+    found = candidates(typed[1:index], typed[index] if index < len(typed) else "", _request_values)
     output.write("".join(_line(shell, *candidate) for candidate in found))
     return 0
 
@@ -41,21 +47,20 @@ def _line(shell: str, word: str, meaning: str) -> str:
     if word == FILES:
         return f"{FILES}\n"
     if shell == "zsh":
-        shown = word.replace(":", r"\:")
-        return f"{shown}:{meaning}\n" if meaning else f"{shown}\n"
-    if shell == "fish":
-        return f"{word}\t{meaning}\n" if meaning else f"{word}\n"
-    return f"{word}\n"
+        word = word.replace(":", r"\:")
+    separator = {"zsh": ":", "fish": "\t"}.get(shell)
+    return f"{word}{separator}{meaning}\n" if meaning and separator else f"{word}\n"
 
 
-class Place:
-    """Where on the line the cursor is: after which commands, options and words."""
+class CursorContext:
+    """The commands, options and words before the cursor. Mistakes are ignored, because the line is not finished."""
 
     def __init__(self) -> None:
-        self.path: tuple[Command, ...] = (RootCommand(),)
+        self.path: CommandPath = (ANK,)
         self.global_words: list[str] = []
         self.used: set[str] = set()
         self.awaited: Option | None = None
+        """The option before the cursor whose value is missing."""
         self.words: list[str] = []
         self.only_words = False
 
@@ -63,8 +68,7 @@ class Place:
     def command(self) -> Command:
         return self.path[-1]
 
-    def pass_by(self, word: str) -> None:
-        """Mistakes are passed over: the person is still typing."""
+    def add(self, word: str) -> None:
         if len(self.path) == 1 and (word.startswith("-") or self.awaited):
             self.global_words.append(word)
         if self.awaited is not None:
@@ -73,7 +77,7 @@ class Place:
         elif word == "--":
             self.only_words = True
         elif word.startswith("-") and not self.only_words:
-            self._pass_option(word)
+            self._add_option(word)
         elif self.command.is_group:
             child = self.command.child(word)
             self.path = (*self.path, child) if child else self.path
@@ -81,72 +85,64 @@ class Place:
         else:
             self.words.append(word)
 
-    def _pass_option(self, word: str) -> None:
-        name = word.partition("=")[0]
+    def _add_option(self, word: str) -> None:
+        flag = word.partition("=")[0]
         for option in self.command.options:
-            if name in (f"--{option.long}", f"-{option.short}"):
+            if flag in option.flags:
                 self.used.add(option.name)
                 self.awaited = option if option.value and "=" not in word else None
 
+    def global_values(self) -> dict[str, Any]:
+        """The values of the global options on this line, as far as they are valid."""
+        try:
+            return parse_command_line(ANK, [*self.global_words, "schema"]).global_values
+        except (UsageError, HelpRequested, VersionRequested):
+            return {}
+
 
 def candidates(before: Iterable[str], current: str, lookup: Lookup) -> list[Candidate]:
-    place = Place()
+    context = CursorContext()
     for word in before:
-        place.pass_by(word)
-    current = "" if place.awaited and current == "=" else current
-    return [one for one in _offered(place, current, lookup) if one[0] == FILES or one[0].startswith(current)]
+        context.add(word)
+    current = "" if context.awaited and current == "=" else current
+    return [found for found in _offered(context, current, lookup) if found[0] == FILES or found[0].startswith(current)]
 
 
-def _offered(place: Place, current: str, lookup: Lookup) -> list[Candidate]:
-    if place.awaited is not None:
-        return _values(place.awaited.choices, place.awaited.complete, place, lookup)
-    if current.startswith("-") and not place.only_words:
-        return _options(place)
-    if place.command.is_group:
-        return _children(place.command, current)
+def _offered(context: CursorContext, current: str, lookup: Lookup) -> list[Candidate]:
+    command = context.command
+    if context.awaited is not None:
+        return _values(context.awaited, context, lookup)
+    if current.startswith("-") and not context.only_words:
+        unused = [option for option in (*command.options, HELP) if option.repeat or option.name not in context.used]
+        return [(option.flags[-1], option.summary) for option in unused]
+    if command.is_group:
+        return _children(command, current)
+    possible = command.positionals[-2:] if context.words else command.positionals[:1]
     found: list[Candidate] = []
-    for positional in place.command.positionals[-2:] if len(place.words) else place.command.positionals[:1]:
-        if positional.many or len(place.words) < len(place.command.positionals):
-            found += _values((), positional.complete, place, lookup)
-    return [candidate for candidate in found if candidate[0] not in place.words]
+    for positional in possible:
+        if positional.many or len(context.words) < len(command.positionals):
+            found += _values(positional, context, lookup)
+    return [candidate for candidate in found if candidate[0] not in context.words]
 
 
 def _children(command: Command, current: str) -> list[Candidate]:
-    """The other spelling of a word is offered only to who has begun it."""
+    """An alias is offered only if the beginning of the name does not match."""
     offered = []
-    for child in command.children():
+    for child in command.children:
         offered.append((child.name, child.summary))
         offered += [(alias, child.summary) for alias in child.aliases if current and not child.name.startswith(current)]
     return offered
 
 
-def _options(place: Place) -> list[Candidate]:
-    return [
-        (f"--{option.long}" if option.long else f"-{option.short}", option.summary)
-        for option in (*place.command.options, HELP)
-        if option.name not in place.used or option.repeat
-    ]
-
-
-def _values(choices: Sequence[str], kind: str, place: Place, lookup: Lookup) -> list[Candidate]:
-    if choices:
-        return [(choice, "") for choice in choices]
-    if kind == "files":
+def _values(argument: Option | Positional, context: CursorContext, lookup: Lookup) -> list[Candidate]:
+    if isinstance(argument, Option) and argument.choices:
+        return [(choice, "") for choice in argument.choices]
+    if argument.complete == "files":
         return [(FILES, "")]
-    if not kind:
-        return []
-    return [(word, "") for word in lookup(kind, place)]
+    return [(word, "") for word in lookup(argument.complete, context)] if argument.complete else []
 
 
-def _ask_server(kind: str, place: Place) -> Iterable[str]:
+def _request_values(kind: str, context: CursorContext) -> Iterable[str]:
     from ankaios.cli.completion_values import known_values
 
-    return known_values(kind, _global_values(place))
-
-
-def _global_values(place: Place) -> dict[str, Any]:
-    """The global options typed on this line, as far as they make sense."""
-    try:
-        return parse(RootCommand(), [*place.global_words, "schema"]).global_values
-    except (UsageError, HelpWanted, VersionWanted):
-        return {}
+    return known_values(kind, context.global_values())

@@ -1,6 +1,6 @@
-"""What the shells are told: call `ank` again, with the words typed so far, whenever candidates are wanted.
+"""The completion scripts of the shells. A script calls `ank` with the words typed so far and prints its candidates.
 
-The first line of an answer may be `:files`: then the shell offers files, which it knows better than we do.
+If a line of the answer is `:files`, the shell completes file names itself.
 """
 
 BASH = r"""_ank_complete() {

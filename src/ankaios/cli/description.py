@@ -1,18 +1,14 @@
-"""The form of `ank describe`: facts one below the other, then titled tables. Empty parts are left out."""
+"""The output format of `ank describe`: labelled facts, then titled tables. Empty parts are left out."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-from ankaios.cli.table import harmless, table_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ankaios.cli.output import Output
+from ankaios.cli.output import CliOutput
+from ankaios.cli.table import printable, table_lines
 
 
 class Description:
+    """Owns the facts and tables that were added."""
+
     def __init__(self) -> None:
         self._facts: list[tuple[str, str, str]] = []
         self._tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = []
@@ -25,14 +21,14 @@ class Description:
         if rows:
             self._tables.append((title, header, rows))
 
-    def text(self, output: Output) -> str:
+    def text(self, output: CliOutput) -> str:
         left = max(len(label) for label, _, _ in self._facts) + 3
         lines = []
         for label, value, style in self._facts:
-            shown = harmless(value) if output.is_terminal else value
+            shown = printable(value) if output.is_terminal else value
             lines.append(f"{label:<{left}}{output.paint(shown, style) if style else shown}")
         for title, header, rows in self._tables:
-            cells = [tuple(map(harmless, row)) for row in rows] if output.is_terminal else rows
+            cells = [tuple(map(printable, row)) for row in rows] if output.is_terminal else rows
             lines += ["", f"{output.paint(title, 'header')}:"]
             lines += [f"  {line}" for line in table_lines(header, cells, output.width - 2)]
         return "\n".join(lines)

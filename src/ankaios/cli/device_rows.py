@@ -1,26 +1,20 @@
-"""Rows about devices and resources from a complete state. Pure: protobuf messages come in, plain tuples go out."""
+"""Rows of the tables of devices, slots and resources. Pure: protobuf messages in, tuples of cells out."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import ank_base_pb2 as base
 
 DEVICES_HEADER = ("DEVICE", "CONFIGURATION", "AGENTS", "USED", "FREE", "USED BY")
 RESOURCES_HEADER = ("AGENT", "RESOURCE", "CAPACITY", "ALLOCATABLE", "ALLOCATED")
 SLOTS_HEADER = ("SLOT", "AGENT", "USED BY")
 
 
-class Slot:
-    """A share of a device. `agent` and `owner` are empty while nobody uses it."""
+class SlotRow(NamedTuple):
+    """A slot of a device. `agent` and `owner` are empty while the slot is free."""
 
-    __slots__ = ("agent", "name", "owner")
-
-    def __init__(self, name: str, agent: str, owner: str) -> None:
-        self.name = name
-        self.agent = agent
-        self.owner = owner
+    name: str
+    agent: str
+    owner: str
 
     @property
     def is_used(self) -> bool:
@@ -28,23 +22,23 @@ class Slot:
 
     @property
     def user(self) -> str:
-        """The workload, or at least where it is."""
+        """The workload, or the agent if the workload is unknown."""
         return self.owner or self.agent
 
     def cells(self) -> tuple[str, ...]:
         return self.name, self.agent, self.owner or ("unknown" if self.is_used else "free")
 
 
-def slots_of(name: str, instance: base.DeviceInstance) -> list[Slot]:
-    """All slots, also those nobody has written down because they were never used.
+def slots_of(name: str, instance: base.DeviceInstance) -> list[SlotRow]:
+    """All slots, including those that are not listed because they were never used.
 
-    Usage is `<agent>` for a device asked for by its own name, `C:<id>:<agent>` for one asked for by its configuration.
+    The usage is `<agent>` for a device that was requested by name, `C:<id>:<agent>` for one requested by configuration.
     """
     usage = instance.deviceUsage.values
     owners = instance.slotOwners.values
     names = {f"{name}-{index}" for index in range(instance.capacity)} | set(usage)
     return [
-        Slot(slot, usage.get(slot, "").rpartition(":")[2], owners.get(slot, "").partition(".")[0])
+        SlotRow(slot, usage.get(slot, "").rpartition(":")[2], owners.get(slot, "").partition(".")[0])
         for slot in sorted(names, key=_slot_order)
     ]
 
@@ -74,7 +68,7 @@ def resource_rows(agents: base.AgentMap) -> list[tuple[str, ...]]:
 
 
 def slots_used_by(workload: str, instances: base.DeviceInstanceMap) -> list[tuple[str, ...]]:
-    """Device, configuration, slot and agent of everything the workload holds."""
+    """Device, configuration, slot and agent of every slot that the workload uses."""
     return [
         (name, instance.configurationName, slot.name, slot.agent)
         for name, instance in sorted(instances.deviceInstances.items())

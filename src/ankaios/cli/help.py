@@ -1,17 +1,16 @@
-"""Help and usage texts, made from the declarations of the commands. Comes in: a path of commands. Goes out: text."""
-
-from __future__ import annotations
+"""Help texts and usage errors, made from the declared commands. Input: a path of commands. Output: text."""
 
 from collections.abc import Callable, Iterable
 
-from ankaios.cli.arguments import HELP, Command, Option, UsageError
+from ankaios.cli.arguments import HELP, Command, CommandPath, Option, UsageError
 
 Paint = Callable[[str, str], str]
 
-WIDTH = 100  # also where there is room for more: lines get too long to read
+MAX_WIDTH = 100
+"""Longer lines are difficult to read, also on a wide terminal."""
 
 
-def usage_line(path: tuple[Command, ...]) -> str:
+def usage_line(path: CommandPath) -> str:
     command = path[-1]
     words = [part.name for part in path]
     if any(not option.required for option in command.options):
@@ -23,24 +22,23 @@ def usage_line(path: tuple[Command, ...]) -> str:
     return "Usage: " + " ".join(words)
 
 
-def usage_error_text(fault: UsageError, paint: Paint) -> str:
-    """In the form that people know from other command lines: what is wrong, a tip, the usage, where to read more."""
-    parts = [f"{paint('error:', 'error')} {fault}"]
-    if fault.tip:
-        parts.append(f"  {paint('tip:', 'good')} {fault.tip}")
-    parts.append(usage_line(fault.path))
+def usage_error_text(error: UsageError, paint: Paint) -> str:
+    parts = [f"{paint('error:', 'error')} {error}"]
+    if error.tip:
+        parts.append(f"  {paint('tip:', 'good')} {error.tip}")
+    parts.append(usage_line(error.path))
     parts.append("For more information, try '--help'.")
     return "\n\n".join(parts)
 
 
-def help_text(path: tuple[Command, ...], paint: Paint, width: int = WIDTH) -> str:
-    command, width = path[-1], min(width, WIDTH)
+def help_text(path: CommandPath, paint: Paint, width: int = MAX_WIDTH) -> str:
+    command, width = path[-1], min(width, MAX_WIDTH)
     parts = [_fitted(command.summary, width), _fitted(usage_line(path), width)]
-    parts += _groups(command, paint, width)
+    parts += _child_sections(command, paint, width)
     if command.positionals:
         rows = [(positional.display, positional.summary) for positional in command.positionals]
         parts.append(_section("Arguments", rows, paint, width))
-    parts.append(_section("Options", [_option_row(option) for option in (*command.options, HELP)], paint, width))
+    parts.append(_section("Options", map(_option_row, (*command.options, HELP)), paint, width))
     if command.details:
         parts.append("\n".join(_detail(line, paint, width) for line in command.details.splitlines()))
     if command.examples:
@@ -50,53 +48,45 @@ def help_text(path: tuple[Command, ...], paint: Paint, width: int = WIDTH) -> st
     return "\n\n".join(parts)
 
 
-def _detail(line: str, paint: Paint, width: int) -> str:
-    """Text, or the heading of what is indented below it."""
-    is_heading = line.endswith(":") and not line.startswith(" ")
-    return paint(line, "heading") if is_heading else _fitted(line, width)
-
-
-def _groups(command: Command, paint: Paint, width: int) -> list[str]:
+def _child_sections(command: Command, paint: Paint, width: int) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
-    for child in command.children():
-        groups.setdefault(child.group or "Commands", []).append(
-            (", ".join((child.name, *child.aliases)), child.summary)
-        )
+    for child in command.children:
+        row = (", ".join((child.name, *child.aliases)), child.summary)
+        groups.setdefault(child.group or "Commands", []).append(row)
     return [_section(title, rows, paint, width) for title, rows in groups.items()]
 
 
 def _option_row(option: Option) -> tuple[str, str]:
-    short = f"-{option.short}" if option.short else ""
-    long = f"--{option.long}" if option.long else ""
-    spelled = f"{short}, {long}" if short and long else (short or f"    {long}")
-    if option.value:
-        spelled += f" <{option.value}>"
-    notes = []
-    if option.choices:
-        notes.append(f"one of: {', '.join(option.choices)}")
-    if option.env:
-        notes.append(f"env: {option.env}")
+    has_short_flag = not option.flags[0].startswith("--")
+    notes = [f"one of: {', '.join(option.choices)}"] if option.choices else []
+    notes += [f"env: {option.env}"] if option.env else []
     summary = option.summary + (f" [{'; '.join(notes)}]" if notes else "")
-    return spelled, summary
+    return option.spelling if has_short_flag else f"    {option.spelling}", summary
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]], paint: Paint, width: int) -> str:
     listed = list(rows)
-    left = min(max(len(name) for name, _ in listed), 34) + 4
+    column = min(max(len(name) for name, _ in listed), 34)
     lines = [paint(f"{title}:", "heading")]
     for name, summary in listed:
-        first, *others = wrap(summary, width - left) or [""]
-        shown = paint(f"{name:<{left - 4}}", "literal")
-        if len(name) > left - 4:
+        first, *others = wrap(summary, width - column - 4) or [""]
+        shown = paint(f"{name:<{column}}", "literal")
+        if len(name) > column:
             lines.append(f"  {shown}")
-            shown = " " * (left - 4)
+            shown = " " * column
         lines.append(f"  {shown}  {first}".rstrip())
-        lines += [" " * left + other for other in others]
+        lines += [" " * (column + 4) + other for other in others]
     return "\n".join(lines)
 
 
+def _detail(line: str, paint: Paint, width: int) -> str:
+    """A text line, or the heading of the indented lines below it."""
+    is_heading = line.endswith(":") and not line.startswith(" ")
+    return paint(line, "heading") if is_heading else _fitted(line, width)
+
+
 def _fitted(line: str, width: int) -> str:
-    """As it is if there is room; else in several lines that keep its indentation."""
+    """The line itself if it fits, else several lines with the same indentation."""
     if len(line) <= width:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
@@ -104,11 +94,7 @@ def _fitted(line: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """At blanks; a word that is too long stays whole."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return lines
+    """Break the text at spaces. A word that is longer than `width` stays whole."""
+    from textwrap import wrap as wrap_words
+
+    return wrap_words(text, max(width, 1), break_long_words=False, break_on_hyphens=False)

@@ -1,84 +1,63 @@
-"""What was probably meant by a name or path that matches nothing. Costs a question to the server, so only then."""
+"""Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.session import RequestFailed, Session
+from ankaios.cli.suggestions import did_you_mean, nearest
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import complete_state_to_form
 
-from ankaios.cli.connection import CommandFailed
+_LIMIT_MS = 500
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
-    from ankaios.cli.arguments import Call
-    from ankaios.cli.connection import Session
-    from ankaios.common.pb import ank_base_pb2 as base
+def _fields(message: Any) -> list[str]:
+    return [field.json_name for field in message.DESCRIPTOR.fields]
 
-_PATIENCE_MS = 500
-"""A hint is not worth a longer wait."""
 
-_WORKLOAD_KEYS = [
-    "agent",
-    "restartPolicy",
-    "dependencies",
-    "tags",
-    "runtime",
-    "runtimeConfig",
-    "controlInterfaceAccess",
-    "configs",
-    "files",
-    "resources",
-    "placement",
-]
-_STATE_KEYS = ["apiVersion", "workloads", "configs", "deviceConfigurations"]
 _KNOWN_KEYS = {
-    "": ["desiredState", "workloadStates", "agents", "effectiveState", "deviceInstances"],
-    "desiredState": _STATE_KEYS,
-    "effectiveState": _STATE_KEYS,
-    "desiredState.workloads.*": _WORKLOAD_KEYS,
-    "effectiveState.workloads.*": _WORKLOAD_KEYS,
-    "agents.*": ["status", "tags", "resources"],
-    "agents.*.status": ["cpuUsage", "freeMemory"],
-    "workloadStates.*.*.*": ["additionalInfo", "state", "subState"],
+    (): _fields(base.CompleteState),
+    ("desiredState",): _fields(base.State),
+    ("effectiveState",): _fields(base.State),
+    ("desiredState", "workloads", "*"): _fields(base.Workload),
+    ("effectiveState", "workloads", "*"): _fields(base.Workload),
+    ("agents", "*"): _fields(base.AgentAttributes),
+    ("agents", "*", "status"): _fields(base.AgentStatus),
+    ("workloadStates", "*", "*", "*"): ["additionalInfo", "state", "subState"],
 }
 
 
-def hint_at_unknown_workloads(call: Call, session: Session, unknown: Sequence[str]) -> None:
+def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequence[str]) -> None:
     if not unknown or call.output.quiet or call.settings.no_wait:
         return
-    from ankaios.cli.suggestions import did_you_mean
-
-    state = _ask(session, "desiredState.workloads.*.agent")
+    state = _request(session, "desiredState.workloads.*.agent")
     if state is not None:
         for name in unknown:
             call.output.hint(did_you_mean("workload", name, state.desiredState.workloads.workloads))
 
 
-def hint_at_unmatched_masks(call: Call, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
-    """Say for each mask that selected nothing where it leaves the state."""
+def hint_unmatched_masks(call: CommandCall, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
+    """Print a hint for each mask that selects nothing in the form."""
     if call.output.quiet:
         return
     for mask in masks:
         parts = mask.split(".")
-        if not matches(form, parts):
+        if not _values_at(form, parts):
             call.output.hint(_mask_hint(session, mask, parts))
 
 
-def matches(form: Any, parts: Sequence[str]) -> bool:
-    """Whether the mask selects anything in the form."""
-    if not parts:
-        return True
-    if not isinstance(form, dict):
-        return False
-    first, rest = parts[0], parts[1:]
-    inner = list(form.values()) if first == "*" else [form[first]] if first in form else []
-    return any(matches(value, rest) for value in inner)
+def _values_at(form: Any, parts: Sequence[str]) -> list[Any]:
+    """All values that the mask selects in the form."""
+    values = [form]
+    for part in parts:
+        maps = [value for value in values if isinstance(value, dict)]
+        values = [inner for value in maps for key, inner in value.items() if part in ("*", key)]
+    return values
 
 
 def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
-    """Walk down until a part is unknown, asking for the names at a level only if they are not fixed."""
-    from ankaios.cli.suggestions import nearest
-
+    """Find the first part of the mask that does not exist."""
     for depth, part in enumerate(parts):
         parent = parts[:depth]
         known = _keys_below(session, parent)
@@ -91,30 +70,21 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 
 
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
+    """The fixed keys at this place of the state, or else the names that the server has there."""
     for pattern, keys in _KNOWN_KEYS.items():
-        levels = pattern.split(".") if pattern else []
-        if len(levels) == len(parent) and all(level in ("*", part) for level, part in zip(levels, parent, strict=True)):
+        if len(pattern) == len(parent) and all(
+            known in ("*", part) for known, part in zip(pattern, parent, strict=True)
+        ):
             return keys
-    state = _ask(session, ".".join(parent))
+    state = _request(session, ".".join(parent))
     if state is None:
         return []
-    from ankaios.common.state_form import complete_state_to_form
-
-    return sorted(_keys_at(complete_state_to_form(state), parent))
-
-
-def _keys_at(form: Any, parts: Sequence[str]) -> set[str]:
-    if not isinstance(form, dict):
-        return set()
-    if not parts:
-        return set(form)
-    first, rest = parts[0], parts[1:]
-    inner = form.values() if first == "*" else [form[first]] if first in form else []
-    return set().union(*(_keys_at(value, rest) for value in inner))
+    found = _values_at(complete_state_to_form(state), parent)
+    return sorted({key for value in found if isinstance(value, dict) for key in value})
 
 
-def _ask(session: Session, mask: str) -> base.CompleteState | None:
+def _request(session: Session, mask: str) -> base.CompleteState | None:
     try:
-        return session.complete_state(mask, patience_ms=_PATIENCE_MS)
-    except CommandFailed:
+        return session.complete_state(mask, limit_ms=_LIMIT_MS)
+    except RequestFailed:
         return None

@@ -1,9 +1,4 @@
-"""Reading what commands are given: files and standard input, no more than the YAML parser accepts.
-
-What cannot be read comes out as OSError; `advice` knows what to do about it.
-"""
-
-from __future__ import annotations
+"""Reads files and standard input, at most as much as the YAML parser accepts. `advice` explains a file error."""
 
 from ankaios.common.errors import Rejected
 from ankaios.common.yaml_text import MAX_YAML_BYTES
@@ -11,48 +6,48 @@ from ankaios.common.yaml_text import MAX_YAML_BYTES
 STANDARD_INPUT = "-"
 
 
-class Unreadable(Rejected):
-    """A file that was named and cannot be read or understood; the hint says what to do."""
+class UnusableFile(Rejected):
+    """A given file cannot be read or parsed; the hint contains an advice."""
 
     def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)
         self.hint = hint
 
 
-def hint_of(fault: Rejected) -> str:
-    return fault.hint if isinstance(fault, Unreadable) else ""
+def hint_of(error: Rejected) -> str:
+    return error.hint if isinstance(error, UnusableFile) else ""
+
+
+def read_input(file: str) -> bytes:
+    """The content of the file, or of standard input for `-`. Raises OSError."""
+    return read_standard_input() if file == STANDARD_INPUT else read_file(file)
 
 
 def read_file(path: str) -> bytes:
-    """Raises OSError."""
-    return _read(path)
-
-
-def read_standard_input() -> bytes:
-    """Raises OSError, for example if it is closed."""
-    return _read(0)
-
-
-def _read(what: str | int) -> bytes:
-    with open(what, "rb", closefd=what != 0) as opened:
+    with open(path, "rb") as opened:  # noqa: PTH123
         return opened.read(MAX_YAML_BYTES + 1)
 
 
-def advice(fault: OSError) -> str:
-    """What to do about a file that is missing, closed to us or no file; empty if the reason says all there is."""
-    file = fault.filename
+def read_standard_input() -> bytes:
+    with open(0, "rb", closefd=False) as opened:
+        return opened.read(MAX_YAML_BYTES + 1)
+
+
+def advice(error: OSError) -> str:
+    """What to do about a file that is missing, not accessible, or a folder; empty if the reason is enough."""
+    file = error.filename
     if not isinstance(file, str):
         return ""
-    if isinstance(fault, FileNotFoundError):
-        return "check the name" if file.startswith("/") else f"check the name; you are in '{_here()}'"
-    if isinstance(fault, IsADirectoryError):
+    if isinstance(error, FileNotFoundError):
+        return "check the name" if file.startswith("/") else f"check the name; you are in '{_current_folder()}'"
+    if isinstance(error, IsADirectoryError):
         return f"it is a folder; name the files in it, for example '{file.rstrip('/')}/*.yaml'"
-    if isinstance(fault, PermissionError):
+    if isinstance(error, PermissionError):
         return f"run this as {_owner(file)}, or let others read it: chmod a+r '{file}'"
     return ""
 
 
-def _here() -> str:
+def _current_folder() -> str:
     from pathlib import Path
 
     try:
@@ -66,5 +61,5 @@ def _owner(file: str) -> str:
 
     try:
         return f"its owner '{Path(file).owner()}'"
-    except (OSError, KeyError):  # not even its folder may be searched, or nobody has this id
+    except (OSError, KeyError):  # its folder is not accessible, or the user id has no name
         return "its owner"

@@ -1,12 +1,9 @@
-"""What a person or a script sees: lines, warnings, errors, hints, and the colours that are allowed.
+"""Output of the commands: results, warnings, errors and hints, with colours where they are allowed.
 
-Results and warnings go to standard output, errors and hints to standard error; every message is flushed at once,
-because readers of a pipe wait for it. While they do not read, `wait_for_room` has the time. The words `error:`, `warn:`
-and `debug:` are coloured even in a pipe, as every `ank` does; everything else only on a terminal. `NO_COLOR` switches
-all colours off.
+Results and warnings go to standard output, errors and hints to standard error. Every message is flushed immediately,
+because readers of a pipe wait for it. The words `error:`, `warn:` and `debug:` are coloured even in a pipe, as in
+Eclipse Ankaios; everything else is coloured only on a terminal. `NO_COLOR` switches all colours off.
 """
-
-from __future__ import annotations
 
 import os
 import sys
@@ -15,9 +12,9 @@ from typing import TextIO
 
 from ankaios.common.errors import AnkaiosError
 
-NO_TERMINAL_WIDTH = 65535
+PIPE_WIDTH = 65535
 _FALLBACK_WIDTH = 80
-_PIECE = 1024  # characters: never more bytes than a pipe takes that takes any
+_CHUNK = 1024  # characters; these always fit into a pipe that is reported as writable
 _ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m"
 _WARN = "\x1b[38;5;11mwarn:\x1b[39m"
 _DEBUG = "\x1b[38;5;12mdebug:\x1b[39m"
@@ -36,7 +33,7 @@ _STYLES = {
 
 
 class CliError(AnkaiosError):
-    """Printed after `error: `, exit code 1; the hint goes on a line of its own."""
+    """Print `error: <text>` and the hint, and exit with code 1."""
 
     def __init__(self, text: str, hint: str = "") -> None:
         super().__init__(text)
@@ -44,11 +41,11 @@ class CliError(AnkaiosError):
 
 
 class OutputFailed(OSError):
-    """Nothing can be printed any more, for example because the disk is full."""
+    """The output cannot be written, for example because the disk is full."""
 
 
-class Output:
-    """The two streams of this process and how much may be said on them."""
+class CliOutput:
+    """Owns the two output streams of this process."""
 
     def __init__(
         self,
@@ -63,16 +60,17 @@ class Output:
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
         self._colour = not environ.get("NO_COLOR")
-        self._smart = self._colour and environ.get("TERM", "") != "dumb"
+        self._terminal_colour = self._colour and environ.get("TERM", "") != "dumb"
+        self._hints: set[str] = set()
         self.quiet = quiet
         self.verbose = verbose
         self.is_terminal = self._stdout.isatty()
-        self.wait_for_room: Callable[[int], None] | None = None
-        """Called with a descriptor before each piece of output: returns when it takes more."""
+        self.wait_writable: Callable[[int], None] | None = None
+        """Called with the descriptor before each chunk; returns when the descriptor is writable."""
 
     @property
     def width(self) -> int:
-        """Columns of the terminal now (people resize windows); a pipe has room for everything."""
+        """Columns of the terminal at this moment; a very large number for a pipe."""
         return self._size()[0]
 
     @property
@@ -82,7 +80,7 @@ class Output:
 
     def _size(self) -> tuple[int, int]:
         if not self.is_terminal:
-            return NO_TERMINAL_WIDTH, 0
+            return PIPE_WIDTH, 0
         try:
             size = os.get_terminal_size(self._stdout.fileno())
         except (OSError, ValueError):
@@ -90,26 +88,24 @@ class Output:
         return size.columns or _FALLBACK_WIDTH, size.lines
 
     def paint(self, text: str, style: str) -> str:
-        """Colour for standard output, if it is a terminal."""
-        return _styled(text, style) if self.is_terminal and self._smart else text
+        """The text in the style, if standard output is a terminal with colours."""
+        return _styled(text, style) if self.is_terminal and self._terminal_colour else text
 
     def paint_stderr(self, text: str, style: str) -> str:
-        return _styled(text, style) if self._smart and self._stderr.isatty() else text
+        return _styled(text, style) if self._terminal_colour and self._stderr.isatty() else text
 
     def write(self, text: str) -> None:
-        """As it is, flushed."""
-        if self.wait_for_room is None:
+        if self.wait_writable is None:
             _print(self._stdout, text)
             return
-        for start in range(0, len(text), _PIECE):
-            self.wait_for_room(self._stdout.fileno())
-            _print(self._stdout, text[start : start + _PIECE])
+        for start in range(0, len(text), _CHUNK):
+            self.wait_writable(self._stdout.fileno())
+            _print(self._stdout, text[start : start + _CHUNK])
 
     def line(self, text: str) -> None:
         self.write(text + "\n")
 
     def progress(self, text: str) -> None:
-        """Said unless `--quiet`."""
         if not self.quiet:
             self.line(text)
 
@@ -124,7 +120,9 @@ class Output:
         self.stderr_line(f"{_ERROR if self._colour else 'error:'} {text}")
 
     def hint(self, text: str) -> None:
-        if text and not self.quiet:
+        """Print the hint once, however often it is given."""
+        if text and not self.quiet and text not in self._hints:
+            self._hints.add(text)
             self.stderr_line(f"{self.paint_stderr('hint:', 'hint')} {text}")
 
     def stderr_line(self, text: str) -> None:
@@ -137,8 +135,8 @@ def _print(stream: TextIO, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         raise
-    except OSError as fault:
-        raise OutputFailed(fault.errno, fault.strerror) from fault
+    except OSError as error:
+        raise OutputFailed(error.errno, error.strerror) from error
 
 
 def _styled(text: str, style: str) -> str:

@@ -1,46 +1,53 @@
-"""What was typed, held against the declarations of the commands.
+"""Parses the words of the command line. Input: the declared commands and the words. Output: a `ParsedCommandLine`.
 
-In come the declarations of `arguments` and the typed words; out goes a `Call`, or one of `UsageError`, `HelpWanted`,
-`VersionWanted`. This is a parser of our own because every `ank` waits for it: it loads nothing from the standard
-library, and of the commands only the chosen one.
+Raises `UsageError`, `HelpRequested` or `VersionRequested`. ADR 18 explains why this is not argparse.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ankaios.cli.arguments import HELP, Call, Command, HelpWanted, Option, UsageError, VersionWanted
+from ankaios.cli.arguments import (
+    HELP,
+    Command,
+    CommandPath,
+    HelpRequested,
+    Option,
+    ParsedCommandLine,
+    Positional,
+    UsageError,
+    VersionRequested,
+)
+from ankaios.cli.suggestions import nearest
 
 
-def parse(root: Command, words: Sequence[str]) -> Call:
-    path: tuple[Command, ...] = (root,)
-    global_values, rest = _parse_level(path, list(words))
+def parse_command_line(root: Command, words: Sequence[str]) -> ParsedCommandLine:
+    path: CommandPath = (root,)
+    global_values, rest = _parse_level(path, words)
     values = global_values
-    if rest and rest[0] == "help":
-        raise HelpWanted(_descend(path, rest[1:]), missing=False)
-    while rest:
+    while path[-1].is_group:
+        if not rest:
+            raise HelpRequested(path, missing=True)
+        if rest[0] == "help":
+            raise HelpRequested(_descend(path, rest[1:]), missing=False)
         path = _descend(path, rest[:1])
-        if not rest[1:] and (path[-1].is_group or path[-1].bare_help):
-            raise HelpWanted(path, missing=True)
+        if path[-1].bare_help and not rest[1:]:
+            raise HelpRequested(path, missing=True)
         values, rest = _parse_level(path, rest[1:])
-    if path[-1].is_group:
-        raise HelpWanted(path, missing=True)
-    return Call(path, values, global_values)
+    return ParsedCommandLine(path, values, global_values)
 
 
-def _descend(path: tuple[Command, ...], words: Sequence[str]) -> tuple[Command, ...]:
+def _descend(path: CommandPath, words: Sequence[str]) -> CommandPath:
     for word in words:
         child = path[-1].child(word)
         if child is None:
-            tip = similar_tip("subcommand", word, path[-1].child_names())
+            tip = _similar_tip("subcommand", word, path[-1].child_names())
             raise UsageError(f"unrecognized subcommand '{word}'", path, tip)
         path = (*path, child)
     return path
 
 
-def _parse_level(path: tuple[Command, ...], words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Read the options of one command, up to the name of its child (which starts the returned rest) or the end."""
+def _parse_level(path: CommandPath, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Read the arguments of one command. Returns its values and, for a group, the words from its child on."""
     level = _Level(path)
     cursor = iter(words)
     for word in cursor:
@@ -51,114 +58,109 @@ def _parse_level(path: tuple[Command, ...], words: list[str]) -> tuple[dict[str,
         elif word.startswith("-") and word != "-":
             level.take_short(word, cursor)
         elif path[-1].is_group:
-            return level.finish(), [word, *cursor]
+            level.words = [word, *cursor]
         else:
             level.words.append(word)
-    return level.finish(), level.words if path[-1].is_group else []
+    return level.finish(), level.words
 
 
 class _Level:
-    """What was typed for one command so far."""
+    """The arguments of one command that were read so far."""
 
-    def __init__(self, path: tuple[Command, ...]) -> None:
+    def __init__(self, path: CommandPath) -> None:
         self.path = path
-        self.command = path[-1]
         self.words: list[str] = []
-        self.values: dict[str, Any] = {}
+        self._command = path[-1]
+        self._values: dict[str, Any] = {}
 
     def take_long(self, word: str, cursor: Iterator[str]) -> None:
-        name, has_value, value = word[2:].partition("=")
-        option = next((o for o in (*self.command.options, HELP) if o.long and o.long == name), None)
-        if option is None:
-            raise self._unexpected(f"--{name}")
-        self._take(option, value if has_value else None, cursor)
+        flag, has_value, value = word.partition("=")
+        self._take(self._option(flag), value if has_value else None, cursor)
 
     def take_short(self, word: str, cursor: Iterator[str]) -> None:
-        """A bundle of switches (`-fn`), of which the last may take a value (`-t5`, `-t=5`, `-t 5`)."""
+        """A cluster of switches (`-fn`). The last flag may have a value (`-t5`, `-t=5`, `-t 5`)."""
         letters = word[1:]
         while letters:
-            letter, letters = letters[0], letters[1:]
-            option = next((o for o in (*self.command.options, HELP) if o.short == letter), None)
-            if option is None:
-                raise self._unexpected(f"-{letter}")
+            option, letters = self._option(f"-{letters[0]}"), letters[1:]
             if option.value:
-                attached = letters.removeprefix("=") if letters else None
-                self._take(option, attached, cursor)
+                self._take(option, letters.removeprefix("=") if letters else None, cursor)
                 return
             self._take(option, None, cursor)
 
+    def _option(self, flag: str) -> Option:
+        for option in (*self._command.options, HELP):
+            if flag in option.flags:
+                return option
+        if len(self.path) > 1 and any(flag in option.flags for option in self.path[0].options):
+            tip = f"'{flag}' is a global option: write it before '{self.path[1].name}'"
+        else:
+            long_flags = [known for option in self._command.options for known in option.flags if known[:2] == "--"]
+            tip = _similar_tip("argument", flag, long_flags)
+        raise UsageError(f"unexpected argument '{flag}' found", self.path, tip)
+
     def _take(self, option: Option, value: str | None, cursor: Iterator[str]) -> None:
         if option is HELP:
-            raise HelpWanted(self.path, missing=False)
+            raise HelpRequested(self.path, missing=False)
         if option.name == "version":
-            raise VersionWanted
-        if option.name in self.values and not option.repeat:
-            raise UsageError(f"the argument '{option.display}' cannot be used multiple times", self.path)
+            raise VersionRequested
+        if option.name in self._values and not option.repeat:
+            raise self._error(f"the argument '{option.display}' cannot be used multiple times")
         if not option.value:
             if value is not None:
-                raise UsageError(f"unexpected value '{value}' for '{option.display}' found", self.path)
-            self.values[option.name] = True
+                raise self._error(f"unexpected value '{value}' for '{option.display}' found")
+            self._values[option.name] = True
             return
-        converted = self._convert(option, self._value(option, cursor) if value is None else value)
+        converted = self._convert(option, self._next_value(option, cursor) if value is None else value)
         if option.repeat:
-            self.values.setdefault(option.name, []).append(converted)
+            self._values.setdefault(option.name, []).append(converted)
         else:
-            self.values[option.name] = converted
+            self._values[option.name] = converted
 
-    def _value(self, option: Option, cursor: Iterator[str]) -> str:
+    def _next_value(self, option: Option, cursor: Iterator[str]) -> str:
         value = next(cursor, None)
-        looks_like_option = value is not None and value.startswith("-") and value != "-"
-        if looks_like_option and option.negative and value is not None and value[1:].isdigit():
+        if value is not None and (value == "-" or not value.startswith("-")):
             return value
-        if value is None or looks_like_option:
-            raise UsageError(f"a value is required for '{option.display}' but none was supplied", self.path)
-        return value
+        if value is not None and option.negative and value[1:].isdigit():
+            return value
+        raise self._error(f"a value is required for '{option.display}' but none was supplied")
 
-    def _convert(self, option: Option, text: str) -> Any:
-        if option.choices and text not in option.choices:
-            possible = f"\n  [possible values: {', '.join(option.choices)}]"
-            raise UsageError(f"invalid value '{text}' for '{option.display}'{possible}", self.path)
+    def _convert(self, argument: Option | Positional, text: str) -> Any:
+        if isinstance(argument, Option) and argument.choices and text not in argument.choices:
+            possible = f"\n  [possible values: {', '.join(argument.choices)}]"
+            raise self._error(f"invalid value '{text}' for '{argument.display}'{possible}")
         try:
-            return option.convert(text) if option.convert else text
-        except ValueError as fault:
-            raise UsageError(f"invalid value '{text}' for '{option.display}': {fault}", self.path) from None
-
-    def _unexpected(self, word: str) -> UsageError:
-        root = self.path[0]
-        if len(self.path) > 1 and any(word in (f"-{o.short}", f"--{o.long}") for o in root.options):
-            tip = f"'{word}' is a global option: write it before '{self.path[1].name}'"
-            return UsageError(f"unexpected argument '{word}' found", self.path, tip)
-        known = [f"--{o.long}" for o in self.command.options if o.long]
-        tip = similar_tip("argument", word, known)
-        return UsageError(f"unexpected argument '{word}' found", self.path, tip)
+            return argument.convert(text) if argument.convert else text
+        except ValueError as error:
+            raise self._error(f"invalid value '{text}' for '{argument.display}': {error}") from None
 
     def finish(self) -> dict[str, Any]:
-        if not self.command.is_group:
+        if not self._command.is_group:
             self._place_words()
-        missing = [o.display for o in self.command.options if o.required and o.name not in self.values]
-        missing += [p.display for p in self.command.positionals if p.required and not self.values.get(p.name)]
+        missing = [o.display for o in self._command.options if o.required and o.name not in self._values]
+        missing += [p.display for p in self._command.positionals if p.required and not self._values[p.name]]
         if missing:
             listed = "".join(f"\n  {display}" for display in missing)
-            raise UsageError(f"the following required arguments were not provided:{listed}", self.path)
-        for option in self.command.options:
-            self.values.setdefault(option.name, [] if option.repeat else option.default)
-        return self.values
+            raise self._error(f"the following required arguments were not provided:{listed}")
+        for option in self._command.options:
+            self._values.setdefault(option.name, [] if option.repeat else option.default)
+        return self._values
 
     def _place_words(self) -> None:
+        """Assign the words to the positional arguments. If there are too few words, the last arguments get none."""
         words = self.words
-        for index, positional in enumerate(self.command.positionals):
-            behind = len(self.command.positionals) - index - 1
-            if positional.many:
-                count = max(len(words) - behind, 1)  # of too few words the later ones are missing
-                self.values[positional.name], words = words[:count], words[count:]
-            else:
-                self.values[positional.name], words = (words[0] if words else None), words[1:]
+        for index, positional in enumerate(self._command.positionals):
+            following = len(self._command.positionals) - index - 1
+            count = max(len(words) - following, 1) if positional.many else 1
+            converted = [self._convert(positional, word) for word in words[:count]]
+            self._values[positional.name] = converted if positional.many else (converted or [None])[0]
+            words = words[count:]
         if words:
-            raise UsageError(f"unexpected argument '{words[0]}' found", self.path)
+            raise self._error(f"unexpected argument '{words[0]}' found")
+
+    def _error(self, message: str) -> UsageError:
+        return UsageError(message, self.path)
 
 
-def similar_tip(kind: str, word: str, known: Sequence[str]) -> str:
-    from ankaios.cli.suggestions import nearest  # only a mistake pays for it
-
+def _similar_tip(kind: str, word: str, known: Sequence[str]) -> str:
     found = nearest(word, known)
     return f"a similar {kind} exists: '{found}'" if found else ""

@@ -1,17 +1,18 @@
-"""Where the server is and how to talk to it: global options over environment over file over default.
+"""Connection settings: global options before environment variables before the configuration file before defaults.
 
-In come the global values of the command line; out goes `Settings`, or `CliError` / `BadEnvironment`. Owns nothing.
+Input: the global values of the command line. Output: `CliSettings`, or `CliError` or `BadEnvironment`.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from ankaios.cli.output import CliError, Output
+from ankaios.cli.input_file import advice
+from ankaios.cli.output import CliError, CliOutput
 from ankaios.common.config import (
     PEM_WINS_WARNING,
     BadPemFile,
+    GivenPem,
     PemMaterial,
     choose,
     load_config_file,
@@ -20,59 +21,37 @@ from ankaios.common.config import (
 )
 from ankaios.common.errors import StartupFailed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from ankaios.common.config import GivenPem
-
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 DEFAULT_TIMEOUT_MS = 3000
 SYSTEM_CONFIG_FILE = "/etc/ankaios/ank.conf"
-_SECURITY_HINT = (
-    "'ank -k …' talks to a server without TLS, as that of 'ank up'; 'ank certs create DIR' makes certificates"
-)
 PEM_HINT = "'ank certs create DIR' makes files that fit together and have the right modes"
+_SECURITY_HINT = (
+    "'ank -k …' connects to a server without TLS, such as that of 'ank up'; 'ank certs create DIR' makes certificates"
+)
 
 
-class Settings:
-    """`security()` is asked only when a connection is wanted: `ank schema` needs no certificates."""
+class CliSettings(NamedTuple):
+    server_url: str = DEFAULT_SERVER_URL
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    no_wait: bool = False
+    insecure: bool = False
+    given_pem: GivenPem = GivenPem()
 
-    def __init__(
-        self,
-        *,
-        server_url: str = DEFAULT_SERVER_URL,
-        timeout_ms: int = DEFAULT_TIMEOUT_MS,
-        no_wait: bool = False,
-        insecure: bool = False,
-        given_pem: GivenPem | None = None,
-    ) -> None:
-        self.server_url = server_url
-        self.timeout_ms = timeout_ms
-        self.no_wait = no_wait
-        self.insecure = insecure
-        self.given_pem = given_pem
-
-    @property
-    def timeout(self) -> float:
-        return self.timeout_ms / 1000
-
-    def security(self, output: Output) -> PemMaterial | None:
-        """The three PEM items, or None for the spoken word "insecure"."""
-        from ankaios.common.config import GivenPem
-
-        given = self.given_pem or GivenPem()
+    def security(self, output: CliOutput) -> "PemMaterial | None":
+        """The PEM items for mutual TLS, or None for an insecure connection. Called only before connecting."""
         try:
-            material = require_security(given, self.insecure)
-        except StartupFailed as fault:
-            raise CliError(f"{fault.context}: {fault.reason}", _SECURITY_HINT) from fault
+            material = require_security(self.given_pem, self.insecure)
+        except StartupFailed as error:
+            raise CliError(f"{error.context}: {error.reason}", _SECURITY_HINT) from error
         if material and self.insecure:
             output.warn(PEM_WINS_WARNING)
         return material
 
 
-def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[str, str] | None = None) -> Settings:
-    """Also tells `output` how much it may say."""
+def load_settings(
+    values: Mapping[str, Any], output: CliOutput, environ: Mapping[str, str] | None = None
+) -> CliSettings:
+    """Load the settings and set `quiet` and `verbose` of the output."""
     environ = os.environ if environ is None else environ
     try:
         given = values.get("ank_config")
@@ -80,7 +59,7 @@ def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[st
         file = load_config_file(given, defaults, default_table=True)
         output.quiet = choose(values.get("quiet"), None, file, "quiet", default=False)
         output.verbose = choose(values.get("verbose"), None, file, "verbose", default=False)
-        return Settings(
+        return CliSettings(
             server_url=choose(
                 values.get("server_url"), "ANK_SERVER_URL", file, "server_url", DEFAULT_SERVER_URL, environ=environ
             ),
@@ -89,23 +68,20 @@ def load_settings(values: Mapping[str, Any], output: Output, environ: Mapping[st
             insecure=choose(values.get("insecure"), "ANK_INSECURE", file, "insecure", default=False, environ=environ),
             given_pem=load_pem_material(values, "ANK", file, environ=environ),
         )
-    except BadPemFile as fault:
-        raise CliError(f"Certificate error: '{fault.reason}'", _advice_behind(fault) or PEM_HINT) from fault
-    except StartupFailed as fault:
-        raise CliError(str(fault), _advice_behind(fault)) from fault
+    except BadPemFile as error:
+        raise CliError(f"Certificate error: '{error.reason}'", _missing_file_advice(error) or PEM_HINT) from error
+    except StartupFailed as error:
+        raise CliError(str(error), _missing_file_advice(error)) from error
 
 
-def _advice_behind(fault: BaseException) -> str:
-    """About a file that is not there."""
-    from ankaios.cli.input_file import advice
-
-    cause = fault.__cause__
+def _missing_file_advice(error: BaseException) -> str:
+    cause = error.__cause__
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__
     return advice(cause) if isinstance(cause, FileNotFoundError) else ""
 
 
-def _default_files(environ: Mapping[str, str], output: Output) -> list[str]:
+def _default_files(environ: Mapping[str, str], output: CliOutput) -> list[str]:
     home = environ.get("HOME")
     if not home:
         output.warn(f"HOME is not set: only the system configuration '{SYSTEM_CONFIG_FILE}' is looked for.")

@@ -1,21 +1,22 @@
-"""Which of the existing names was probably meant. Loaded only when something was not found."""
-
-from __future__ import annotations
+"""Finds the existing name that is similar to an unknown one."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+_SHORT_WORD = 5
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The closest known word, or None if all are too far away for a helpful guess."""
-    names = list(known)
-    by_lower = {name.lower(): name for name in reversed(names)}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    """The most similar known word, or None if no word is close. In a short word one wrong letter counts more."""
+    from difflib import get_close_matches  # only after a mistake
+
+    by_lower = {name.lower(): name for name in reversed(list(known))}
+    cutoff = 0.6 if len(word) <= _SHORT_WORD else 0.75
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else None
 
 
 def did_you_mean(kind: str, word: str, known: Iterable[str]) -> str:
-    """A complete hint about a name that does not exist."""
+    """The hint for an unknown name: the similar name, or else the existing names."""
     names = sorted(set(known))
     if guess := nearest(word, names):
         return f"there is no {kind} '{word}', did you mean '{guess}'?"

@@ -1,18 +1,43 @@
-"""Tables as every `ank` prints them: no borders, three blanks between columns, cells padded to the widest.
+"""Tables in the format of Eclipse Ankaios: no borders, three spaces between columns, cells padded to the widest.
 
-Pure: cells and a width come in, lines go out. `paint` may colour a finished cell; it never changes what is printed.
+`table_lines` is a pure function from cells and a width to lines. `styled_table` adds what a terminal needs: colours,
+and protection against control characters in the cells.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ankaios.cli.output import CliOutput
+
 Paint = Callable[[str, int, int], str]
+"""Gets a padded cell, its row (0 is the header) and its column; returns the coloured cell."""
+CellStyle = Callable[[int, int], str]
+"""The style of a cell by its row (0 is the first below the header) and column; empty for none."""
 
 _GAP = "   "
 WRAP = "wrap"
 CUT_LAST = "cut last"
 CUT_LINES = "cut lines"
+
+
+def print_table(output: CliOutput, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    output.line("\n".join(styled_table(output, header, rows)))
+
+
+def styled_table(
+    output: CliOutput,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    overflow: str = CUT_LINES,
+    style: CellStyle = lambda row, column: "",
+) -> list[str]:
+    if not output.is_terminal:
+        return table_lines(header, rows, output.width, overflow)
+
+    def paint(cell: str, row: int, column: int) -> str:
+        name = style(row - 1, column) if row else "header"
+        return output.paint(cell, name) if name else cell
+
+    return table_lines(header, [tuple(map(printable, row)) for row in rows], output.width, overflow, paint)
 
 
 def table_lines(
@@ -22,27 +47,26 @@ def table_lines(
     overflow: str = CUT_LINES,
     paint: Paint | None = None,
 ) -> list[str]:
-    """Header and rows as lines no wider than `width`.
+    """Header and rows as lines that are not wider than `width`.
 
-    `overflow` says what happens to the last column if it does not fit: `WRAP` continues it on further lines, `CUT_LAST`
-    ends it with `...`; before that, the others make room for its header. If not even the headers fit, and with
-    `CUT_LINES`, whole lines are cut. `paint` gets the padded cell, its row (0 is the header) and its column; lines that
-    are cut as a whole stay uncoloured.
+    `overflow` selects what happens if the last column does not fit: `WRAP` continues it on further lines, `CUT_LAST`
+    cuts it with `...`; before that, the other columns are narrowed to make space for its header. If not even the
+    headers fit, and with `CUT_LINES`, whole lines are cut; such lines are not coloured.
     """
     table = [list(header), *(list(row) for row in rows)]
     widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
     if overflow != CUT_LINES:
         widths = _narrowed(widths, list(map(display_width, header)), width)
         table = [[*map(_shortened, row[:-1], widths), row[-1]] for row in table]
-    room = width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
-    if room < display_width(header[-1]):
+    space = width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+    if space < display_width(header[-1]):
         overflow = CUT_LINES
-    if overflow == CUT_LINES and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+    if overflow == CUT_LINES and widths[-1] > space:
         return [clip(_join(row, widths), width) for row in table]
-    widths[-1] = min(widths[-1], room)
+    widths[-1] = min(widths[-1], space)
     lines: list[str] = []
     for number, row in enumerate(table):
-        first, *others = _fit(row[-1], room, overflow)
+        first, *others = _fit(row[-1], space, overflow)
         lines.append(_join([*row[:-1], first], widths, number, paint))
         blank = [""] * (len(row) - 1)
         lines += [_join([*blank, other], widths, number, paint) for other in others]
@@ -50,7 +74,7 @@ def table_lines(
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
-    """So that the last header fits, if all of them do: the widest column gives first, and the last but one at last."""
+    """Narrow the columns until the last header fits: first the widest column, and the last but one at the end."""
     narrowed, width = list(widths), width - len(_GAP) * (len(widths) - 1)
     if sum(least) > width:
         return narrowed
@@ -67,14 +91,14 @@ def _shortened(text: str, width: int) -> str:
     return text if display_width(text) <= width else clip(text, width - 1) + "…"
 
 
-def _fit(text: str, room: int, overflow: str) -> list[str]:
-    if display_width(text) <= room:
+def _fit(text: str, space: int, overflow: str) -> list[str]:
+    if display_width(text) <= space:
         return [text]
     if overflow == CUT_LAST:
-        return [clip(text, room - 3) + "..."]
+        return [clip(text, space - 3) + "..."]
     parts = []
     while text:
-        part = clip(text, room) or text[0]
+        part = clip(text, space) or text[0]
         parts.append(part)
         text = text[len(part) :]
     return parts
@@ -88,7 +112,7 @@ def _join(cells: Sequence[str], widths: Sequence[int], row: int = 0, paint: Pain
 
 
 def display_width(text: str) -> int:
-    """Columns on a terminal: East Asian characters take two, combining ones none."""
+    """Columns on a terminal: East Asian characters take two, combining characters none."""
     if text.isascii():
         return len(text)
     import unicodedata  # only for texts that need it
@@ -99,7 +123,7 @@ def display_width(text: str) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """The longest beginning that fits into `width` columns."""
+    """The longest beginning of the text that fits into `width` columns."""
     if width <= 0:
         return ""
     if text.isascii():
@@ -112,8 +136,8 @@ def clip(text: str, width: int) -> str:
     return text
 
 
-def harmless(text: str) -> str:
-    """Text of others without control characters: it must not move the cursor or change colours of a terminal."""
+def printable(text: str) -> str:
+    """The text without control characters, which could move the cursor or change the colours of the terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

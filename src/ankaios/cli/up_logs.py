@@ -1,79 +1,43 @@
-"""The output of all workloads as it comes, each line behind the name of its workload.
+"""The output of all workloads for `ank up --follow`, each line after the name of its workload.
 
-A campaign is started for every instance as soon as it runs, and again when it runs again. Owns one connection.
+Input: changed workload states and log responses of a session. Output: lines. A log campaign is started for every
+instance as soon as it runs, and again when it runs again.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-import os
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
-from ankaios.cli.output import Output
-from ankaios.cli.workload_rows import Instance, instance_of, instances_of, state_text
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.workload_rows import Instance, instance_name, instance_of, state_text
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.middleware.client import ServerConnection
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92")
 
 
-async def follow_logs(connect: Callable[[], AbstractAsyncContextManager[ServerConnection]], output: Output) -> None:
-    """Until cancelled."""
-    async with connect() as connection:
-        view = _View(output)
-        first = base.Request(
-            requestId="states", completeStateRequest=base.CompleteStateRequest(fieldMask=["workloadStates"])
-        )
-        await connection.send(grpc.ToServer(request=first))
-        while True:
-            for request in view.take(await connection.receive()):
-                await connection.send(grpc.ToServer(request=request))
+class FollowedLogs:
+    """Owns the followed instances and the colours of their names."""
 
-
-class _View:
-    """Which instances are followed, and how their names look."""
-
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CliOutput, session: Session) -> None:
         self._output = output
+        self._session = session
         self._followed: set[Instance] = set()
-        self._names: dict[str, str] = {}
+        self._colours: dict[str, str] = {}
 
-    def take(self, message: grpc.FromServer) -> list[base.Request]:
-        """Print what is to be printed; returns the campaigns to start."""
-        response = message.response
-        if message.HasField("updateWorkloadState"):
-            states = message.updateWorkloadState.workloadStates
-            return self._follow([(instance_of(state.instanceName), state.executionState) for state in states])
-        if response.HasField("completeStateResponse"):
-            return self._follow(list(instances_of(response.completeStateResponse.completeState.workloadStates)))
-        if response.HasField("logEntriesResponse"):
-            for entry in response.logEntriesResponse.logEntries:
-                self._output.line(f"{self._prefix(entry.workloadName.workloadName)} {entry.message}")
+    def follow(self, states: Iterable[tuple[Instance, base.ExecutionState]]) -> None:
+        """Start a log campaign for each instance with a new state that has started and is not followed."""
+        for instance, state in states:
+            has_started = state_text(state).startswith(("Running", "Succeeded", "Failed"))
+            if has_started and instance not in self._followed:
+                self._followed.add(instance)
+                self._session.request_logs(base.LogsRequest(workloadNames=[instance_name(instance)], follow=True))
+
+    def print(self, response: base.Response) -> None:
+        for entry in response.logEntriesResponse.logEntries:
+            self._output.line(f"{self._prefix(entry.workloadName.workloadName)} {entry.message}")
         if response.HasField("logsStopResponse"):
             self._followed.discard(instance_of(response.logsStopResponse.workloadName))
-        return []
-
-    def _follow(self, states: list[tuple[Instance, base.ExecutionState]]) -> list[base.Request]:
-        fresh = [
-            instance
-            for instance, state in states
-            if state_text(state).startswith(("Running", "Succeeded", "Failed")) and instance not in self._followed
-        ]
-        self._followed.update(fresh)
-        return [_campaign(instance) for instance in fresh]
 
     def _prefix(self, name: str) -> str:
-        colour = self._names.setdefault(name, _COLOURS[len(self._names) % len(_COLOURS)])
-        width = max(map(len, self._names))
-        if not self._output.is_terminal:
-            return f"{name.ljust(width)} |"
-        return f"\x1b[{colour}m{name.ljust(width)} |\x1b[39m"
-
-
-def _campaign(instance: Instance) -> base.Request:
-    name, instance_id, agent = instance
-    wanted = base.WorkloadInstanceName(workloadName=name, agentName=agent, id=instance_id)
-    return base.Request(
-        requestId=os.urandom(8).hex(), logsRequest=base.LogsRequest(workloadNames=[wanted], follow=True)
-    )
+        colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
+        prefix = f"{name.ljust(max(map(len, self._colours)))} |"
+        return f"\x1b[{colour}m{prefix}\x1b[39m" if self._output.is_terminal else prefix

@@ -1,9 +1,7 @@
-"""What somebody sees of a small cluster that runs in this terminal: its workloads, its devices and what to try next.
+"""The view of `ank up`: workloads, devices and suggested next commands.
 
-In comes a session with the server, whose calls block; out go lines. Owns what was heard of the cluster last.
+Input: a blocking session with the server. Output: lines. Owns the rows of the last refresh.
 """
-
-from __future__ import annotations
 
 import shlex
 import shutil
@@ -12,76 +10,101 @@ from collections.abc import Collection
 from math import inf
 from pathlib import Path
 from time import monotonic
+from typing import Self
 
-from ankaios.cli.commands.get_workloads import MASKS, table_of, updated
-from ankaios.cli.connection import Session
 from ankaios.cli.device_rows import DEVICES_HEADER, device_rows
-from ankaios.cli.output import Output
-from ankaios.cli.plain_table import plain_lines
-from ankaios.cli.screen import Screen
-from ankaios.cli.workload_rows import Instance, Row, rows_of
+from ankaios.cli.live_display import LiveDisplay
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.table import styled_table
+from ankaios.cli.up_logs import FollowedLogs
+from ankaios.cli.workload_rows import (
+    ROW_MASKS,
+    Instance,
+    WorkloadRow,
+    instance_of,
+    update_row,
+    workload_instances,
+    workload_rows,
+    workload_table,
+)
 
 DEVICES_SECONDS = 1.0
-"""How old devices may be: the server tells changes of workloads by itself, and of devices when it is asked."""
-CALM_SECONDS = 1.5
-WAITING_SECONDS = 5.0
-"""How long nothing changes before that counts as the end of the story; longer if something waits for something else."""
+"""The age at which devices are requested again: the server reports only changes of workloads by itself."""
+SETTLE_SECONDS = 1.5
+WAITING_SETTLE_SECONDS = 5.0
+"""The time without changes after which the cluster has settled; longer if a workload waits for another one."""
 _MOVING = ("Pending(Initial)", "Pending(Starting)", "Stopping")
 _WAITING = "Pending(WaitingToStart)"
 
 
 class ClusterView:
-    """`ank` is the command that reaches this cluster."""
+    """`ank` is the command that connects to this cluster. With `follow`, the output of the workloads is printed."""
 
-    def __init__(self, output: Output, session: Session, ank: str) -> None:
+    def __init__(self, output: CliOutput, session: Session, ank: str, *, follow: bool = False) -> None:
         self._output = output
         self._session = session
         self._ank = ank
-        self._screen = Screen(output)
-        self._rows: dict[Instance, Row] = {}
+        self._display = LiveDisplay(output)
+        self._logs = FollowedLogs(output, session) if follow else None
+        session.on_response = self._logs.print if self._logs else None
+        self._rows: dict[Instance, WorkloadRow] = {}
         self._devices: list[tuple[str, ...]] = []
-        self._devices_seen = 0.0
+        self._devices_time = 0.0
         self._changed = monotonic()
 
-    def look(self, seconds: float | None = None) -> None:
-        """At everything, or for so long at what changes."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.on_response = None
+        self._display.__exit__()
+
+    def refresh(self, seconds: float | None = None) -> None:
+        """Request everything, or wait so many seconds for changes."""
         states = [] if seconds is None else self._session.next_states(seconds)
+        changed = [(instance_of(state.instanceName), state.executionState) for state in states]
         if states:
             self._changed = monotonic()
-        if seconds is None or not all(updated(self._rows, state) for state in states):
-            self._rows = rows_of(self._session.complete_state(*MASKS))
-        if states or monotonic() - self._devices_seen > DEVICES_SECONDS:
+        if seconds is None or not all(update_row(self._rows, state) for state in states):
+            complete_state = self._session.complete_state(*ROW_MASKS)
+            self._rows = workload_rows(complete_state)
+            changed += workload_instances(complete_state.workloadStates) if seconds is None else ()
+        if self._logs:
+            self._logs.follow(changed)
+        if states or monotonic() - self._devices_time > DEVICES_SECONDS:
             self._devices = device_rows(self._session.complete_state("deviceInstances").deviceInstances)
-            self._devices_seen = monotonic()
+            self._devices_time = monotonic()
 
     @property
     def is_settled(self) -> bool:
-        return monotonic() - self._changed > calm_needed(self._rows.values())
+        return monotonic() - self._changed > settle_seconds(self._rows.values())
 
-    def draw(self, with_hints: bool) -> None:
-        self._screen.draw(self._tables(), self._next_steps() if with_hints else ())
+    def show(self, *, with_next_steps: bool) -> None:
+        self._display.show(self._tables(), self._next_steps() if with_next_steps else ())
 
     def print(self) -> None:
         self._output.line("\n".join(self._tables()))
 
     def _tables(self) -> list[str]:
-        lines = table_of(self._output, self._rows.values())
-        return [*lines, "", *plain_lines(self._output, DEVICES_HEADER, self._devices)] if self._devices else lines
+        lines = workload_table(self._output, self._rows.values())
+        return [*lines, "", *styled_table(self._output, DEVICES_HEADER, self._devices)] if self._devices else lines
 
     def _next_steps(self) -> list[str]:
-        steps = [f"  {self._ank} {step}" for step in next_steps(self._rows.values(), bool(self._devices))]
-        return ["", "Try next, in another terminal:", *steps, "Ctrl+C here stops and removes everything."]
+        steps = next_steps(self._rows.values(), bool(self._devices))
+        commands = [line for step in steps for line in command_lines(self._ank, step, self._output.width)]
+        return ["", "Try next, in another terminal:", *commands, "Ctrl+C here stops and removes everything."]
 
 
-def calm_needed(rows: Collection[Row]) -> float:
-    """Seconds; infinity while something moves."""
+def settle_seconds(rows: Collection[WorkloadRow]) -> float:
+    """The time without changes after which these rows have settled; infinite while a workload starts or stops."""
     if any(row.state.startswith(_MOVING) for row in rows):
         return inf
-    return WAITING_SECONDS if any(row.state == _WAITING for row in rows) else CALM_SECONDS
+    return WAITING_SETTLE_SECONDS if any(row.state == _WAITING for row in rows) else SETTLE_SECONDS
 
 
-def next_steps(rows: Collection[Row], with_devices: bool) -> list[str]:
-    """Three of them. Logs are best of something that still runs, if there is anything."""
+def next_steps(rows: Collection[WorkloadRow], with_devices: bool) -> list[str]:
+    """Three commands to try. The logs are those of a running workload, if there is one."""
     running = [row.name for row in rows if row.state.startswith("Running")]
     names = sorted(running or [row.name for row in rows])
     return [
@@ -91,8 +114,14 @@ def next_steps(rows: Collection[Row], with_devices: bool) -> list[str]:
     ]
 
 
+def command_lines(ank: str, arguments: str, width: int) -> list[str]:
+    """The command on one line or, if that is too long, on two lines that can be copied into a shell."""
+    line = f"  {ank} {arguments}"
+    return [line] if len(line) <= width else [f"  {ank} \\", f"    {arguments}"]
+
+
 def own_command() -> str:
-    """`ank` if that finds this very program, else where it is: it can be copied, whatever folder one is in."""
+    """`ank` if the shell finds this program under that name, else its path, which works in every folder."""
     program = Path(sys.argv[0])
     if program.name != "ank":
         return f"{shlex.quote(sys.executable)} -m ankaios"

@@ -1,49 +1,45 @@
-"""Changing the desired state and waiting until the changed workloads have settled.
+"""Updates the desired state and waits until the changed workloads have settled.
 
-The shared part of `apply`, `run`, `set state` and `delete workload`: remember how it was, send the update, then follow
-the workload states until the wait list is done. Only what the wait table shows is asked for, and only of the workloads
-concerned.
-
-The update leaves right behind the question how it was, without waiting for the answer: the server takes one after the
-other. Whatever else is needed, such as the code of the table, is loaded while server and agent already work.
+Used by `apply`, `run`, `set state` and `delete workload`. The request for the old state and the update are sent
+together; the server processes them in order. Only the fields in the wait table are requested, and only for the changed
+workloads.
 """
 
-from __future__ import annotations
+from collections.abc import Collection, Iterable, Sequence
+from time import monotonic
 
-from typing import TYPE_CHECKING
-
-from ankaios.cli.workload_rows import ROW_FIELDS, Instance, Row, rows_of
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.interruptible import run_until_killed
+from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.wait_list import WaitList, parse_instance
+from ankaios.cli.workload_rows import ROW_FIELDS, Instance, WorkloadRow, wait_table, workload_rows
 from ankaios.common.pb import ank_base_pb2 as base
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from ankaios.cli.arguments import Call
-    from ankaios.cli.connection import Session
-    from ankaios.cli.output import Output
 
 NOTHING_CHANGED = "Apply successful. No workloads updated."
 CHANGED = (
     "Successfully applied the manifest(s).\n"
     "Waiting for workload(s) to reach desired states (press Ctrl+C to interrupt).\n"
 )
+_STEP_SECONDS = 0.1
 _MAX_NAMED = 32
-"""From here on one mask for all is less work for the server than one for each."""
+"""For more names, one mask for all workloads takes the server less work than one mask for each name."""
 
 
 def update_and_wait(
-    call: Call,
+    call: CommandCall,
     session: Session,
     new_state: base.CompleteState,
     masks: Sequence[str],
     names: Collection[str] | None,
 ) -> base.UpdateStateSuccess:
-    """`names` are the workloads that may change; None if that cannot be told beforehand."""
-    is_watched = not (call.settings.no_wait or call.output.quiet)
-    question = session.post_state_request(*row_masks(names)) if is_watched else None
-    update = session.post_update(new_state, masks)
-    before = session.take_state(question) if question is not None else base.CompleteState()
-    success = session.take_success(update)
+    """`names` are the workloads that may change, or None if they are unknown."""
+    shows_table = not (call.settings.no_wait or call.output.quiet)
+    request = session.send_state_request(*row_masks(names)) if shows_table else None
+    update = session.send_update(new_state, masks)
+    before = session.receive_state(request) if request is not None else base.CompleteState()
+    success = session.receive_success(update)
     if call.settings.no_wait:
         return success
     if not success.addedWorkloads and not success.deletedWorkloads:
@@ -55,47 +51,73 @@ def update_and_wait(
 
 
 def _wait_until_settled(
-    output: Output, session: Session, success: base.UpdateStateSuccess, before: base.CompleteState
+    output: CliOutput, session: Session, success: base.UpdateStateSuccess, before: base.CompleteState
 ) -> None:
-    from ankaios.cli.wait_list import WaitList, parse_instance
-    from ankaios.cli.wait_table import tell_what_to_look_at, wait_for
-
     changed = {parse_instance(text) for text in (*success.addedWorkloads, *success.deletedWorkloads)}
     after = session.complete_state(*row_masks({name for name, _, _ in changed}), *agent_masks(changed))
-    rows = changed_rows(changed, before, after)
     connected = after.agents.agents.keys()
+    rows = changed_rows(changed, before, after)
     wait_list = WaitList(success.addedWorkloads, success.deletedWorkloads, rows, connected)
-    wait_for(output, session, wait_list)
+    run_until_killed(session, lambda: show_until_done(output, session, wait_list))
     if output.is_terminal:
-        tell_what_to_look_at(output, wait_list, connected)
+        _print_hints(output, wait_list, connected)
+
+
+def show_until_done(output: CliOutput, session: Session, wait_list: WaitList) -> None:
+    """Show the wait table at the start, after every message, and after every step of the spinner."""
+    with LiveDisplay(output) as display:
+
+        def show() -> None:
+            display.show(wait_table(output, wait_list.rows(), wait_list.signs(step)))
+
+        step, next_step = 0, monotonic()
+        show()
+        if early := session.kept_states():
+            wait_list.update(early)
+            show()
+        while not wait_list.is_done:
+            wait_list.update(session.next_states(max(next_step - monotonic(), 0)))
+            is_step = monotonic() >= next_step
+            if is_step:
+                step, next_step = step + 1, monotonic() + _STEP_SECONDS
+            if is_step or wait_list.is_done or len(wait_list) <= MANY_ROWS:
+                show()
+
+
+def _print_hints(output: CliOutput, wait_list: WaitList, connected: Collection[str]) -> None:
+    """The exit code is 0, because the server accepted the update. The hints name the workloads with problems."""
+    for agent in sorted({row.agent for row in wait_list.rows()} - set(connected) - {""}):
+        output.hint(f"agent '{agent}' is not connected: its workloads wait until it is")
+    for row in wait_list.rows():
+        if row.state.startswith(("Failed", "Pending(StartingFailed")):
+            output.hint(f"'{row.name}' is {row.state}: see 'ank describe workload {row.name}', 'ank logs {row.name}'")
 
 
 def row_masks(names: Collection[str] | None) -> list[str]:
-    """What the rows of these workloads are made of."""
+    """The masks for the rows of these workloads."""
     if names is None or len(names) > _MAX_NAMED:
         return ["workloadStates", *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS)]
     masks = []
     for name in sorted(names):
         masks += [f"workloadStates.*.{name}", *(f"desiredState.workloads.{name}.{field}" for field in ROW_FIELDS)]
-    # Without any mask the server would send everything.
-    return masks or ["workloadStates"]
+    return masks or ["workloadStates"]  # without any mask the server would send everything
 
 
 def agent_masks(changed: Iterable[Instance]) -> list[str]:
-    """Which agents are connected; those without a name are never."""
+    """The masks that select the connected agents of these instances. An agent without name is never connected."""
     agents = {agent for _, _, agent in changed if agent}
     return ["agents"] if len(agents) > _MAX_NAMED else [f"agents.{agent}" for agent in sorted(agents)]
 
 
 def changed_rows(
     changed: Iterable[Instance], before: base.CompleteState, after: base.CompleteState
-) -> dict[Instance, Row]:
-    """The newest row of each changed instance. One that has no state yet gets what is known of it."""
-    known = rows_of(before) | rows_of(after)
+) -> dict[Instance, WorkloadRow]:
+    """The newest row of each changed instance. An instance without state gets a row without state."""
+    known = workload_rows(before) | workload_rows(after)
     desired = after.desiredState.workloads.workloads
     rows = {}
     for instance in changed:
         name, _, agent = instance
         runtime = desired[name].runtime if name in desired and desired[name].agent == agent else ""
-        rows[instance] = known.get(instance) or Row(instance, runtime, "" if agent else "NotScheduled", "")
+        rows[instance] = known.get(instance) or WorkloadRow(instance, runtime, "" if agent else "NotScheduled", "")
     return rows

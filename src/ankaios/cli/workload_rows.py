@@ -1,36 +1,36 @@
-"""Rows of the workloads table from a complete state. Pure: protobuf messages come in, plain tuples go out.
+"""Rows of the workloads table. Input: protobuf messages of the complete state. Output: rows and lines of the table.
 
-Reads the messages directly: the conversions of `common` would load twice as much code as this command needs.
+The messages are read directly, because the conversions of `common` import twice as much code as `ank get workloads`.
 """
 
-from __future__ import annotations
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from collections.abc import Collection, Iterator
-from typing import Any
-
+from ankaios.cli.output import CliOutput
+from ankaios.cli.table import CUT_LAST, WRAP, styled_table
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
 STATE_COLUMN = 3
 ROW_FIELDS = ("agent", "runtime", "placement")
-"""What a row needs to know of the desired workload."""
-MADE_BY_SERVER = "effectiveState.workloads.*.runtime"
-"""The mask for workloads that are not desired: brokers of devices."""
+"""The fields of a desired workload that a row needs."""
+ROW_MASKS = (
+    "workloadStates",
+    *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS),
+    "effectiveState.workloads.*.runtime",  # brokers of devices are not part of the desired state
+)
 
 Instance = tuple[str, str, str]
-"""Workload, id, agent: the order of the text `<workload>.<id>.<agent>`, which is also the order of watched rows."""
+"""Workload name, id, agent name: the order of `<workload>.<id>.<agent>`, by which rows are sorted."""
 
 
-class Row:
-    """One instance of a workload as the table shows it."""
+class WorkloadRow(NamedTuple):
+    """One instance of a workload in the table."""
 
-    __slots__ = ("info", "instance", "runtime", "state")
-
-    def __init__(self, instance: Instance, runtime: str, state: str, info: str) -> None:
-        self.instance = instance
-        self.runtime = runtime
-        self.state = state
-        self.info = info
+    instance: Instance
+    runtime: str
+    state: str
+    info: str
 
     @property
     def name(self) -> str:
@@ -43,30 +43,86 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         return (self.name, self.agent, self.runtime, self.state, self.info)
 
-    def with_state(self, message: base.ExecutionState) -> Row:
-        return Row(self.instance, self.runtime, state_text(message), info_text(message))
+    def with_state(self, message: base.ExecutionState) -> "WorkloadRow":
+        return WorkloadRow(self.instance, self.runtime, state_text(message), info_text(message))
 
 
-def rows_of(state: base.CompleteState) -> dict[Instance, Row]:
-    """All instances that have a state.
+class WorkloadFilter(NamedTuple):
+    """The filters of `get workloads`: a row must match all of them, and one of the names."""
 
-    The runtime stands in the desired state, where the agent may still be a template: it is known only if both name and
-    agent are the same, or if the server chose the agent. Brokers of devices stand only in the effective state.
+    names: Collection[str] = ()
+    agent: str | None = None
+    state: str | None = None
+
+    def matches(self, row: WorkloadRow) -> bool:
+        return (
+            (not self.names or row.name in self.names)
+            and (self.agent is None or row.agent == self.agent)
+            and (self.state is None or row.state.lower() == self.state.lower())
+        )
+
+
+def workload_table(output: CliOutput, shown: Iterable[WorkloadRow]) -> list[str]:
+    """The lines of `get workloads`, sorted by instance."""
+    rows = sorted(shown, key=lambda row: row.instance)
+    return _table(output, HEADER, rows, [row.cells() for row in rows], WRAP)
+
+
+def wait_table(output: CliOutput, rows: Sequence[WorkloadRow], signs: Sequence[str]) -> list[str]:
+    """The lines of the wait table; each state has a sign before it."""
+    header = (*HEADER[:STATE_COLUMN], f"  {HEADER[STATE_COLUMN]}", *HEADER[STATE_COLUMN + 1 :])
+    cells = [
+        (row.name, row.agent, row.runtime, f"{sign} {row.state}", row.info)
+        for row, sign in zip(rows, signs, strict=True)
+    ]
+    return _table(output, header, rows, cells, CUT_LAST)
+
+
+def _table(
+    output: CliOutput,
+    header: Sequence[str],
+    rows: Sequence[WorkloadRow],
+    cells: Sequence[Sequence[str]],
+    overflow: str,
+) -> list[str]:
+    def style(row: int, column: int) -> str:
+        return state_style(rows[row].state) if column == STATE_COLUMN else ""
+
+    return styled_table(output, header, cells, overflow, style)
+
+
+def workload_rows(state: base.CompleteState) -> dict[Instance, WorkloadRow]:
+    """The rows of all instances that have a state.
+
+    The runtime is part of the desired state, where the agent may still be a template: it is shown only if name and
+    agent are the same, or if the server selected the agent. Brokers of devices are only part of the effective state.
     """
     desired, effective = state.desiredState.workloads.workloads, state.effectiveState.workloads.workloads
-    rows: dict[Instance, Row] = {}
-    for instance, execution_state in instances_of(state.workloadStates):
+    rows: dict[Instance, WorkloadRow] = {}
+    for instance, execution_state in workload_instances(state.workloadStates):
         name, _, agent = instance
         runtime = ""
         if name in desired and (desired[name].agent == agent or desired[name].HasField("placement")):
             runtime = desired[name].runtime
         elif name in effective and name not in desired:
             runtime = effective[name].runtime
-        rows[instance] = Row(instance, runtime, state_text(execution_state), info_text(execution_state))
+        rows[instance] = WorkloadRow(instance, runtime, state_text(execution_state), info_text(execution_state))
     return rows
 
 
-def instances_of(states: base.WorkloadStatesMap) -> Iterator[tuple[Instance, base.ExecutionState]]:
+def update_row(rows: dict[Instance, WorkloadRow], state: base.WorkloadState) -> bool:
+    """Store the state in its row. Returns False for an unknown instance: the runtime for its row must be requested."""
+    instance = instance_of(state.instanceName)
+    if state.executionState.WhichOneof("ExecutionStateEnum") == "removed":
+        rows.pop(instance, None)
+    elif instance in rows:
+        rows[instance] = rows[instance].with_state(state.executionState)
+    else:
+        return False
+    return True
+
+
+def workload_instances(states: base.WorkloadStatesMap) -> Iterator[tuple[Instance, base.ExecutionState]]:
     for agent, workloads in states.agentStateMap.items():
         for name, ids in workloads.wlNameStateMap.items():
             for instance_id, execution_state in ids.idStateMap.items():
@@ -77,22 +133,29 @@ def instance_of(name: base.WorkloadInstanceName) -> Instance:
     return name.workloadName, name.id, name.agentName
 
 
-def state_text(message: base.ExecutionState) -> str:
-    """`Running(Ok)`; without parentheses where the only substate says the same as the state.
+def instance_name(instance: Instance) -> base.WorkloadInstanceName:
+    name, instance_id, agent = instance
+    return base.WorkloadInstanceName(workloadName=name, agentName=agent, id=instance_id)
 
-    The words are those of the protobuf names: PENDING_WAITING_TO_START of Pending is `Pending(WaitingToStart)`.
+
+def state_text(message: base.ExecutionState) -> str:
+    """`Running(Ok)`, or only the state if its single substate has the same name.
+
+    The words are derived from the protobuf names: PENDING_WAITING_TO_START of Pending is `Pending(WaitingToStart)`.
     """
     field = message.WhichOneof("ExecutionStateEnum")
     if field is None:
         return "Unknown"
     kind: Any = base.ExecutionState.DESCRIPTOR.fields_by_name[field].enum_type
     value = kind.values_by_number.get(getattr(message, field))
-    if value is None:
-        return f"{kind.name}(Unknown)"
-    if len(kind.values) == 1 and _camel(value.name) == kind.name:
+    return state_words(kind, value.name) if value is not None else f"{kind.name}(Unknown)"
+
+
+def state_words(kind: Any, value_name: str) -> str:
+    if len(kind.values) == 1 and _camel(value_name) == kind.name:
         return str(kind.name)
     prefix = f"{kind.name.upper()}_"
-    return f"{kind.name}({_camel(value.name.removeprefix(prefix))})"
+    return f"{kind.name}({_camel(value_name.removeprefix(prefix))})"
 
 
 def _camel(name: str) -> str:
@@ -103,24 +166,8 @@ def info_text(message: base.ExecutionState) -> str:
     return message.additionalInfo.strip().replace("\n", ", ")
 
 
-class Filter:
-    """What `get workloads` was asked to show: all given conditions must hold, of the names any."""
-
-    def __init__(self, names: Collection[str] = (), agent: str | None = None, state: str | None = None) -> None:
-        self.names = frozenset(names)
-        self.agent = agent
-        self.state = state.lower() if state is not None else None
-
-    def matches(self, row: Row) -> bool:
-        return (
-            (not self.names or row.name in self.names)
-            and (self.agent is None or row.agent == self.agent)
-            and (self.state is None or row.state.lower() == self.state)
-        )
-
-
-def style_of(state: str) -> str:
-    """How a state is coloured on a terminal: fine, under way, or in need of a look."""
+def state_style(state: str) -> str:
+    """The style of a state on a terminal: good, busy, or bad."""
     if state.startswith(("Running", "Succeeded")):
         return "good"
     if state.startswith(("Failed", "AgentDisconnected", "Pending(StartingFailed", "Stopping(DeleteFailed")):

@@ -11,27 +11,16 @@ Typical use:
     pem = require_security(load_pem_material(vars(flags), "ANKSERVER", file), insecure)
 """
 
-from __future__ import annotations
-
 import os
 import stat
-import tomllib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from msgspec import Struct
+from typing import Any, NamedTuple, TypeVar
 
 from ankaios.common.errors import Rejected, StartupFailed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
-    ConfigTable = Mapping[str, Any]
-    AnyPath = str | os.PathLike[str]
-else:
-    ConfigTable = dict  # for annotations that are evaluated
+T = TypeVar("T")
+ConfigTable = Mapping[str, Any]
+AnyPath = str | os.PathLike[str]
 
 CONFIG_VERSION = "v1"
 PEM_WINS_WARNING = "The insecure option is set together with mTLS certificates: it is ignored and mTLS is used."
@@ -56,7 +45,7 @@ class BadPemFile(StartupFailed):
         super().__init__(CERTIFICATE_CONTEXT, reason)
 
 
-class Pem(Struct, frozen=True):
+class Pem(NamedTuple):
     """The text of one PEM item and where it came from; the text is kept out of every printed form."""
 
     text: str
@@ -66,7 +55,7 @@ class Pem(Struct, frozen=True):
         return f"Pem({self.origin!r})"
 
 
-class GivenPem(Struct, frozen=True):
+class GivenPem(NamedTuple):
     """What was given of the three PEM items; `require_security` decides whether that is enough."""
 
     ca: Pem | None = None
@@ -74,7 +63,7 @@ class GivenPem(Struct, frozen=True):
     key: Pem | None = None
 
 
-class PemMaterial(Struct, frozen=True):
+class PemMaterial(NamedTuple):
     """All that mutual TLS needs: certificate authority, own certificate and own private key."""
 
     ca: Pem
@@ -103,6 +92,8 @@ def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, defa
 
 
 def _read_toml(path: AnyPath) -> ConfigTable:
+    import tomllib  # most users of `ank` have no configuration file
+
     try:
         with open(path, encoding="utf-8") as opened:  # noqa: PTH123
             text = opened.read()

@@ -1,7 +1,7 @@
 """Error families, named for what the catcher does next.
 
 Texts read "cannot <do> '<which>': <why>" unless a compatible text is prescribed. Everything outside these families is
-a bug and ends its task group loudly.
+a bug: `supervision` logs it with its traceback, reports it in the state that it concerns, and keeps the rest going.
 """
 
 
@@ -17,7 +17,11 @@ class Unavailable(AnkaiosError):
     """Nothing is wrong with the request: try again later."""
 
 
-class StartupFailed(AnkaiosError):
+class Fatal(AnkaiosError):
+    """The program cannot go on: end it."""
+
+
+class StartupFailed(Fatal):
     """The process cannot start: print `<context>: '<reason>'` and exit with 1."""
 
     def __init__(self, context: str, reason: str) -> None:

@@ -41,6 +41,7 @@ _CRATES = (
     ("ankaios.runtimes", "ank_agent::runtimes"),
     ("ankaios.devices", "ank_agent::devices"),
     ("ankaios.middleware", "grpc"),
+    ("ankaios.grpc", "grpc"),
     ("ankaios.common", "common"),
 )
 # Text from outside must not be able to move the cursor, colour the terminal or start a line of its own.

@@ -14,8 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceGrant
-from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.acquisition import Acquisition, Waiting
 from ankaios.devices.claim_store import ClaimStore
@@ -56,6 +57,10 @@ class Host(Struct, frozen=True):
     wake: Callable[[str], None]
     restart: Callable[[str], None]
     living: Callable[[], Collection[str] | None]
+
+
+class NoPlaceForDevices(Fatal):
+    """Ends the device service, and nothing else."""
 
 
 class DeviceService:
@@ -104,20 +109,27 @@ class DeviceService:
     async def run(self) -> None:
         """For ever. Without a place for its sockets the agent works on, but without devices."""
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with Supervisor() as tasks:
                 ready = asyncio.Event()
-                tasks.create_task(self.manager.run(ready), name="device manager")
+                tasks.keep_running("the device manager", lambda: self._manage(ready))
                 await ready.wait()
                 self._news.begin()
-                tasks.create_task(self.plugins.run(), name="device plugins")
-                tasks.create_task(self._discovery.run(), name="discovery")
-                tasks.create_task(self._serve_handlers(), name="discovery handlers")
-                tasks.create_task(self._let_vanish(), name="vanished devices")
-                tasks.create_task(self._lost.run(), name="lost devices")
-                tasks.create_task(every_round(self._reconciler().review), name="device reconciler")
-                tasks.create_task(every_round(self._try_again), name="devices to be tried again")
-        except* (Unavailable, OSError) as faults:
+                reconciler = self._reconciler()
+                tasks.keep_running("the device plugins", self.plugins.run)
+                tasks.keep_running("the discovery", self._discovery.run)
+                tasks.keep_running("the registration of discovery handlers", self._serve_handlers)
+                tasks.keep_running("the end of vanished devices", self._let_vanish)
+                tasks.keep_running("the lost devices", self._lost.run)
+                tasks.keep_running("the device reconciler", lambda: every_round(reconciler.review))
+                tasks.keep_running("the devices to be tried again", lambda: every_round(self._try_again))
+        except* NoPlaceForDevices as faults:
             log.error("devices are not available: %s", "; ".join(map(str, faults.exceptions)))
+
+    async def _manage(self, ready: asyncio.Event) -> None:
+        try:
+            await self.manager.run(ready)
+        except (Unavailable, OSError) as fault:
+            raise NoPlaceForDevices(str(fault)) from fault
 
     def _reconciler(self) -> Reconciler | PodReconciler:
         if self._kubelet_dir is not None:

@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from itertools import count
 from typing import Protocol
 
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.discovery.base import Devices, DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registry import HandlerRegistry
@@ -38,10 +40,10 @@ class DiscoveryRunner:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # those that count for a configuration
         self._numbers = count()
-        self._group: asyncio.TaskGroup | None = None
+        self._group: Supervisor | None = None
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with Supervisor() as group:
             self._group = group
             try:
                 self.configure(self._wanted)
@@ -62,13 +64,13 @@ class DiscoveryRunner:
                 self._sources.pop(name, None)
         for name, configuration in wanted.items():
             if name not in self._running:
-                task = self._group.create_task(self._discover(configuration), name=f"discovery for {name}")
-                self._running[name] = task
+                work = partial(self._discover, configuration)
+                self._running[name] = self._group.keep_running(f"the discovery for '{name}'", work)
 
     async def _discover(self, configuration: Configuration) -> None:
         """Follow all handlers of the name, those that register later too."""
         following: dict[DiscoveryHandler, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
+        async with Supervisor() as group:
             while True:
                 version = self._registry.version
                 self._review(configuration, following, group)
@@ -78,7 +80,7 @@ class DiscoveryRunner:
         self,
         configuration: Configuration,
         following: dict[DiscoveryHandler, asyncio.Task[None]],
-        group: asyncio.TaskGroup,
+        group: Supervisor,
     ) -> None:
         handlers = self._registry.get(configuration.handler)
         sources = self._sources.setdefault(configuration.name, {})
@@ -89,8 +91,11 @@ class DiscoveryRunner:
             self._observer.observed(configuration.name, sources.pop(handler), (), handler.shared)
         for handler in [handler for handler in handlers if handler not in following]:
             source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
-            work = self._follow(configuration, handler, source)
-            following[handler] = group.create_task(work, name=f"discovery for {configuration.name}")
+            following[handler] = group.keep_running(
+                f"the discovery handler '{handler.name}' for '{configuration.name}'",
+                partial(self._follow, configuration, handler, source),
+                partial(self._broken, configuration, handler, source),
+            )
         if not handlers:
             log.info("waiting for discovery handler '%s' to register", configuration.handler)
 
@@ -122,6 +127,11 @@ class DiscoveryRunner:
         log.error("no devices are discovered for '%s': %s", configuration.name, why)
         if self._counts(configuration, handler, source):
             self._observer.observed(configuration.name, source, (), handler.shared)
+            self._observer.refused(configuration.name, source, why)
+
+    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, why: str) -> None:
+        """Devices that it saw are kept, as after every break."""
+        if self._counts(configuration, handler, source):
             self._observer.refused(configuration.name, source, why)
 
     def _counts(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:

@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.folder_watch import FolderWatch
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
@@ -46,11 +47,11 @@ class PluginHost:
         self._sockets: dict[str, str] = {}  # file name -> resource
         self._numbers = count()
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
-        self._group: asyncio.TaskGroup | None = None
+        self._group: Supervisor | None = None
 
     async def run(self) -> None:
         """Own the plugins until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with Supervisor() as group:
             self._group = group
             try:
                 for service in self._services.values():
@@ -93,7 +94,7 @@ class PluginHost:
     def _start(self, service: DevicePluginService) -> None:
         assert self._group is not None
         resource = service.behaviour.resource
-        self._group.create_task(self._keep(service), name=f"device plugin {resource}")
+        self._group.keep_running(f"the device plugin '{resource}'", lambda: self._keep(service))
 
     async def _keep(self, service: DevicePluginService) -> None:
         resource = service.behaviour.resource

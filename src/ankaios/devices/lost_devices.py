@@ -7,9 +7,11 @@ workloads are stopped until their device is back, and the claims that are to be 
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.node_devices import NodeDevices, Touched
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
@@ -41,10 +43,10 @@ class LostDevices:
 
     async def run(self) -> None:
         """Own the attempts to get slots back."""
-        async with asyncio.TaskGroup() as tasks:
+        async with Supervisor() as tasks:
             while True:
                 slot, claim = await self._taken_away.get()
-                tasks.create_task(self._claim_again(slot, claim), name=f"claim of slot {slot}")
+                tasks.keep_running(f"the claim of slot {slot}", partial(self._claim_again, slot, claim))
 
     def note(self, touched: Touched) -> None:
         for instance in touched.vanished:

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
+from ankaios.common.trusted_path import set_mode, untrusted_part
 
 KUBELET_SOCKET = "kubelet.sock"
 LONGEST_SOCKET_PATH = 107
@@ -42,9 +43,10 @@ def open_plugin_folder(folder: Path) -> socket.socket:
     Where nobody can listen no folder is left.
     """
     try:
+        if fault := untrusted_part(folder):
+            raise Unavailable(f"cannot use the plugin folder '{folder}': {fault}")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-            raise Unavailable(f"cannot use the plugin folder '{folder}': it belongs to somebody else")
+        set_mode(folder, 0o700)
         for path in folder.iterdir():
             if stat.S_ISSOCK(path.lstat().st_mode):
                 path.unlink(missing_ok=True)

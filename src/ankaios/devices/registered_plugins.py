@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.extended_resource import check_resource_name
 from ankaios.devices.kubelet_registration import REGISTER
 from ankaios.devices.pb import device_plugin_pb2 as pb
@@ -54,7 +55,7 @@ class RegisteredPlugins:
         self._changed = changed
         self._grace = grace
         self._plugins: dict[str, Plugin] = {}
-        self._group: asyncio.TaskGroup | None = None
+        self._group: Supervisor | None = None
 
     def get(self, resource: str) -> Plugin | None:
         return self._plugins.get(resource)
@@ -64,11 +65,11 @@ class RegisteredPlugins:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serve registrations until cancelled."""
-        listener = self._listener or open_plugin_folder(self._folder)
+        listener, self._listener = self._listener or open_plugin_folder(self._folder), None
         handler = unary(pb.RegisterRequest, self._register, MAX_REGISTRATION_SIZE)
         server = UnixServer(self._folder / KUBELET_SOCKET, {REGISTER: handler})
         try:
-            async with asyncio.TaskGroup() as group:
+            async with Supervisor() as group:
                 self._group = group
                 try:
                     await server.start(listener)
@@ -111,14 +112,14 @@ class RegisteredPlugins:
             raise Unavailable("the device manager ends")
         self._connect(Plugin(request.resource_name, request.endpoint, channel, options), self._group)
 
-    def _connect(self, plugin: Plugin, group: asyncio.TaskGroup) -> None:
+    def _connect(self, plugin: Plugin, group: Supervisor) -> None:
         """The newest registration of a resource serves it."""
         if (older := self._plugins.get(plugin.resource)) is not None:
             plugin.devices = older.devices  # until it said what it has
             self._cancel_forgetting(older)
             older.channel.close()
         self._plugins[plugin.resource] = plugin
-        group.create_task(self._follow(plugin), name=f"devices of {plugin.resource}")
+        group.run_once(f"the device plugin for '{plugin.resource}'", lambda: self._follow(plugin))
 
     async def _follow(self, plugin: Plugin) -> None:
         try:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from ankaios.grpc.async_connection import AsyncConnection
-    from ankaios.grpc.wire_format import Headers
 
     M = TypeVar("M", bound=Message)
 
@@ -48,7 +47,6 @@ class AsyncCall(CallState):
             if self.peer_ended:
                 return None
             self.request_more()
-            self.connection.flush_soon()
             await self._wait_for_change()
         return message
 
@@ -67,13 +65,10 @@ class AsyncCall(CallState):
         self.check()
         is_small = len(data) < _FLUSH_BYTES
         if is_small and not self.queued_bytes and self.connection.is_idle and self._http2.send_data_now(self, data):
-            self.connection.flush_soon()
             return
         super().write(data)
         if self.queued_bytes >= _FLUSH_BYTES or self.queued_count >= _FLUSH_COUNT:
             self.connection.flush()
-        else:
-            self.connection.flush_soon()
 
     async def drain(self, limit: int) -> None:
         """Wait until at most `limit` bytes are queued."""
@@ -83,19 +78,3 @@ class AsyncCall(CallState):
             self._progressed.clear()
             await self._progressed.wait()
         self.check()
-
-    def send_headers(self, headers: Headers) -> None:
-        super().send_headers(headers)
-        self.connection.flush_soon()
-
-    def finish(self, headers: Headers) -> None:
-        super().finish(headers)
-        self.connection.flush()
-
-    def half_close(self) -> None:
-        super().half_close()
-        self.connection.flush_soon()
-
-    def reset(self, reason: str) -> None:
-        super().reset(reason)
-        self.connection.flush_soon()

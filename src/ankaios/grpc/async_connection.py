@@ -69,7 +69,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         on_start: Callable[[AsyncConnection], None] | None = None,
         on_end: Callable[[AsyncConnection], None] | None = None,
     ) -> None:
-        self.http2 = Http2Connection(lambda _, number: call_type(self, number), client_side=accept is None)
+        self.http2 = Http2Connection(
+            lambda _, number: call_type(self, number), client_side=accept is None, on_output=self._flush_soon
+        )
         self.tls = tls
         self.reason: str | None = None
         self.ready = asyncio.Event()
@@ -104,13 +106,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def open_call(self, headers: Headers) -> AsyncCall:
         """Start a call; raises `ConnectionBroken`."""
-        call = cast("AsyncCall", self.http2.open_call(headers))
-        self.flush_soon()
-        return call
+        return cast("AsyncCall", self.http2.open_call(headers))
 
     # Sending
 
-    def flush_soon(self) -> None:
+    def _flush_soon(self) -> None:
         """Everything that is sent in one iteration of the loop leaves in one write."""
         if not self._flush_planned:
             self._flush_planned = True

@@ -144,6 +144,8 @@ class GrpcChannel:
     async def connect(self) -> AsyncConnection:
         """Connect unless there is a connection; raises `ConnectionBroken`."""
         async with self._connecting:
+            if self._is_closed:
+                raise ConnectionBroken("the channel was closed")
             if self.connection is not None and self.connection.reason is None:
                 return self.connection
             try:
@@ -165,8 +167,6 @@ class GrpcChannel:
             self.connection.abort(reason)
 
     async def _dial(self) -> AsyncConnection:
-        if self._is_closed:
-            raise ConnectionBroken("the channel was closed")
         tls = self._tls() if self._tls is not None else None
         connection = AsyncConnection(
             ClientCall, keepalive=self._keepalive, setup_timeout=self._connect_timeout, tls=tls

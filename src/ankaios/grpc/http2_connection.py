@@ -16,6 +16,7 @@ window of 2 MiB, a header table of 4 KiB, 64 settings, and responses to what it 
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from ankaios.grpc.call_state import CallState
     from ankaios.grpc.wire_format import Headers
 
+logging.getLogger("hpack").setLevel(logging.WARNING)  # its debug lines contain all headers, also tokens
+
 WINDOW = 2 * 1024 * 1024
 MAX_CALLS = 100
 _DEFAULT_WINDOW = 65535
@@ -77,11 +80,19 @@ class Http2Connection:
     `take_outgoing`.
     """
 
-    def __init__(self, new_call: Callable[[Http2Connection, int], CallState], *, client_side: bool) -> None:
+    def __init__(
+        self,
+        new_call: Callable[[Http2Connection, int], CallState],
+        *,
+        client_side: bool,
+        on_output: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_output` is called when there is something for `take_outgoing`."""
         self.calls: dict[int, CallState] = {}
         self.failure: str | None = None
         self.settings_received = False
         self._new_call = new_call
+        self._on_output = on_output
         self._with_queued_data: dict[int, CallState] = {}
         self._meter = FrameMeter(client_side=client_side)
         self._h2 = _LimitedH2Connection(H2Configuration(client_side=client_side, header_encoding=None))
@@ -184,10 +195,12 @@ class Http2Connection:
         for kind, count in ((HEADERS, 2), (RST_STREAM, 1), (WINDOW_UPDATE, 2)):
             self._meter.expected[kind] += count
         call = self.calls[stream_id] = self._new_call(self, stream_id)
+        self._on_output()
         return call
 
     def send_headers(self, call: CallState, headers: Headers) -> None:
         self._h2.send_headers(call.id, headers)
+        self._on_output()
 
     def send_data_now(self, call: CallState, data: bytes) -> bool:
         """Send data of a call that has nothing queued, if the peer's windows allow it; shorter than to queue it."""
@@ -196,22 +209,26 @@ class Http2Connection:
         except (FlowControlError, FrameTooLargeError):
             return False
         self._meter.expected[WINDOW_UPDATE] += 2 + len(data) // _SMALLEST_WINDOW_UPDATE
+        self._on_output()
         return True
 
     def send_queued(self, call: CallState) -> None:
         """Let `take_outgoing` send what the call has queued."""
         self._with_queued_data[call.id] = call
+        self._on_output()
 
     def reset(self, call: CallState) -> None:
         """End the call for both sides immediately."""
         with suppress(ProtocolError):  # the stream or the connection is over already
             self._h2.reset_stream(call.id, ErrorCodes.CANCEL)
         self.forget(call)
+        self._on_output()
 
     def acknowledge(self, stream_id: int, size: int) -> None:
         """The peer may send as many further bytes. `h2` combines the window updates."""
         if size and self.failure is None:
             self._h2.acknowledge_received_data(size, stream_id)
+            self._on_output()
 
     def forget(self, call: CallState) -> None:
         """The call is over for both sides; unread data of it must not keep the connection's window closed."""

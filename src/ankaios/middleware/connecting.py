@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ankaios.common.errors import Rejected, Unavailable
+from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.grpc.addresses import TcpAddress
 from ankaios.grpc.wire_format import CallFailed, Status
 
@@ -39,7 +39,7 @@ class CannotConnect(Unavailable):
         self.reason = reason
 
 
-class VersionRefused(Rejected):
+class VersionRefused(Rejected, Fatal):
     """The server does not support our protocol version; `text` is the server's."""
 
     def __init__(self, text: str) -> None:

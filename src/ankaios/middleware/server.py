@@ -112,6 +112,13 @@ class MiddlewareServer:
                 encoded, data = payload, length_prefixed(payload)
             self._send(call, data)
 
+    def drop_agent(self, agent: str, reason: str) -> None:
+        """End the connection of an agent; it connects again, with a hello."""
+        call = self._agent_calls.get(agent)
+        if call is not None and call.broken is None:
+            log.warning("The connection of agent '%s' from %s is ended: %s.", agent, call.peer_address, reason)
+            _end_now(call, Status.INTERNAL, reason)
+
     def _send(self, call: ServerCall, data: bytes) -> None:
         if call.broken is not None:
             return  # its handler is about to report the end
@@ -167,8 +174,7 @@ class MiddlewareServer:
         if older is not None and older.broken is None:
             text = f"replaced by a newer connection of agent '{agent}'"
             log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
-            older.finish_with(Status.ABORTED, text)
-            older.reset(text)  # in case that queued data has held back the status
+            _end_now(older, Status.ABORTED, text)
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
         check_commander_hello(await self._receive_hello(call))
@@ -217,3 +223,10 @@ class MiddlewareServer:
                 self._to_server.try_send(message)
             else:
                 await self._to_server.send(message)
+
+
+def _end_now(call: ServerCall, status: Status, text: str) -> None:
+    """End the call with a status, or without one if queued data is before it."""
+    call.finish_with(status, text)
+    call.connection.flush()
+    call.reset(text)

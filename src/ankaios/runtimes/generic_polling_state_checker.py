@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, ExecutionState
+from ankaios.common.supervision import keep_running
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import StateSink
 
@@ -60,7 +61,8 @@ class GenericPollingStateChecker:
         self._hint = asyncio.Event()
         self._told = NEVER_RECEIVED
         getter.open(self.look_now)
-        self._task = asyncio.create_task(self._watch(), name=f"state checker of {name}")
+        work = keep_running(f"the state checker of '{name}'", self._watch, self._broken)
+        self._task = asyncio.create_task(work, name=f"state checker of {name}")
 
     def look_now(self) -> None:
         """Something may have changed."""
@@ -83,6 +85,10 @@ class GenericPollingStateChecker:
             if state.is_same(REMOVED):
                 return
             await self._pause(self._getter.pause())
+
+    def _broken(self, why: str) -> None:
+        """As long as nobody can look, the state is not known."""
+        self._tell(FAILED_UNKNOWN.because(why))
 
     def _tell(self, state: ExecutionState) -> None:
         """[impl->swdd~generic-state-checker-sends-workload-state~1]

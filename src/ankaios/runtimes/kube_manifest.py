@@ -51,7 +51,7 @@ def load_documents(manifest: str) -> list[Any]:
     import ryaml
 
     try:
-        return [document for document in ryaml.loads_all(manifest) if document is not None]
+        return [document for document in ryaml.loads_all(manifest) or [] if document is not None]
     except ValueError as fault:
         raise Unsupported(f"cannot read the manifest: {fault}") from fault
 
@@ -186,7 +186,7 @@ def _pod_specs(documents: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any
     return [
         (document, _mapping_at(document, *_POD_SPEC[document["kind"]]))
         for document in documents
-        if isinstance(document, dict) and document.get("kind") in _POD_SPEC
+        if isinstance(document, dict) and isinstance(kind := document.get("kind"), str) and kind in _POD_SPEC
     ]
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from ankaios.common.supervision import internal_error
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 MAX_LINE = 1024 * 1024
@@ -52,6 +53,8 @@ async def _forward(source: LogSource, marked: bool, queue: asyncio.Queue[bytes |
                     await queue.put(b"".join(mark + line for line in lines))
     except RuntimeFailed as fault:
         rest += f"{fault}\n".encode()
+    except Exception as error:  # the reader waits for the end of each source
+        rest += f"{internal_error(f'the logs of {source.name}', error)}\n".encode()
     if rest:
         await queue.put(mark + rest)
     await queue.put(None)

@@ -8,12 +8,13 @@ of a line without its end.
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 
-from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed
+from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed, Unsupported
 
 FOLLOW_PAUSE = 0.2
 _BATCH = 512
@@ -23,11 +24,11 @@ def log_stamp(text: str) -> bytes:
     """A point in time, as RFC 3339 or seconds since 1970, in the form of the log."""
     try:
         moment = datetime.fromtimestamp(float(text), UTC) if _is_number(text) else datetime.fromisoformat(text)
+        utc = moment.astimezone(UTC)  # a moment without a time zone is one of this machine
     except (ValueError, OverflowError, OSError) as fault:
-        raise RuntimeFailed(f"cannot read the time '{text}': expected RFC 3339") from fault
-    if moment.tzinfo is None:
-        moment = moment.astimezone()
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
+        expected = "expected RFC 3339, as in 2026-01-31T12:00:00Z, within the years 1 to 9999 in UTC"
+        raise Unsupported(f"cannot read the time '{text:.100}': {expected}") from fault
+    return utc.isoformat(timespec="microseconds").replace("+00:00", "000Z").encode()
 
 
 def _is_number(text: str) -> bool:
@@ -48,6 +49,17 @@ async def read_log(folder: Path, options: LogOptions, ended: Callable[[], bool])
     """`ended` tells whether nothing will follow."""
     since = log_stamp(options.since) if options.since is not None else None
     until = log_stamp(options.until) if options.until is not None else None
+    try:
+        async with aclosing(_read(folder, options, ended, since, until)) as pieces:
+            async for piece in pieces:
+                yield piece
+    except OSError as fault:
+        raise RuntimeFailed(f"cannot read the log in '{folder}': {fault.strerror}") from fault
+
+
+async def _read(
+    folder: Path, options: LogOptions, ended: Callable[[], bool], since: bytes | None, until: bytes | None
+) -> AsyncGenerator[bytes, None]:
     follower = _Follower(folder)
     try:
         over = ended()

@@ -2,11 +2,13 @@
 
 In come sources and targets; out go mounts that only the workload sees. A mount needs something below it, which others
 see, too: what is made for that is known by its mode, so that every workload can tell, and goes with the last one that
-uses it, whoever made it (docs/adr/0014). Owned are shared locks on it, for as long as the workload runs.
+uses it, whoever made it (docs/adr/0014). Owned are shared locks on it, for as long as the workload runs. Users may own
+folders on the way to a mount point, so the way is walked by descriptors, and no link that appears on it is followed.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -15,6 +17,7 @@ from typing import Any
 # The sticky bit says nothing about a file or about a folder in which only its owner may write: nobody else sets it.
 # What is mounted onto cannot be opened by other users, so they cannot hold locks on it; others may list what it is in.
 FILE, FOLDER, PARENT = stat.S_IFREG | 0o1600, stat.S_IFDIR | 0o1711, stat.S_IFDIR | 0o1755
+PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 TRIES = 20
 PAUSE = 0.001
 
@@ -55,28 +58,59 @@ def hold(path: str, kind: int) -> list[int]:
 
 
 def try_to_hold(path: str, kind: int) -> list[int]:
-    try:  # noqa: SIM105 - contextlib costs memory here
-        make(path, kind)
+    folder, name = open_parent(path, makes=True)
+    try:
+        make_at(folder, name, kind)
+        if not was_made(os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            return []
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        has_lock(descriptor, shared=True, tries=TRIES)
+        if is_at(descriptor, name, folder):
+            return [descriptor]
+        os.close(descriptor)
+        raise FileNotFoundError(path)
+    finally:
+        os.close(folder)
+
+
+def open_parent(path: str, makes: bool) -> tuple[int, str]:
+    """The folder that the absolute path is in, and the name in there. `makes`: folders that are missing are made."""
+    parts = [part for part in path.split("/") if part]
+    if not parts:
+        raise OSError(errno.EINVAL, f"cannot mount onto '{path}'")
+    name = parts.pop()
+    folder = os.open("/", PLACE | os.O_DIRECTORY)
+    for part in parts:
+        above = folder
+        try:
+            if makes:
+                make_at(above, part, PARENT)
+            folder = os.open(part, PLACE | os.O_DIRECTORY, dir_fd=above)
+        finally:
+            os.close(above)
+    return folder, name
+
+
+def make_at(folder: int, name: str, kind: int) -> None:
+    """Nothing happens if it is there."""
+    if exists_at(folder, name):  # also where nobody may write, as on file systems of the kernel
+        return
+    try:
+        if kind == FILE:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(name, flags, stat.S_IMODE(kind), dir_fd=folder))
+        else:
+            os.mkdir(name, stat.S_IMODE(kind), dir_fd=folder)
     except FileExistsError:
         pass
-    if not was_made(os.lstat(path)):
-        return []
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    has_lock(descriptor, shared=True, tries=TRIES)
-    if is_at(descriptor, path):
-        return [descriptor]
-    os.close(descriptor)
-    raise FileNotFoundError(path)
 
 
-def make(path: str, kind: int) -> None:
-    parent = os.path.dirname(path)  # noqa: PTH120
-    if not os.path.exists(parent):  # noqa: PTH110
-        make(parent, PARENT)
-    if kind == FILE:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IMODE(kind)))
-    else:
-        os.mkdir(path, stat.S_IMODE(kind))  # noqa: PTH102
+def exists_at(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def was_made(found: os.stat_result) -> bool:
@@ -101,8 +135,8 @@ def has_lock(descriptor: int, shared: bool, tries: int) -> bool:
     return False
 
 
-def is_at(descriptor: int, path: str, folder: int | None = None) -> bool:
-    return os.path.samestat(os.fstat(descriptor), os.stat(path, dir_fd=folder, follow_symlinks=False))
+def is_at(descriptor: int, name: str, folder: int) -> bool:
+    return os.path.samestat(os.fstat(descriptor), os.stat(name, dir_fd=folder, follow_symlinks=False))
 
 
 def remove_mount_point(path: str) -> None:
@@ -113,10 +147,9 @@ def remove_mount_point(path: str) -> None:
 
 
 def is_gone(path: str, tries: int) -> bool:
-    """Whether it was removed, by us or before. The folder stays open, so no link in the path can lead elsewhere."""
-    above, name = os.path.split(path)
+    """Whether it was removed, by us or before."""
     try:
-        folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder, name = open_parent(path, makes=False)
         try:
             return is_removed(folder, name, tries)
         finally:
@@ -162,17 +195,37 @@ def mount_all(order: dict[str, Any], fault: Exception | None) -> str:
     if fault:
         raise fault
     for source, target, readonly in order["mounts"]:
-        if not os.path.exists(target):  # noqa: PTH110 - below a mount of its own, where container engines leave it, too
-            make(target, FOLDER if os.path.isdir(source) else FILE)  # noqa: PTH112
-        mount(source, target, BIND | RECURSIVE)
-        if readonly:
-            mount(None, target, BIND | REMOUNT | READ_ONLY)
+        bind(source, target, readonly)
     return ""
 
 
-def mount(source: str | None, target: str, flags: int) -> None:
+def bind(source: str, target: str, readonly: bool) -> None:
+    """What is mounted onto may be missing below a mount of its own, where container engines leave it, too."""
+    folder, name = open_parent(os.path.realpath(target), makes=True)
+    try:
+        make_at(folder, name, FOLDER if os.path.isdir(source) else FILE)  # noqa: PTH112
+        mount_at(source, folder, name, target, BIND | RECURSIVE)
+        if readonly:
+            mount_at(None, folder, name, target, BIND | REMOUNT | READ_ONLY)
+    finally:
+        os.close(folder)
+
+
+def mount_at(source: str | None, folder: int, name: str, target: str, flags: int) -> None:
+    """`target` is for messages; the descriptor leads to nothing but what was looked at."""
+    place = os.open(name, PLACE, dir_fd=folder)
+    try:
+        if stat.S_ISLNK(os.fstat(place).st_mode):
+            raise OSError(errno.ELOOP, f"mount at '{target}': {os.strerror(errno.ELOOP)}")
+        mount(source, f"/proc/self/fd/{place}", flags, target)
+    finally:
+        os.close(place)
+
+
+def mount(source: str | None, place: str, flags: int, target: str = "") -> None:
+    target = target or place
     what = f"mount '{source}' at '{target}'" if source else f"mount '{target}'"
-    system_call(what, "mount", source and os.fsencode(source), os.fsencode(target), None, flags, None)
+    system_call(what, "mount", source and os.fsencode(source), os.fsencode(place), None, flags, None)
 
 
 def system_call(what: str, name: str, *arguments: Any) -> None:

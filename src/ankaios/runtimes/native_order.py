@@ -5,6 +5,7 @@ In come the configuration and what the agent prepared; out goes a dict of plain 
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -30,7 +31,9 @@ _LIMITS = {
     "processes": "RLIMIT_NPROC",
     "stackSize": "RLIMIT_STACK",
 }
-_SIZE = re.compile(r"(\d+)([KMG]i?)?")
+MAX_LIMIT = 2**63 - 1
+MAX_ID = 2**32 - 2  # the one above means "no change" to the kernel
+_SIZE = re.compile(r"([0-9]{1,19})([KMG]i?)?")
 _FACTOR = {"K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
@@ -51,17 +54,39 @@ class NativeConfig(Struct, frozen=True):
             raise Unsupported("cannot read the runtimeConfig: command: a NUL character cannot be passed on")
         return cls(
             command=command,
-            working_dir=_absolute(optional_text(config, "workingDir") or "/"),
+            working_dir=_working_dir(optional_text(config, "workingDir") or "/"),
             env=_env(config.get("env")),
-            user=optional_text(config, "user"),
+            user=_user(optional_text(config, "user")),
             limits=_limits(config.get("limits")),
         )
 
 
-def _absolute(path: str) -> str:
+def _working_dir(path: str) -> str:
     if not path.startswith("/"):
         raise Unsupported(f"cannot read the runtimeConfig: workingDir: '{path}' is relative, expected absolute path")
+    if "\0" in path:
+        raise Unsupported("cannot read the runtimeConfig: workingDir: a NUL character cannot be part of a path")
     return path
+
+
+def _user(text: str | None) -> str | None:
+    """`<user>[:<group>]`; whether there is such a user is known when the workload starts."""
+    for part in (text or "").split(":", 1):
+        fault = None
+        if "\0" in part:
+            fault = "a NUL character cannot be part of a name"
+        elif is_id(part) and (len(part) > 10 or int(part) > MAX_ID):
+            fault = f"'{part:.40}' is too large, the largest id is {MAX_ID}"
+        elif part.isdigit() and not part.isascii():
+            fault = f"'{part:.40}' is neither a name nor a number of the digits 0 to 9"
+        if fault:
+            raise Unsupported(f"cannot read the runtimeConfig: user: {fault}")
+    return text
+
+
+def is_id(text: str) -> bool:
+    """A user or group by its number, not by its name."""
+    return text.isascii() and text.isdigit()
 
 
 def _env(value: object) -> Mapping[str, str]:
@@ -89,9 +114,11 @@ def _limit(key: object, value: object) -> tuple[str, int]:
     if key not in _LIMITS:
         raise Unsupported(f"cannot read the runtimeConfig: limits: unknown limit '{key}', known: {', '.join(_LIMITS)}")
     found = _SIZE.fullmatch(str(value)) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
-    if found is None:
-        raise Unsupported(f"cannot read the runtimeConfig: limits.{key}: expected a number such as 1024 or '64Mi'")
-    return _LIMITS[str(key)], int(found[1]) * _FACTOR.get(found[2], 1)
+    size = int(found[1]) * _FACTOR.get(found[2], 1) if found else MAX_LIMIT + 1
+    if size > MAX_LIMIT:
+        expected = f"expected a number such as 1024 or '64Mi', at most {MAX_LIMIT}"
+        raise Unsupported(f"cannot read the runtimeConfig: limits.{key}: {expected}")
+    return _LIMITS[str(key)], size
 
 
 class User(Struct, frozen=True):
@@ -121,7 +148,8 @@ def make_order(
         "env_without_mounts": _places_without_mounts(extras),
         "working_dir": config.working_dir,
         "user": (user.uid, user.gid, list(user.groups)) if user else None,
-        "own": _own(extras) if user else [],
+        "control_interface": str(extras.control_interface) if extras.control_interface else None,
+        "files": _files_folder(extras),
         "limits": list(config.limits),
         "mounts": _mounts(extras),
         "log_size": LOG_SIZE,
@@ -137,15 +165,18 @@ def _places(extras: Extras) -> dict[str, str]:
 
 def _places_without_mounts(extras: Extras) -> dict[str, str]:
     places = {CONTROL_INTERFACE_VARIABLE: str(extras.control_interface)} if extras.control_interface else {}
-    for host, target in extras.files.items():
-        places[FILES_VARIABLE] = str(host).removesuffix(target) or "/"
+    if folder := _files_folder(extras):
+        places[FILES_VARIABLE] = folder
     return places
 
 
-def _own(extras: Extras) -> list[str]:
-    """The pipes belong to the agent, so a workload of another user could not open them."""
-    folder = extras.control_interface
-    return [str(folder), str(folder / "input"), str(folder / "output")] if folder else []
+def _files_folder(extras: Extras) -> str | None:
+    """In which each file of the workload has the path of its mount point."""
+    for host, target in extras.files.items():
+        parts = PurePosixPath(target).parts[1:]
+        if host.parts[-len(parts) :] == parts:
+            return str(host.parents[len(parts) - 1])
+    return None
 
 
 def _mounts(extras: Extras) -> list[tuple[str, str, bool]]:

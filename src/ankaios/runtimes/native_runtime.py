@@ -18,12 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from ankaios.common.execution_state import FAILED_LOST, ExecutionState
+from ankaios.common.trusted_path import owner_fault, set_mode
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.native_mounts import remove_mount_point
-from ankaios.runtimes.native_order import NativeConfig, User, make_order
+from ankaios.runtimes.native_order import NativeConfig, User, is_id, make_order
 from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
     Existing,
@@ -91,7 +92,18 @@ class NativeRuntime:
     def _of(self, workload: WorkloadId) -> NativeFolder:
         return NativeFolder(self._folder / workload)
 
+    def _check(self) -> None:
+        """What others wrote would have the agent end any process of the host."""
+        try:
+            found = self._folder.lstat()
+        except OSError:
+            return  # there is nothing of others then
+        if fault := owner_fault(found, os.geteuid()):
+            advice = "remove it or choose another folder with --run-folder"
+            raise RuntimeFailed(f"cannot use '{self._folder}': it {fault}, {advice}")
+
     async def existing_workloads(self, agent: str) -> list[Existing]:
+        self._check()
         try:
             names = [InstanceName.parse(entry.name) for entry in self._folder.iterdir()]
         except FileNotFoundError:
@@ -102,6 +114,7 @@ class NativeRuntime:
         return [Existing(name, self._of(str(name)).state(), str(name)) for name in ours]
 
     async def workload_id(self, name: InstanceName) -> WorkloadId | None:
+        self._check()
         return str(name) if self._of(str(name)).path.exists() else None
 
     # -- starting
@@ -110,6 +123,7 @@ class NativeRuntime:
         if spec.runtime != self.name:
             raise Unsupported(f"Received a workload for the wrong runtime: '{spec.runtime}'")
         config = NativeConfig.parse(spec.runtime_config)
+        self._check()
         workload = str(spec.instance_name)
         folder = self._of(workload)
         if extras.reuse == workload:
@@ -159,6 +173,7 @@ class NativeRuntime:
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         """Ask the whole group to end, and after a while do not ask any more."""
+        self._check()
         folder = self._of(workload)
         await self._end(folder)
         _remove(folder.path)
@@ -219,12 +234,10 @@ async def _polled_end(process: NativeProcess, limit: float) -> bool:
 
 def _make_private(folder: Path) -> None:
     """The run folder may be open to everybody; what is kept here must not be."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    if found.st_uid != os.geteuid():
-        raise PermissionError(13, f"it belongs to user {found.st_uid}")
-    if found.st_mode & 0o077:
-        folder.chmod(0o700)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    set_mode(folder, 0o700)
 
 
 def _remove(folder: Path) -> None:
@@ -242,7 +255,7 @@ def find_user(text: str) -> User:
     """`<user>[:<group>]`, each a name or a number."""
     user, _, group = text.partition(":")
     try:
-        uid = int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
+        uid = int(user) if is_id(user) else pwd.getpwnam(user).pw_uid
         entry = None
         with suppress(KeyError):
             entry = pwd.getpwuid(uid)
@@ -254,4 +267,4 @@ def find_user(text: str) -> User:
 
 
 def _group(text: str) -> int:
-    return int(text) if text.isdigit() else grp.getgrnam(text).gr_gid
+    return int(text) if is_id(text) else grp.getgrnam(text).gr_gid

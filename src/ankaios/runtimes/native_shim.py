@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
+from ankaios.runtimes.native_ownership import give_folders
 
 if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
     from typing import Any
@@ -141,12 +142,14 @@ def become_workload(order: dict[str, Any], points: MountPoints, outputs: list[in
     """Never returns: the process becomes the workload's command, or tells why not."""
     try:
         os.setsid()
-        os.write(tell, mount_all(order, points.fault).encode())
+        note = mount_all(order, points.fault)
+        os.write(tell, note.encode())
         os.dup2(outputs[0], 1)
         os.dup2(outputs[1], 2)
         restore_signals()
         set_limits(order["limits"])
-        change_user(order)
+        give_folders(order, is_mounted=not note)
+        change_user(order["user"])
         os.chdir(order["working_dir"])
         execute(order["command"], order["env"])
     except BaseException as fault:
@@ -185,14 +188,10 @@ def set_limits(limits: list[tuple[str, int]]) -> None:
             resource.setrlimit(getattr(resource, name), (value, value))
 
 
-def change_user(order: dict[str, Any]) -> None:
-    user = order["user"]
+def change_user(user: tuple[int, int, list[int]] | None) -> None:
     if user is None:
         return
     uid, gid, groups = user
-    for path in order["own"]:
-        if os.path.exists(path):  # noqa: PTH110
-            os.chown(path, uid, gid)
     if uid != os.geteuid() or gid != os.getegid():
         os.setgroups(groups)
         os.setgid(gid)

@@ -7,6 +7,7 @@ being sure never costs more than a small, fixed part of a processor.
 import asyncio
 import logging
 
+from ankaios.common.supervision import keep_running
 from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_watch import PodmanWatch
 
@@ -25,7 +26,7 @@ class PodmanResync:
     def begin(self) -> None:
         """Called whenever a watch begins."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="podman resync")
+            self._task = asyncio.create_task(keep_running("the podman resync", self._run), name="podman resync")
 
     async def _run(self) -> None:
         took = 0.0

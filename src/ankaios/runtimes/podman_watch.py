@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
+from ankaios.common.supervision import run_once
 from ankaios.runtimes.exit_watch import ExitWatch, command_line, parent_of, watch_exit
 from ankaios.runtimes.inotify import Inotify
 from ankaios.runtimes.podman_places import Monitor, Places, exit_code, number_in, read_monitor, stamp_of
@@ -107,7 +108,8 @@ class ContainerWatch:
             self.hint()
         elif self._exits_are_final:
             self._changed(None)
-            self._reading = asyncio.create_task(self._read_exit(), name=f"read exit code of {self.container[:12]}")
+            name = f"the reading of the exit code of {self.container[:12]}"
+            self._reading = asyncio.create_task(run_once(name, self._read_exit, self._unread), name=name)
         else:
             asyncio.get_running_loop().call_later(self._hub.restart_pause, self.look_for_restart)
 
@@ -123,6 +125,11 @@ class ContainerWatch:
             await asyncio.sleep(pause)
             if self.read_exit_now():
                 break
+        self.hint()
+
+    def _unread(self, why: str) -> None:
+        """Podman has to be asked."""
+        del why
         self.hint()
 
     def read_exit_now(self) -> bool:

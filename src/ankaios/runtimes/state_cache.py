@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from ankaios.common.supervision import internal_error
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 T = TypeVar("T")
@@ -94,14 +95,16 @@ class StateCache(Generic[T]):
         return loaded
 
     async def _load_twice(self, load: Callable[[], Awaitable[T]]) -> T | RuntimeFailed:
-        """A failing call is repeated once at once."""
+        """A failing call is repeated once at once. An internal error is kept like any other, too."""
         try:
-            return await load()
-        except RuntimeFailed:
             try:
+                return await load()
+            except RuntimeFailed:
                 return await self._load()
-            except RuntimeFailed as fault:
-                return fault
+        except RuntimeFailed as fault:
+            return fault
+        except Exception as error:
+            return RuntimeFailed(internal_error("the list of containers", error))
 
     async def close(self) -> None:
         if self._flight is not None:

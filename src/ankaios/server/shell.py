@@ -8,19 +8,29 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Coroutine, Sequence
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from ankaios import __version__
 from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
-from ankaios.common.messages import ToServerMessage
+from ankaios.common.messages import FromAgent
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, keep_watchdog_calm, notify, tell_where_it_hangs
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.middleware.server import Limits, MiddlewareServer
 from ankaios.server.core.ankaios_server import AnkaiosServer
-from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
+from ankaios.server.core.replies import (
+    DropAgent,
+    Effect,
+    HooksFinished,
+    NextUpdate,
+    RunHooks,
+    SecondPassed,
+    ServerMessage,
+)
 from ankaios.server.core.state_update import PreparedUpdate, update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
@@ -115,9 +125,9 @@ class ServerShell:
         notify(READY)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(self.run(), name="ankaios server")
-            watchdog = tasks.create_task(keep_watchdog_calm(), name="watchdog")
+        async with Supervisor() as tasks:
+            running = tasks.keep_running("the server", self.run)
+            watchdog = tasks.keep_running("the watchdog", keep_watchdog_calm)
             await stopped.wait()
             _log.info("Ankaios server ends.")
             notify(STOPPING)
@@ -127,34 +137,70 @@ class ServerShell:
 
     async def run(self) -> None:
         """Handle messages until cancelled."""
-        async with asyncio.TaskGroup() as hook_runs:
-            seconds = hook_runs.create_task(self._count_seconds(hook_runs), name="seconds")
+        async with Supervisor() as tasks:
+            seconds = tasks.keep_running("the tick of each second", lambda: self._count_seconds(tasks))
             handled = 0
             async for message in self.to_server:
-                self._handle(message, hook_runs)
+                self._handle(message, tasks)
                 handled += 1
                 if handled % _MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
             seconds.cancel()
 
-    async def _count_seconds(self, hook_runs: asyncio.TaskGroup) -> None:
+    async def _count_seconds(self, tasks: Supervisor) -> None:
         while True:
             await asyncio.sleep(1)
-            self._handle(SecondPassed(), hook_runs)
+            self._perform(self._server.handle(SecondPassed()), tasks)
 
-    def _handle(self, message: ToServerMessage | HooksFinished | SecondPassed, hook_runs: asyncio.TaskGroup) -> None:
-        for effect in self._server.handle(message):
-            self._perform(effect, hook_runs)
+    def _handle(self, message: ServerMessage, tasks: Supervisor) -> None:
+        pending = deque([message])
+        while pending:
+            effects = self._decide(pending.popleft())
+            pending += [effect for effect in effects if isinstance(effect, NextUpdate)]
+            self._perform(effects, tasks)
 
-    def _perform(self, effect: Effect, hook_runs: asyncio.TaskGroup) -> None:
-        if isinstance(effect, RunHooks):
-            hook_runs.create_task(self._run_hooks(effect, hook_runs), name="mutating hooks")
-        else:
-            self.middleware.dispatch(effect)
-
-    async def _run_hooks(self, effect: RunHooks, hook_runs: asyncio.TaskGroup) -> None:
+    def _decide(self, message: ServerMessage) -> list[Effect]:
+        """An internal error loses this one message; a request is answered with the reason."""
+        kind = _kind(message)
         try:
-            finished = HooksFinished(await run_hooks(self._hooks, effect.update))
+            return self._server.handle(message)
+        except Exception as error:
+            why = internal_error(f"the handling of a {kind}", error)
+        try:
+            return self._server.recover(message, why)
+        except Exception as error:
+            internal_error(f"the recovery from a {kind}", error)
+            return []
+
+    def _perform(self, effects: Iterable[Effect], tasks: Supervisor) -> None:
+        for effect in effects:
+            try:
+                self._perform_one(effect, tasks)
+            except Exception as error:
+                internal_error(f"the sending of a {type(effect).__name__}", error)
+
+    def _perform_one(self, effect: Effect, tasks: Supervisor) -> None:
+        match effect:
+            case RunHooks(update):
+                tasks.run_once("the mutating hooks", lambda: self._run_hooks(update, tasks))
+            case DropAgent(agent, why):
+                self.middleware.drop_agent(agent, why)
+            case NextUpdate():
+                pass  # it is handled next
+            case _:
+                self.middleware.dispatch(effect)
+
+    async def _run_hooks(self, update: UpdateWorkload, tasks: Supervisor) -> None:
+        """There is always an outcome: other updates wait for it."""
+        try:
+            finished = HooksFinished(await run_hooks(self._hooks, update))
         except UpdateRejected as fault:
             finished = HooksFinished(fault)
-        self._handle(finished, hook_runs)
+        except Exception as error:
+            finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
+        self._handle(finished, tasks)
+
+
+def _kind(message: ServerMessage) -> str:
+    content = message.message.WhichOneof("ToServerEnum") if isinstance(message, FromAgent) else None
+    return f"{type(message).__name__} '{content}'" if content else type(message).__name__

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.certificates import create, parties
+from ankaios.cli.certificates import certificate_subjects, create_certificates
 from ankaios.common.config import load_pem_material, require_security
 from ankaios.common.errors import AnkaiosError, Rejected
 from tests.integration.cli.ank import ank
@@ -19,7 +19,7 @@ def openssl(*arguments: str | Path) -> str:
 
 @pytest.mark.parametrize("algorithm", ["ed25519", "ecdsa", "rsa"])
 def test_all_parties_are_signed_and_pass_the_permission_checks(tmp_path: Path, algorithm: str) -> None:
-    made = create(tmp_path / "certs", ["front", "rear"], algorithm, days=30)
+    made = create_certificates(tmp_path / "certs", ["front", "rear"], algorithm, days=30)
     stems = ["ca", "server", "cli", "agent-front", "agent-rear"]
     assert {path.name for path in made} == {f"{stem}{end}.pem" for stem in stems for end in ("", "-key")}
     ca = tmp_path / "certs/ca.pem"
@@ -33,7 +33,7 @@ def test_all_parties_are_signed_and_pass_the_permission_checks(tmp_path: Path, a
 
 
 def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
-    for path in create(tmp_path, [], "ed25519", days=30):
+    for path in create_certificates(tmp_path, [], "ed25519", days=30):
         wanted = 0o600 if path.name.endswith("-key.pem") else 0o644
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
@@ -41,54 +41,54 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 def test_other_users_reach_their_certificates_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        create(tmp_path / "certs", [], "ed25519", days=30)
+        create_certificates(tmp_path / "certs", [], "ed25519", days=30)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "certs").stat().st_mode) == 0o755
     (tmp_path / "private").mkdir(mode=0o700)
-    create(tmp_path / "private", [], "ed25519", days=30)
+    create_certificates(tmp_path / "private", [], "ed25519", days=30)
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700, "made by somebody else"
 
 
 def test_without_names_one_certificate_serves_any_agent(tmp_path: Path) -> None:
-    create(tmp_path, [], "ed25519", days=30)
+    create_certificates(tmp_path, [], "ed25519", days=30)
     assert "DNS:*" in openssl("x509", "-in", tmp_path / "agent.pem", "-noout", "-ext", "subjectAltName")
 
 
 def test_a_second_run_adds_only_what_is_missing(tmp_path: Path) -> None:
-    create(tmp_path, ["front"], "ed25519", days=30)
+    create_certificates(tmp_path, ["front"], "ed25519", days=30)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.pem")}
-    made = create(tmp_path, ["front", "rear"], "ed25519", days=30)
+    made = create_certificates(tmp_path, ["front", "rear"], "ed25519", days=30)
     assert [path.name for path in made] == ["agent-rear.pem", "agent-rear-key.pem"]
     assert all((tmp_path / name).read_bytes() == content for name, content in before.items())
     assert openssl("verify", "-CAfile", tmp_path / "ca.pem", tmp_path / "agent-rear.pem").strip().endswith("OK")
 
 
 def test_no_intermediate_files_stay_behind(tmp_path: Path) -> None:
-    create(tmp_path, ["front"], "ed25519", days=30)
+    create_certificates(tmp_path, ["front"], "ed25519", days=30)
     assert {path.suffix for path in tmp_path.iterdir()} == {".pem", ".srl"}
 
 
 def test_a_name_no_agent_can_have_is_refused() -> None:
     with pytest.raises(Rejected, match=r"Unsupported agent name 'a\.b'"):
-        parties(["a.b"])
+        certificate_subjects(["a.b"])
 
 
-def test_an_unreadable_authority_is_told_with_the_failing_command(tmp_path: Path) -> None:
+def test_an_unreadable_authority_is_reported_with_the_failing_command(tmp_path: Path) -> None:
     for name in ("ca.pem", "ca-key.pem"):
         (tmp_path / name).write_text("no certificate")
     with pytest.raises(AnkaiosError, match="cannot create certificates: 'openssl x509"):
-        create(tmp_path, [], "ed25519", days=30)
+        create_certificates(tmp_path, [], "ed25519", days=30)
 
 
 def test_without_the_key_of_the_authority_nothing_is_made(tmp_path: Path) -> None:
     """People keep it elsewhere, as they are told to."""
-    create(tmp_path, ["front"], "ed25519", days=30)
+    create_certificates(tmp_path, ["front"], "ed25519", days=30)
     (tmp_path / "ca-key.pem").unlink()
     before = {path.name for path in tmp_path.iterdir()}
-    assert create(tmp_path, ["front"], "ed25519", days=30) == []
-    with pytest.raises(AnkaiosError, match=r"ca-key\.pem', which has to sign them, is not there: bring it back"):
-        create(tmp_path, ["rear"], "ed25519", days=30)
+    assert create_certificates(tmp_path, ["front"], "ed25519", days=30) == []
+    with pytest.raises(AnkaiosError, match=r"ca-key\.pem', which has to sign them, is missing: copy it back"):
+        create_certificates(tmp_path, ["rear"], "ed25519", days=30)
     assert {path.name for path in tmp_path.iterdir()} == before
 
 

@@ -66,13 +66,44 @@ def test_several_workloads_or_the_switch_put_names_before_the_lines() -> None:
 
 def test_options_reach_the_server_only_when_given() -> None:
     with ScriptedServer(two_workloads(), finite) as server:
-        ank("logs", "web", "-f", "--tail", "0", "-s", "yesterday", "--until", "2026-01-01T00:00:00Z", url=server.url)
+        ank("logs", "web", "-f", "--tail", "0", "-s", "1767225600", "--until", "2026-01-01T00:00:00Z", url=server.url)
     assert logs_request(server) == base.LogsRequest(
-        workloadNames=[WEB], follow=True, tail=0, since="yesterday", until="2026-01-01T00:00:00Z"
+        workloadNames=[WEB], follow=True, tail=0, since="1767225600", until="2026-01-01T00:00:00Z"
     )
     with ScriptedServer(two_workloads(), finite) as server:
         assert ank("logs", "-t", "-1", "web", url=server.url).returncode == 0
     assert logs_request(server) == base.LogsRequest(workloadNames=[WEB])
+
+
+def test_a_time_that_no_runtime_understands_is_invalid_usage() -> None:
+    for option in ("--since", "--until"):
+        done = ank("logs", "web", option, "yesterday")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(
+            f"error: invalid value 'yesterday' for '{option} <TIMESTAMP>': expected a time such as 2026-03-01T08:00:00Z"
+        )
+
+
+def test_a_workload_that_has_not_started_is_reported_instead_of_silence() -> None:
+    state = two_workloads()
+    web = state.workloadStates.agentStateMap["n1"].wlNameStateMap["web"].idStateMap[ID]
+    web.pending, web.additionalInfo = base.PENDING_STARTING_FAILED, "no image"
+
+    def silent(message: ToServer) -> list[FromServer] | None:
+        if not message.request.HasField("logsRequest"):
+            return None
+        names = message.request.logsRequest.workloadNames
+        return [accepted(message, *names), *(stop(message, name) for name in names)]
+
+    with ScriptedServer(state, silent) as server:
+        done = ank("logs", "web", "db", url=server.url)
+    with ScriptedServer(state, finite) as server:
+        with_output = ank("logs", "web", url=server.url)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == (
+        "hint: workload 'web' has no output because it has not started; it is Pending(StartingFailed): no image\n"
+    )
+    assert (with_output.stdout, with_output.stderr) == ("one of web\ntwo\n", "")  # of a container that runs no more
 
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
@@ -85,7 +116,7 @@ def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     )
 
 
-def test_nobody_waits_for_the_output_of_a_workload_whose_agent_is_not_there() -> None:
+def test_a_workload_whose_agent_is_not_connected_is_reported_instead_of_waiting() -> None:
     """The server accepts it, and nothing would ever come."""
     state = two_workloads()
     states = state.workloadStates.agentStateMap
@@ -98,7 +129,7 @@ def test_nobody_waits_for_the_output_of_a_workload_whose_agent_is_not_there() ->
         1,
         "",
         f"{ERROR}Failed to output logs: 'Command failed: 'workload 'db' gives no output: agent 'n2' is not connected; "
-        "workload 'idle' gives no output: it has no agent''\nhint: 'ank get agents' shows who is there\n",
+        "workload 'idle' gives no output: it has no agent''\nhint: 'ank get agents' shows the connected agents\n",
     )
     assert (both.returncode, both.stdout) == (0, "one of web\ntwo\n")
     assert both.stderr == "hint: workload 'db' gives no output: agent 'n2' is not connected\n"

@@ -27,7 +27,7 @@ def test_unusable_certificates_do_not_stop_it(tmp_path: Path, words: list[str]) 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_command_that_connects_still_tells_what_is_wrong(tmp_path: Path) -> None:
+def test_a_command_that_connects_still_reports_invalid_settings(tmp_path: Path) -> None:
     config = tmp_path / "ank.conf"
     config.write_text(f"version = 'v1'\nkey_pem = '{tmp_path}/missing.pem'\n")
     done = subprocess.run(

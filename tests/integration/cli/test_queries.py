@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from ankaios.cli.workload_rows import MADE_BY_SERVER, ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from tests.integration.cli.ank import ERROR, ID, ank, environment, example_state, start
@@ -112,8 +111,8 @@ def test_queries_ask_for_no_more_than_they_show() -> None:
     assert masks == {
         "workloads": [
             "workloadStates",
-            *(f"desiredState.workloads.*.{field}" for field in ROW_FIELDS),
-            MADE_BY_SERVER,
+            *(f"desiredState.workloads.*.{field}" for field in ("agent", "runtime", "placement")),
+            "effectiveState.workloads.*.runtime",
         ],
         "agents": ["agents", "workloadStates"],
         "configs": ["desiredState.configs"],
@@ -134,7 +133,7 @@ def test_filters_are_by_name_agent_and_full_state_in_any_case() -> None:
     assert unknown.stderr == "hint: there is no workload 'wbe', did you mean 'web'?\n"
 
 
-def test_no_answer_in_time_is_told_with_the_time() -> None:
+def test_no_answer_in_time_is_reported_with_the_time() -> None:
     with ScriptedServer() as server:
         server.answers_states = False
         done = ank("--response-timeout", "200", "get", "workloads", url=server.url)
@@ -153,7 +152,7 @@ def test_an_error_as_answer_to_a_query_counts_as_no_answer() -> None:
     assert done.stderr.endswith("hint: the server answered 'no'\n")
 
 
-def test_a_lost_stream_is_told_as_such() -> None:
+def test_a_lost_stream_is_reported_as_such() -> None:
     with ScriptedServer() as server:
         server.answers_states = False
         process = start("get", "configs", url=server.url)
@@ -169,7 +168,7 @@ def read_table(process_output: object, lines: int) -> list[str]:
     return [process_output.readline().decode() for _ in range(lines)]
 
 
-def test_watch_prints_again_after_every_message_and_asks_again_about_strangers() -> None:
+def test_watch_prints_after_every_message_and_requests_unknown_instances() -> None:
     state = example_state()
     with ScriptedServer(state) as server:
         process = start("get", "workloads", "--watch", url=server.url)
@@ -260,7 +259,7 @@ def test_events_start_with_the_current_state_on_request() -> None:
     ]
 
 
-def test_a_signal_ends_the_waiting_for_a_server_that_says_nothing() -> None:
+def test_a_signal_ends_the_waiting_for_a_silent_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         process = start("get", "events", url=f"http://127.0.0.1:{mute.getsockname()[1]}")
         accepted, _ = mute.accept()

@@ -22,7 +22,7 @@ def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def test_a_server_that_is_not_there_is_named_and_a_hint_says_how_to_start_one() -> None:
+def test_a_missing_server_is_named_and_a_hint_explains_how_to_start_one() -> None:
     for words in (("get", "state"), ("get", "workloads"), ("logs", "x"), ("delete", "config", "x")):
         done = ank("-k", "-s", "https://127.0.0.1:1", *words)
         assert (done.returncode, done.stdout) == (1, "")
@@ -31,7 +31,7 @@ def test_a_server_that_is_not_there_is_named_and_a_hint_says_how_to_start_one() 
         assert hint.startswith("hint: ") and "ank-server --insecure" in hint
 
 
-def test_a_refused_version_is_told_in_the_words_of_the_server() -> None:
+def test_a_refused_version_is_reported_with_the_text_of_the_server() -> None:
     with ScriptedServer() as server:
         server.hello_status = (grpc.StatusCode.FAILED_PRECONDITION, "Unsupported protocol version '9'.")
         done = ank("get", "state", url=server.url)
@@ -45,7 +45,7 @@ def test_the_hello_carries_the_version() -> None:
     assert server.received[0].commanderHello.protocolVersion == __version__
 
 
-def test_a_bad_url_and_a_missing_choice_of_tls_are_told_unwrapped() -> None:
+def test_an_invalid_url_and_a_missing_tls_choice_are_reported_without_prefix() -> None:
     bad = ank("-k", "-s", "localhost", "get", "agents")
     text, hint = bad.stderr.splitlines()
     assert text == f"{ERROR}Cannot connect to server: 'Wrong server address format: 'localhost'.'"
@@ -53,7 +53,7 @@ def test_a_bad_url_and_a_missing_choice_of_tls_are_told_unwrapped() -> None:
     missing = ank("get", "agents")
     text, hint = missing.stderr.splitlines()
     assert (missing.returncode, text) == (1, f"{ERROR}{NO_TLS_CHOICE}")
-    assert hint.startswith("hint: 'ank -k …' talks to a server without TLS")
+    assert hint.startswith("hint: 'ank -k …' connects to a server without TLS")
 
 
 def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_used_ends_the_command(tmp_path: Path) -> None:
     assert ank("-x", str(file), "apply", "-", stdin="apiVersion: v1").stdout == ""
 
 
-def test_bad_certificates_are_told(tmp_path: Path) -> None:
+def test_invalid_certificates_are_reported(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     key.write_text("x")
     key.chmod(0o644)
@@ -121,12 +121,17 @@ def test_version_and_help_go_to_standard_output() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "ank get workloads --watch" in done.stdout
     assert ank("help", "apply").stdout == ank("apply", "-h").stdout
+    for group in ("get", "delete"):
+        done = ank(group, "help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == ank(group, "--help").stdout
+    assert ank("get", "help", "state").stdout == ank("get", "state", "--help").stdout
 
 
 @pytest.mark.parametrize(
     "words", [(), ("get",), ("set",), ("delete",), ("run",), ("apply",), ("logs",), ("describe",), ("-k",)]
 )
-def test_words_that_are_not_enough_are_answered_with_help_on_standard_error(words: tuple[str, ...]) -> None:
+def test_a_command_without_its_arguments_prints_help_on_standard_error(words: tuple[str, ...]) -> None:
     done = ank(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Usage: ank" in done.stderr and "-h, --help" in done.stderr
@@ -141,6 +146,7 @@ def test_words_that_are_not_enough_are_answered_with_help_on_standard_error(word
         (("get", "state", "--output", "json"), "unexpected argument '--output' found"),
         (("get", "workloads", "-k"), "unexpected argument '-k' found"),
         (("get", "agents", "x"), "unexpected argument 'x' found"),
+        (("set", "state", "", "f"), "invalid value '' for '<MASK>...': an empty mask selects nothing; name a part"),
         (("set", "state", "only-one"), "the following required arguments were not provided:"),
         (("run", "workload", "x"), "the following required arguments were not provided:"),
         (("run", "workload", "x", "--tags", "k"), "invalid value 'k' for '--tags <KEY=VALUE>'"),
@@ -180,7 +186,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
     )
 
 
-def test_verbose_tells_on_standard_output_what_is_going_on_unless_quiet() -> None:
+def test_verbose_prints_debug_messages_on_standard_output_unless_quiet() -> None:
     with ScriptedServer(example_state()) as server:
         told = ank("-v", "get", "configs", url=server.url)
         quiet = ank("-v", "-q", "get", "configs", url=server.url)

@@ -9,8 +9,8 @@ from tests.integration.cli.ank import LIMIT, environment, example_state
 from tests.integration.cli.scripted_server import ScriptedServer
 from tests.integration.cli.test_updates import DB_ID, MANIFEST, Cluster, served
 
-SLOW = {"asyncio", "rich", "ssl"}
-"""Each takes between ten and sixty milliseconds; `ank` is a blocking program and needs TLS only with certificates."""
+SLOW = {"asyncio", "json", "rich", "ssl", "tomllib", "yaml"}
+"""Each takes between five and sixty milliseconds. `ank` needs TLS only with certificates, and TOML only with a file."""
 
 
 def loaded(*words: str, stdin: str = "") -> set[str]:

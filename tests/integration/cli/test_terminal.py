@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -53,22 +54,68 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
+def on_screen(text: str) -> list[str]:
+    """The lines that the terminal shows: interprets the control sequences that move the cursor or clear a line."""
+    screen, row = [""], 0
+    for token in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\n|\r|[^\x1b\n\r]+", text):
+        if token == "\n":
+            row += 1
+            screen += [""] * (row + 1 - len(screen))
+        elif token.endswith("A") and token[0] == "\x1b":
+            row -= int(token[2:-1])
+        elif token == "\x1b[2K":
+            screen[row] = ""
+        elif token[0] not in "\x1b\r":
+            screen[row] += token
+    return [line.rstrip() for line in screen]
+
+
+WAIT_TABLE = """\
+Successfully applied the manifest(s).
+Waiting for workload(s) to reach desired states (press Ctrl+C to interrupt).
+
+WORKLOAD NAME   AGENT   RUNTIME     EXECUTION STATE    ADDITIONAL INFO
+db              n1      podman    / Pending(Initial)"""
+
+
 def test_the_wait_table_is_redrawn_in_place(tmp_path: Path) -> None:
     (tmp_path / "db.yaml").write_text(MANIFEST)
     with served(Cluster(added=[f"db.{DB_ID}.n1"])) as server:
         terminal = Terminal("-k", "-s", server.url, "apply", str(tmp_path / "db.yaml"))
-        terminal.read_until(r"/ Pending")
+        waiting = on_screen(terminal.read_until(r"/ Pending"))
         server.push(states(("db", DB_ID, "n1", {"running": base.RUNNING_OK})))
-        text = plain(terminal.end())
-    heading, first, second, *_ = text.split("\x1b[1G")
-    assert heading.endswith("(press Ctrl+C to interrupt).\n\n")
-    assert first == (
-        "WORKLOAD NAME   AGENT   RUNTIME     EXECUTION STATE    ADDITIONAL INFO\x1b[K\n"
-        "db              n1      podman    | Pending(Initial)                  \x1b[K\n"
-    )
-    assert second == first.replace("| P", "/ P").join(["\x1b[2A", ""])
-    assert text.endswith("db              n1      podman      Running(Ok)                      \x1b[K\n")
+        done = on_screen(terminal.end())
+    assert waiting == WAIT_TABLE.splitlines()
+    assert done[:3] == waiting[:3]
+    assert done[3:] == [
+        "WORKLOAD NAME   AGENT   RUNTIME     EXECUTION STATE   ADDITIONAL INFO",
+        "db              n1      podman      Running(Ok)",
+        "",
+    ]
     assert terminal.process.returncode == 0
+
+
+def test_a_signal_ends_the_wait_table_with_a_visible_cursor(tmp_path: Path) -> None:
+    (tmp_path / "db.yaml").write_text(MANIFEST)
+    with served(Cluster(added=[f"db.{DB_ID}.n1"])) as server:
+        terminal = Terminal("-k", "-s", server.url, "apply", str(tmp_path / "db.yaml"))
+        assert "\x1b[?25l" in terminal.read_until(r"/ Pending")
+        terminal.process.send_signal(signal.SIGINT)
+        text = terminal.end()
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert terminal.process.returncode == -signal.SIGINT
+
+
+def test_a_watched_table_is_redrawn_in_place_until_a_signal() -> None:
+    with ScriptedServer(example_state()) as server:
+        terminal = Terminal("-k", "-s", server.url, "get", "workloads", "--watch")
+        terminal.read_until(r"Running")
+        server.push(states(("web", WEB_ID, "n1", {"failed": base.FAILED_LOST})))
+        shown = on_screen(terminal.read_until(r"Failed\(Lost"))
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.end().rstrip().endswith("\x1b[?25h")
+    assert [line.split()[0] for line in shown] == ["WORKLOAD", "web"]
+    assert terminal.process.returncode == -signal.SIGTERM
 
 
 def test_states_are_coloured_on_a_terminal_unless_that_is_not_wanted() -> None:
@@ -148,7 +195,7 @@ def test_bash_completes_names_from_the_server(ank_in_path: dict[str, str]) -> No
     assert typed == ["web"]
 
 
-def test_bash_offers_nothing_and_says_nothing_without_a_server(ank_in_path: dict[str, str]) -> None:
+def test_bash_offers_and_prints_nothing_without_a_server(ank_in_path: dict[str, str]) -> None:
     assert in_bash(ank_in_path, "ank logs ", "http://127.0.0.1:1") == []
 
 

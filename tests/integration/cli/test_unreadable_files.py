@@ -92,7 +92,7 @@ def test_missing_files_and_folders(tmp_path: Path, words: list[str]) -> None:
     assert f"hint: it is a folder; name the files in it, for example '{tmp_path}/*.yaml'" in folder.stderr
 
 
-def test_what_is_wrong_with_the_machine_is_not_told_as_trouble_with_the_output(tmp_path: Path) -> None:
+def test_an_error_of_the_machine_is_not_reported_as_an_error_of_the_output(tmp_path: Path) -> None:
     """Nowhere to put temporary files: no file that anybody named."""
     (tmp_path / "m.yaml").write_text("apiVersion: v1\n")
     sabotage = "import sys, tempfile\ntempfile.tempdir = '/nowhere/at/all'\n"

@@ -19,13 +19,13 @@ SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
         (["--runtime", "podmann"], "[possible values: podman, podman-kube, containerd, native]"),
     ],
 )
-def test_wishes_that_cannot_be_are_wrong_usage(words: list[str], told: str) -> None:
+def test_options_that_cannot_work_are_invalid_usage(words: list[str], told: str) -> None:
     done = ank("up", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr
 
 
-def test_what_the_server_refuses_is_told_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
+def test_a_rejection_by_the_server_is_reported_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
     file.write_text(
         "apiVersion: v1\nworkloads: {web: {runtime: native, runtimeConfig: 'command: [a]', configs: {a: b}}}"
@@ -37,7 +37,7 @@ def test_what_the_server_refuses_is_told_with_the_command_that_shows_the_line(tm
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=[number.name for number in SIGNALS])
-def test_two_signals_together_are_one_wish(tmp_path: Path, number: signal.Signals) -> None:
+def test_two_signals_at_the_same_time_count_as_one(tmp_path: Path, number: signal.Signals) -> None:
     """`timeout` signals its child and then the group of it, which is the same child once more."""
     env = environment(TMPDIR=str(tmp_path))
     words = command("up", "--runtime", "native")

@@ -174,14 +174,14 @@ def test_no_wait_is_silent_and_asks_nothing_else(manifest: str) -> None:
     assert [r.WhichOneof("RequestContent") for r in server.requests] == ["updateStateRequest"]
 
 
-def test_quiet_waits_without_a_word(manifest: str) -> None:
+def test_quiet_waits_without_output(manifest: str) -> None:
     running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
     with served(Cluster(added=[f"db.{DB_ID}.n1"], then=[running])) as server:
         done = ank("-q", "apply", manifest, url=server.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_rejected_update_is_told_by_each_command_in_its_words(manifest: str, tmp_path: Path) -> None:
+def test_a_rejected_update_is_reported_with_the_prefix_of_each_command(manifest: str, tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     state.write_text("desiredState: {apiVersion: v1}")
     reason = "SetState failed with: 'Update rejected: \"x\"'"
@@ -204,7 +204,7 @@ def test_a_rejected_update_is_told_by_each_command_in_its_words(manifest: str, t
     assert {done.stdout for done in told.values()} == {""}
 
 
-def test_a_stream_lost_while_an_update_is_awaited_is_told_as_such(manifest: str) -> None:
+def test_a_stream_lost_while_an_update_is_awaited_is_reported_as_such(manifest: str) -> None:
     with ScriptedServer(example_state()) as server:
         process = start("apply", manifest, url=server.url)
         server.wait_for(lambda message: message.request.HasField("updateStateRequest"))
@@ -249,7 +249,7 @@ def test_deleting_an_unknown_workload_is_no_error_but_a_hint() -> None:
     assert done.stderr == "hint: there is no workload 'wbe', did you mean 'web'?\n"
 
 
-def test_deleting_configs_asks_nothing_and_says_nothing() -> None:
+def test_deleting_configs_requests_and_prints_nothing() -> None:
     with served(Cluster()) as server:
         done = ank("delete", "configs", "a", "b", url=server.url)
     assert [r.WhichOneof("RequestContent") for r in server.requests] == ["updateStateRequest"]
@@ -274,7 +274,7 @@ def test_set_state_takes_masks_and_a_file_or_standard_input(tmp_path: Path) -> N
     assert updates[0].newState.desiredState.configs.configs["a"].String == "b"
 
 
-def test_set_state_tells_what_is_wrong_with_its_file(tmp_path: Path) -> None:
+def test_set_state_reports_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     missing = ank("set", "state", "m", str(tmp_path / "x"))
     assert missing.stderr == (
         f"{ERROR}Failed to set state: 'Command failed: 'Could not read the state object file '{tmp_path / 'x'}'.\n"
@@ -299,13 +299,13 @@ def test_set_state_tells_what_is_wrong_with_its_file(tmp_path: Path) -> None:
         ("deviceInstances: {a: 5}", "standard input: not in the form of 'ank get state': "),
     ],
 )
-def test_set_state_tells_the_place_of_a_wrong_value(text: str, told: str) -> None:
+def test_set_state_reports_the_path_of_a_wrong_value(text: str, told: str) -> None:
     done = ank("set", "state", "m", "-", stdin=text)
     assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{told}")
     assert done.returncode == 1
 
 
-def test_a_bad_manifest_is_told_with_the_command_that_names_the_lines(tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_reported_with_the_command_that_shows_the_lines(tmp_path: Path) -> None:
     file = tmp_path / "my web.yaml"
     file.write_text("apiVersion: v1\nworkloads: {web: {}}\n")
     for words in (["apply"], ["up"]):
@@ -373,7 +373,7 @@ def test_nothing_to_update_needs_no_server(text: str) -> None:
         ),
     ],
 )
-def test_a_bad_manifest_is_told_before_the_server_is_asked(text: str, told: str) -> None:
+def test_an_invalid_manifest_is_reported_before_the_server_is_contacted(text: str, told: str) -> None:
     done = ank("apply", "-", stdin=text)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{ERROR}Command failed: '{told}'\n")
 

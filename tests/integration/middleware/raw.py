@@ -45,6 +45,5 @@ async def final_headers_of(call: AsyncCall) -> Mapping[str, str]:
     async with asyncio.timeout(PATIENCE):
         while not call.peer_ended:
             call.request_more()
-            call.connection.flush_soon()
             await call._wait_for_change()
     return call.trailers or call.headers or {}

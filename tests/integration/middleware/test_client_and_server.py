@@ -376,3 +376,19 @@ async def test_ipv6_addresses_work_in_urls() -> None:
         await cli.send(a_request())
         assert isinstance(await channel.receive(), FromClient)
     await server.close()
+
+
+async def test_an_agent_that_is_dropped_is_told_why_and_can_come_back() -> None:
+    async with running_server() as running:
+        async with running.agent("agent_A") as connection:
+            assert isinstance(await running.next(), FromAgent)
+            running.server.drop_agent("nobody", "unknown agents are no matter")
+            running.server.drop_agent("agent_A", "a bug")
+            with pytest.raises(ConnectionLost, match="a bug"):
+                await received(connection)
+        assert await running.next() == AgentGone("agent_A")
+        running.server.drop_agent("agent_A", "it has gone already")
+        async with running.agent("agent_A") as connection:
+            assert isinstance(await running.next(), FromAgent)
+            running.server.dispatch(ToAgent("agent_A", a_greeting()))
+            assert (await received(connection)).HasField("serverHello")

@@ -23,6 +23,9 @@ class FakeDevices:
         self.host = host
         await asyncio.Event().wait()
 
+    def broken(self, why: str) -> None:
+        self.heard.append(why)
+
     def appear(self, grant: DeviceGrant) -> None:
         assert self.host is not None
         self.grant = grant

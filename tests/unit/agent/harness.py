@@ -1,6 +1,7 @@
 """An agent without server and containers: a test feeds what the server says and reads what the agent answers."""
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, Outbox
+from ankaios.common import supervision
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ServerHello, ToServer, UpdateWorkload, UpdateWorkloadState
 from ankaios.common.proto_conversion import (
@@ -20,6 +22,7 @@ from ankaios.common.proto_conversion import (
     workload_state_from_pb,
     workload_state_to_pb,
 )
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
 
@@ -120,7 +123,10 @@ async def an_agent(
     chance: Callable[[], float] = lambda: 0.0,
     base: Path | None = None,
     made_by: Callable[[str], FakeRuntime] = FakeRuntime,
+    expects_bugs: bool = False,
 ) -> AsyncIterator[AgentStory]:
+    """Internal errors, which an agent survives, fail a test that does not expect them."""
+    bugs = Bugs()
     connectors = [made_by(runtime) for runtime in runtimes]
     if prepare:
         prepare(connectors[0])
@@ -129,8 +135,7 @@ async def an_agent(
         folder = RunFolder(where, name)
         folder.prepare(where)
         outbox = Outbox()
-        tasks = asyncio.TaskGroup()
-        async with tasks:
+        async with Supervisor() as tasks:
             manager = AgentManager(
                 name,
                 {connector.name: connector for connector in connectors},
@@ -143,7 +148,22 @@ async def an_agent(
             )
             story = AgentStory(manager, outbox, connectors, folder)
             story.connect()
-            yield story
+            supervision.log.addHandler(bugs)
+            try:
+                yield story
+            finally:
+                supervision.log.removeHandler(bugs)
             for task in asyncio.all_tasks():
                 if task is not asyncio.current_task():
                     task.cancel()
+    if bugs.found and not expects_bugs:
+        raise AssertionError("the agent had internal errors") from bugs.found[0]
+
+
+class Bugs(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[BaseException | None] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.exc_info[1] if record.exc_info else None)

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.agent_devices import BEING_LOADED, AgentDevices
+from ankaios.agent.agent_devices import BEING_LOADED, NOT_AVAILABLE, AgentDevices
 from ankaios.agent.device_joint import DeviceHost, Waiting
+from ankaios.common import supervision
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.supervision import keep_running
 from ankaios.common.workload import InstanceName, ResourceRequest
 from ankaios.devices.plugin_folder import open_plugin_folder, short_folder
+from tests.bugs import SHOWN, FailsOnce
 from tests.builders import a_workload
 from tests.integration.devices.cluster import until
 from tests.integration.devices.short_paths import short_path  # noqa: F401
@@ -29,8 +32,9 @@ class Agent:
         self.woken = asyncio.Event()
         self.wakes: list[InstanceName] = []
         self.restarted: list[InstanceName] = []
-        host = DeviceHost(self.sent.append, self._wake, self.restarted.append, lambda: None)
-        self.task = asyncio.create_task(self.devices.run(host))
+        self.host = DeviceHost(self.sent.append, self._wake, self.restarted.append, lambda: None)
+        work = keep_running("the devices", lambda: self.devices.run(self.host), self.devices.broken)
+        self.task = asyncio.create_task(work)
 
     def _wake(self, name: InstanceName) -> None:
         self.wakes.append(name)
@@ -200,6 +204,47 @@ async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(sho
         await agent.devices.release(CAMERA.instance_name)
     assert isinstance(answer, Waiting)
     assert "not available: cannot use the plugin folder" in answer.reason
+
+
+async def test_devices_are_loaded_again_after_a_bug_and_until_then_who_waits_is_told(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = a_workload("gone", resources=CAMERA.resources)
+    monkeypatch.setattr(supervision, "FIRST_DELAY", 0.2)
+    monkeypatch.setattr(agent.devices, "_load", FailsOnce(agent.devices._load))
+    agent.discover()
+    assert await agent.devices.acquire(CAMERA) == Waiting(BEING_LOADED)
+    await until(lambda: SHOWN in agent.devices._outage)
+    assert CAMERA.instance_name in agent.wakes
+    answer = await agent.devices.acquire(CAMERA)
+    assert answer == Waiting(f"{NOT_AVAILABLE}: {SHOWN}, starting it again in 0.2 s")
+    await agent.devices.acquire(gone)
+    await agent.devices.release(gone.instance_name)
+    agent.wakes.clear()
+    await agent.until_loaded()
+    assert agent.wakes == [CAMERA.instance_name]
+    (grant,) = await agent.acquire()
+    assert grant.envs["DEBUG_ECHO_DESCRIPTION"] == "foo0"
+    assert "internal error in the devices, starting it again in 0.2 s: Bug: a bug" in caplog.text
+
+
+async def test_what_a_service_knew_that_was_ended_is_known_to_the_next(agent: Agent) -> None:
+    waits = a_workload("waits", resources=(ResourceRequest("cam", 5),))
+    agent.discover()
+    before = await agent.acquire()
+    assert isinstance(await agent.devices.acquire(waits), Waiting)
+    first = agent.devices._service
+    agent.wakes.clear()
+    agent.task.cancel()
+    await asyncio.gather(agent.task, return_exceptions=True)
+    assert waits.instance_name in agent.wakes
+    assert isinstance(await agent.devices.acquire(waits), Waiting)
+    again = asyncio.create_task(agent.devices.run(agent.host))
+    await agent.until_loaded()
+    assert agent.devices._service is not first
+    assert await agent.acquire() == before
+    again.cancel()
+    await asyncio.gather(again, return_exceptions=True)
 
 
 async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:

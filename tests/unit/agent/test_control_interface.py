@@ -13,6 +13,7 @@ from ankaios.agent.core.framing import encode
 from ankaios.agent.outside import Outside
 from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec
 from tests.builders import a_workload
 from tests.unit.agent.pipes import Pipes
@@ -51,13 +52,13 @@ def agent() -> Agent:
 
 
 @pytest.fixture
-async def tasks() -> AsyncIterator[asyncio.TaskGroup]:
-    async with asyncio.TaskGroup() as group:
+async def tasks() -> AsyncIterator[Supervisor]:
+    async with Supervisor() as group:
         yield group
 
 
 @pytest.fixture
-async def interface(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> AsyncIterator[ControlInterface]:
+async def interface(agent: Agent, tasks: Supervisor, tmp_path: Path) -> AsyncIterator[ControlInterface]:
     made = ControlInterface(SPEC, tmp_path / "control_interface", Outside(agent.forward, agent.unread.append), tasks)
     yield made
     await made.close()
@@ -89,14 +90,14 @@ async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None
     assert sorted(path.name for path in interface.folder.iterdir() if path.is_fifo()) == ["input", "output"]
 
 
-async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> None:
+async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
     interface = ControlInterface(SPEC, tmp_path / "c", Outside(agent.forward, agent.unread.append), tasks)
     (tmp_path / "c/left by the workload").write_text("x")
     await interface.close()
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path) -> None:
+async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
     outside = Outside(agent.forward, agent.unread.append)
     first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
     inode = (tmp_path / "c/input").stat().st_ino
@@ -110,7 +111,7 @@ async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: asyn
 
 
 async def test_a_hello_said_to_a_dying_agent_is_answered_by_the_next(
-    agent: Agent, tasks: asyncio.TaskGroup, tmp_path: Path
+    agent: Agent, tasks: Supervisor, tmp_path: Path
 ) -> None:
     """The Rust SDK does not repeat it."""
     outside = Outside(agent.forward, agent.unread.append)

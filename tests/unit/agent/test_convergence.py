@@ -13,7 +13,8 @@ from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
-from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
+from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed, StateChecker, StateSink
+from tests.bugs import BUG
 from tests.builders import a_workload
 from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
 
@@ -22,14 +23,27 @@ RUNNING = AddCondition.ADD_COND_RUNNING
 
 
 class TidyRuntime(FakeRuntime):
-    """As real ones do, it leaves nothing behind of a container that could not be started again."""
+    """As real ones do, it leaves nothing behind of a container that could not be started again, unless it has bugs."""
+
+    late_bugs = 0
+    blind = 0
 
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> str:
         try:
-            return await super().create_workload(spec, extras)
+            made = await super().create_workload(spec, extras)
         except RuntimeFailed:
             self.workloads.pop(extras.reuse or "", None)
             raise
+        if self.late_bugs:
+            self.late_bugs -= 1
+            raise BUG
+        return made
+
+    def start_checker(self, name: InstanceName, workload: str, sink: StateSink) -> StateChecker:
+        if self.blind:
+            self.blind -= 1
+            raise BUG
+        return super().start_checker(name, workload, sink)
 
 
 @dataclass
@@ -63,7 +77,7 @@ class Server:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["add", "change", "tag", "delete", "hello", "reconnect", "exit", "end", "fail", "stuck", "rest"]
+            ["add", "change", "tag", "delete", "hello", "reconnect", "exit", "end", "fail", "stuck", "rest", "bug"]
         ),
         st.sampled_from(NAMES),
     ),
@@ -95,6 +109,17 @@ def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
             podman.fail_next("create", RuntimeFailed("no"))
         case "stuck":
             podman.fail_next("delete", RuntimeFailed("busy"))
+        case "bug" if isinstance(podman, TidyRuntime):
+            # Each name stands for a place in which a bug may be.
+            match name:
+                case "a":
+                    podman.fail_next("create", BUG)
+                    podman.fail_next("id", BUG)
+                case "b":
+                    podman.late_bugs += 1
+                case _:
+                    podman.fail_next("delete", BUG)
+                    podman.blind += 1
         case _:
             pass
 
@@ -106,7 +131,7 @@ async def settle(server: Server, story: AgentStory) -> None:
 
 
 async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    async with an_agent(base=folder, made_by=TidyRuntime) as story:
+    async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as story:
         story.runtimes["podman"].__dict__.update(runtime.__dict__)
         story.manager.handle(server_hello(*server.wanted.values()))
         for kind, name in steps:
@@ -126,12 +151,17 @@ async def make_up(server: Server, story: AgentStory) -> None:
 
     An update of `b` waits for `c` to let go, which a new session does not ask for.
     """
-    story.podman._fail_next.clear()
+    mend(story.podman)
     await settle(server, story)
     check_wanted(["a"], server, story)
     step("reconnect", "", server, story)
     await settle(server, story)
     check_wanted(["a", "b"], server, story)
+
+
+def mend(runtime: FakeRuntime) -> None:
+    runtime._fail_next.clear()
+    runtime.__dict__.update(late_bugs=0, blind=0)
 
 
 def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
@@ -144,7 +174,7 @@ def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
 
 async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     """A last agent on a good day."""
-    runtime._fail_next.clear()
+    mend(runtime)
     server.told.clear()
     async with an_agent(base=folder, made_by=TidyRuntime) as story:
         story.podman.__dict__.update(runtime.__dict__)

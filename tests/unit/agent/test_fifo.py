@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.fifo import FifoReader, FifoWriter, NoFifo, fits_at_once, make_fifo, open_fifo
+from ankaios.agent.fifo import FifoReader, FifoWriter, NoFifo, fits_at_once, is_fifo_at, make_fifo, open_fifo
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,42 @@ def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
     target = tmp_path / "secret"
     target.write_text("secret")
     (tmp_path / "link").symlink_to(target)
-    with pytest.raises(OSError, match="Too many levels"):
-        open_fifo(tmp_path / "link", os.O_WRONLY)
+    for path in (target, tmp_path / "link"):
+        with pytest.raises(NoFifo, match="is no FIFO"):
+            open_fifo(path, os.O_WRONLY)
+
+
+def test_what_is_no_fifo_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To open a watchdog, for one, starts it."""
+    opened: list[int] = []
+    really_open = os.open
+
+    def note(path: Path, flags: int) -> int:
+        opened.append(flags)
+        return really_open(path, flags)
+
+    monkeypatch.setattr(os, "open", note)
     with pytest.raises(NoFifo):
-        open_fifo(target, os.O_WRONLY)
+        open_fifo(Path("/dev/null"), os.O_WRONLY)
+    assert [flags & os.O_PATH for flags in opened] == [os.O_PATH]
+
+
+def test_a_fifo_with_a_second_name_is_not_used_again(path: Path, tmp_path: Path) -> None:
+    """It may be that of another workload."""
+    os.link(path, tmp_path / "other")
+    make_fifo(tmp_path / "other")
+    assert not path.samefile(tmp_path / "other")
+
+
+def test_it_is_known_whether_a_fifo_is_the_one_that_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    made = make_fifo(path)
+    assert make_fifo(path) == made
+    assert is_fifo_at(path, made)
+    path.rename(tmp_path / "moved")
+    assert not is_fifo_at(path, made)
+    path.symlink_to("moved")
+    assert not is_fifo_at(path, made)
 
 
 async def test_writers_come_and_go_and_each_end_is_noticed(path: Path, reader: FifoReader) -> None:

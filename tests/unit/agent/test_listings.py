@@ -7,6 +7,7 @@ from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.listings import Listings
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK
+from ankaios.common.supervision import Supervisor
 from tests.builders import a_workload
 
 FOUND = Found("podman", a_workload("web", "A").instance_name, RUNNING_OK, "c1")
@@ -52,7 +53,7 @@ async def test_a_runtime_is_asked_until_it_answers(runtimes: Runtimes, monkeypat
 
     monkeypatch.setattr(asyncio, "sleep", no_sleep)
     runtimes.errors = [Unavailable(f"fault {number}") for number in range(7)]
-    async with asyncio.TaskGroup() as tasks:
+    async with Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["podman"], ["podman"])
     assert runtimes.answered == [("podman", [FOUND])]
     assert runtimes.excuses[0] == ("podman", "Retry 1: fault 0")
@@ -65,7 +66,7 @@ async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
 ) -> None:
     monkeypatch.setattr(listings, "SILENCE", 0.01)
     runtimes.hang = True
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(10), Supervisor() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
         asked.begin(["podman"], ["podman"])
         await runtimes.excused.wait()
@@ -77,7 +78,7 @@ async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
 
 async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes) -> None:
     runtimes.hang = True
-    async with asyncio.TaskGroup() as tasks:
+    async with Supervisor() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
         asked.begin(["podman"], ["podman"])
         await asyncio.sleep(0)
@@ -91,7 +92,7 @@ async def test_runtimes_that_workloads_wait_for_are_asked_first(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 0.01)
-    async with asyncio.TaskGroup() as tasks:
+    async with Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], ["podman"])
         await asyncio.sleep(0)
         assert runtimes.asked == ["podman"]
@@ -102,7 +103,7 @@ async def test_a_workload_that_comes_later_hurries_the_question(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(10), Supervisor() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
         asked.begin(["native", "podman"], ["podman"])
         await asyncio.sleep(0)
@@ -112,6 +113,6 @@ async def test_a_workload_that_comes_later_hurries_the_question(
 
 async def test_if_no_workload_waits_nobody_has_to_wait(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(10), Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], [])
     assert sorted(runtimes.asked) == ["native", "podman"]

@@ -59,7 +59,8 @@ async def test_a_workload_without_logs_is_answered_at_once() -> None:
         await a.server_says(server_hello(WEB, waits))
         a.podman.has_logs = False
         a.manager.handle(asks("1", "unknown", "waits", "web"))
-        assert await logs(a) == ["1: unknown stop", "1: waits stop", "1: web stop"]
+        why = "The fake runtime has no logs"
+        assert await logs(a) == ["1: unknown stop", "1: waits stop", f"1: ['web.given {why}']", "1: web stop"]
 
 
 async def test_following_goes_on_until_the_workload_ends() -> None:
@@ -110,7 +111,7 @@ async def test_a_busy_workload_holds_up_neither_the_request_nor_the_agent() -> N
         a.podman.release("create")
 
 
-async def test_a_collection_that_breaks_ends_with_a_stop() -> None:
+async def test_a_collection_that_breaks_ends_with_the_reason_and_a_stop() -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(WEB))
 
@@ -120,7 +121,7 @@ async def test_a_collection_that_breaks_ends_with_a_stop() -> None:
 
         a.podman.logs = broken  # type: ignore[method-assign,assignment]
         a.manager.handle(asks("1", "web"))
-        assert await logs(a) == ["1: ['web.given first']", "1: web stop"]
+        assert await logs(a) == ["1: ['web.given first']", "1: ['web.given podman died']", "1: web stop"]
 
 
 async def test_options_are_passed_on() -> None:

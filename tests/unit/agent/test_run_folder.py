@@ -12,6 +12,7 @@ from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.workload import InstanceName
 
 NAME = InstanceName("web", "abc", "A")
+NOBODY = 65534
 
 
 def test_paths(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_another_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match="does not exist, create it first"):
         RunFolder(missing, "A").prepare(missing)
     (tmp_path / "A_io").write_text("in the way")
-    with pytest.raises(StartupFailed, match="cannot create"):
+    with pytest.raises(StartupFailed, match="A_io' is no folder, remove it or choose another folder"):
         RunFolder(tmp_path, "A").prepare(tmp_path)
 
 
@@ -78,9 +79,90 @@ def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "A_io").mkdir()
+    monkeypatch.setattr("ankaios.agent.run_folder.untrusted_part", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "A_io").stat().st_uid + 1)
     with pytest.raises(StartupFailed, match=r"A_io' belongs to another user .*, remove it or choose another folder"):
         RunFolder(tmp_path, "A").prepare(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other users")
+@pytest.mark.parametrize("theirs", ["tmp", "tmp/ankaios"])
+def test_a_run_folder_that_another_user_can_exchange_is_refused(
+    tmp_path: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That user could later replace folders in it and send requests in the name of any workload."""
+    base = tmp_path / "tmp/ankaios"
+    base.mkdir(parents=True)
+    base.chmod(0o1777)
+    os.chown(tmp_path / theirs, NOBODY, NOBODY)
+    advice = "remove it or choose a folder of root or of your own with --run-folder"
+    for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
+        monkeypatch.setenv("TMPDIR", temporary)
+        with pytest.raises(StartupFailed) as failure:
+            RunFolder(base, "A").prepare(base)
+        assert f"'{tmp_path / theirs}' belongs to another user (id {NOBODY})" in failure.value.reason
+        assert advice in failure.value.reason
+        assert not (base / "A_io").exists()
+
+
+def test_a_run_folder_in_which_everybody_may_rename_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(StartupFailed, match=rf"run 'chmod go-w {tmp_path}' or choose another folder with --run-folder"):
+        RunFolder(tmp_path, "A").prepare(tmp_path)
+
+
+def test_the_default_folder_of_an_older_agent_gets_the_sticky_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    base = default_run_folder()
+    base.mkdir()
+    base.chmod(0o777)
+    RunFolder(base, "A").prepare(base)
+    assert mode_of(base) == 0o1777
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_the_folder_of_an_instance_is_closed_to_others_whatever_the_umask_is(tmp_path: Path, mask: int) -> None:
+    folder = RunFolder(tmp_path, "A")
+    before = os.umask(mask)
+    try:
+        folder.prepare(tmp_path)
+        folder.make(NAME)
+    finally:
+        os.umask(before)
+    assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
+    folder.of(NAME).chmod(0o755)  # that of an older agent
+    folder.path.chmod(0o777)
+    folder.prepare(tmp_path)
+    folder.make(NAME)
+    assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
+
+
+def test_a_workload_that_passes_through_its_folder_can_go_on_when_the_agent_starts_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "A")
+    folder.prepare(tmp_path)
+    folder.make(NAME).chmod(0o711)
+    folder.make(NAME)
+    assert mode_of(folder.of(NAME)) == 0o711
+
+
+def test_what_lies_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "A")
+    folder.prepare(tmp_path)
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    folder.of(NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="is a symbolic link"):
+        folder.make(NAME)
+    assert mode_of(tmp_path / "elsewhere") == 0o755
+    folder.of(NAME).unlink()
+    folder.of(NAME).touch()
+    with pytest.raises(OSError, match="is no folder"):
+        folder.make(NAME)
 
 
 def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

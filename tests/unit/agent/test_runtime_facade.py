@@ -15,6 +15,7 @@ from ankaios.agent.workload_task import Surroundings
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
 from ankaios.common.pb.ank_base_pb2 import CompleteStateResponse, Request, Response
+from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operation, StateRule
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
@@ -29,7 +30,7 @@ WEB2 = a_workload("web", "A", config="image: two")
 class Facade:
     """A facade with a runtime in memory, and all that is reported."""
 
-    def __init__(self, folder: Path, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, folder: Path, tasks: Supervisor) -> None:
         self.podman = FakeRuntime("podman")
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
@@ -55,7 +56,7 @@ class Facade:
 
 @pytest.fixture
 async def facade(tmp_path: Path) -> AsyncIterator[Facade]:
-    async with asyncio.TaskGroup() as tasks:
+    async with Supervisor() as tasks:
         made = Facade(tmp_path, tasks)
         yield made
         for task in asyncio.all_tasks():

@@ -99,6 +99,24 @@ def test_what_an_earlier_agent_left_in_the_trash_is_removed(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_bug_does_not_end_the_removal_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> bool:
+        raise ValueError("a bug")
+
+    trash = Trash(tmp_path / "trash")
+    (tmp_path / "trash/old").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("ankaios.agent.tree_removal.remove_tree", broken)
+        trash.empty()
+        wait_for_removal()
+    assert "internal error in the removal of old folders: ValueError: a bug" in caplog.text
+    trash.empty()
+    wait_for_removal()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_stays_in_the_trash_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

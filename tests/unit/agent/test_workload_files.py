@@ -79,10 +79,66 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_apart_because_it_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, content: bytes) -> int:
+    def full(_file: int, _content: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(DiskFull, match="Failed to create workload file: 'write failed for '/a': 'No space left on dev"):
-        write_files(tmp_path / "files", [File("/a", data="")])
+        write_files(tmp_path / "files", [File("/a", data="x")])
+    assert not (tmp_path / "files").exists()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+def test_only_the_agent_can_reach_files_that_every_user_of_a_container_can_read(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_files(tmp_path / "files", [File("/etc/app.conf", data="secret")])
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / path).stat().st_mode & 0o7777 for path in ("files", "files/etc", "files/etc/app.conf")]
+    assert modes == [0o700, 0o755, 0o644]
+
+
+def test_no_link_leads_to_a_file_of_the_host(tmp_path: Path) -> None:
+    """The user of a native workload may own the folder."""
+    victim = tmp_path / "victim"
+    (victim / "etc").mkdir(parents=True)
+    (victim / "file").write_text("precious")
+    folder = tmp_path / "files"
+    write_files(folder, [File("/etc/one", data="1"), File("/two", data="2"), File("/three", data="3")])
+    (folder / "two").unlink()
+    (folder / "two").symlink_to(victim / "file")
+    (folder / "three").unlink()
+    os.link(victim / "file", folder / "three")
+    write_files(folder, [File("/two", data="new"), File("/three", data="new")])
+    assert [(folder / name).read_text() for name in ("two", "three")] == ["new", "new"]
+    (folder / "etc").rename(tmp_path / "away")
+    (folder / "etc").symlink_to(victim / "etc")
+    with pytest.raises(FilesFailed, match="directory structure for '/etc/one': 'Not a directory'"):
+        write_files(folder, [File("/etc/one", data="1")])
+    folder.symlink_to(victim)
+    with pytest.raises(FilesFailed, match="directory structure for '/file'"):
+        write_files(folder, [File("/file", data="1")])
+    assert (victim / "file").read_text() == "precious"
+    assert list((victim / "etc").iterdir()) == []
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hold_up_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    os.mkfifo(tmp_path / "files/a")
+    write_files(tmp_path / "files", [File("/a", data="text")])
+    assert (tmp_path / "files/a").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("mount_point", "why"),
+    [
+        ("/a" * 1500, "path has 1500 levels, expected at most 255"),
+        ("/" + "/".join(["x" * 200] * 21), "directory structure for .*: 'File name too long'"),
+    ],
+    ids=["too deep", "too long"],
+)
+def test_a_mount_point_too_deep_or_too_long_is_refused(tmp_path: Path, mount_point: str, why: str) -> None:
+    with pytest.raises(FilesFailed, match=why):
+        write_files(tmp_path / "files", [File(mount_point, data="x")])
     assert not (tmp_path / "files").exists()

@@ -1,16 +1,18 @@
-"""What is offered at which place of the line."""
+"""The candidates at each place of the line."""
 
 from collections.abc import Iterable
 
 import pytest
 
-from ankaios.cli.commands import COMMAND_MODULES
-from ankaios.cli.completion import FILES, Place, _global_values, candidates
+from ankaios.cli.completion import FILES, CursorContext, candidates
 from ankaios.cli.completion_values import known_values, values_of
+from ankaios.cli.tree.ank import ANK
 from ankaios.common.state_form import complete_state_from_form
 
+COMMANDS = [command.name for command in ANK.children]
 
-def lookup(kind: str, place: Place) -> Iterable[str]:
+
+def lookup(kind: str, context: CursorContext) -> Iterable[str]:
     return [f"{kind}-1", f"{kind}-2"]
 
 
@@ -22,7 +24,7 @@ def offered(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("", list(COMMAND_MODULES)),
+        ("", COMMANDS),
         ("ge", ["get"]),
         ("-k --server-url http://x ge", ["get"]),
         ("get w", ["workload"]),
@@ -46,18 +48,18 @@ def offered(line: str) -> list[str]:
         ("run workload ", []),
         ("run workload x --tags a=b --t", ["--tags"]),
         ("logs -- w", ["workloads-1", "workloads-2"]),
-        ("nonsense ", list(COMMAND_MODULES)),
+        ("nonsense ", COMMANDS),
     ],
 )
 def test_candidates_fit_the_place(line: str, wanted: list[str]) -> None:
     assert offered(line) == wanted
 
 
-def test_global_options_of_the_line_are_used_to_ask_the_server() -> None:
-    place = Place()
+def test_global_options_of_the_line_are_used_for_the_request() -> None:
+    context = CursorContext()
     for word in ["-k", "--server-url", "http://x", "logs"]:
-        place.pass_by(word)
-    values = _global_values(place)
+        context.add(word)
+    values = context.global_values()
     assert (values["insecure"], values["server_url"]) == (True, "http://x")
 
 
@@ -85,6 +87,8 @@ def test_values_come_from_the_state() -> None:
     ]
 
 
-def test_what_is_always_the_same_needs_no_server() -> None:
+def test_fixed_values_need_no_server() -> None:
     assert "podman" in known_values("runtimes", {})
-    assert "Running(Ok)" in known_values("states", {})
+    states = list(known_values("states", {}))
+    assert {"Running(Ok)", "Pending(WaitingToStart)", "NotScheduled"} <= set(states)
+    assert "Removed" not in states  # the server removes such a row

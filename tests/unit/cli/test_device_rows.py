@@ -2,11 +2,10 @@
 
 import io
 
-from ankaios.cli.commands.describe_device import described as described_device
-from ankaios.cli.commands.describe_workload import described as described_workload
-from ankaios.cli.commands.describe_workload import is_known
+from ankaios.cli.commands.describe_device import describe_device
+from ankaios.cli.commands.describe_workload import describe_workload, exists
 from ankaios.cli.device_rows import device_rows, resource_rows, slots_of, slots_used_by
-from ankaios.cli.output import Output
+from ankaios.cli.output import CliOutput
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 
@@ -64,19 +63,19 @@ def a_state() -> base.CompleteState:
     )
 
 
-def test_devices_show_how_many_slots_are_used_and_by_whom() -> None:
+def test_devices_show_the_used_slots_and_their_users() -> None:
     assert device_rows(a_state().deviceInstances) == [
         ("cam-1a2b3c", "cam", "n1, n2", "2", "1", "n2, web"),
         ("cam-ffffff", "cam", "n1", "0", "2", ""),
     ]
 
 
-def test_slots_nobody_has_used_yet_are_listed_too_in_order_of_their_number() -> None:
+def test_unused_slots_are_listed_too_in_order_of_their_number() -> None:
     instance = base.DeviceInstance(capacity=11)
     assert [slot.name for slot in slots_of("d", instance)] == [f"d-{index}" for index in range(11)]
 
 
-def test_slots_tell_agent_and_owner() -> None:
+def test_slots_have_agent_and_owner() -> None:
     slots = slots_of("cam-1a2b3c", a_state().deviceInstances.deviceInstances["cam-1a2b3c"])
     assert [slot.cells() for slot in slots] == [
         ("cam-1a2b3c-0", "n1", "web"),
@@ -96,12 +95,12 @@ def test_a_workload_knows_its_slots() -> None:
     assert slots_used_by("web", a_state().deviceInstances) == [("cam-1a2b3c", "cam", "cam-1a2b3c-0", "n1")]
 
 
-def in_a_pipe() -> Output:
-    return Output(io.StringIO(), io.StringIO(), {})
+def in_a_pipe() -> CliOutput:
+    return CliOutput(io.StringIO(), io.StringIO(), {})
 
 
-def test_a_described_workload_tells_state_reason_dependencies_and_devices() -> None:
-    assert described_workload("web", a_state()).text(in_a_pipe()) == (
+def test_a_described_workload_has_state_reason_dependencies_and_devices() -> None:
+    assert describe_workload("web", a_state()).text(in_a_pipe()) == (
         "Workload:    web\n"
         "Agent:       n1\n"
         "Runtime:     podman\n"
@@ -126,21 +125,21 @@ def test_a_described_workload_tells_state_reason_dependencies_and_devices() -> N
 def test_a_workload_that_waits_for_its_agent_is_described_so() -> None:
     state = a_state()
     state.agents.Clear()
-    assert "State:      Failed(Lost)\nReason:     agent 'n1' is not connected" in described_workload("db", state).text(
+    assert "State:      Failed(Lost)\nReason:     agent 'n1' is not connected" in describe_workload("db", state).text(
         in_a_pipe()
     )
 
 
 def test_a_workload_on_its_way_out_is_described_as_such() -> None:
-    assert is_known("db", a_state()) and not is_known("x", a_state())
-    assert described_workload("db", a_state()).text(in_a_pipe()) == (
+    assert exists("db", a_state()) and not exists("x", a_state())
+    assert describe_workload("db", a_state()).text(in_a_pipe()) == (
         "Workload:   db\nNote:       no longer wanted, not gone yet\nInstance:   db.2.n1\nState:      Failed(Lost)"
     )
 
 
-def test_a_described_device_tells_slots_properties_and_nodes() -> None:
+def test_a_described_device_has_slots_properties_and_nodes() -> None:
     instance = a_state().deviceInstances.deviceInstances["cam-1a2b3c"]
-    assert described_device("cam-1a2b3c", instance).text(in_a_pipe()) == (
+    assert describe_device("cam-1a2b3c", instance).text(in_a_pipe()) == (
         "Device:          cam-1a2b3c\n"
         "Configuration:   cam\n"
         "CDI name:        akri.sh/cam=1a2b3c\n"

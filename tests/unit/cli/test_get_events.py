@@ -3,10 +3,6 @@
 import pytest
 
 from ankaios.cli.commands.get_events import event_text, timestamp
-from ankaios.cli.commands.get_workloads import updated
-from ankaios.cli.connection import CommandFailed
-from ankaios.cli.failures import execution_error
-from ankaios.cli.workload_rows import Instance, Row
 from ankaios.common.pb import ank_base_pb2 as base
 
 SECOND = 1_772_352_930
@@ -37,21 +33,3 @@ def test_empty_lists_are_left_out_and_the_order_is_fixed() -> None:
     assert event_text(event, "T", "json") == (
         '{"timestamp":"T","updatedFields":["u"],"removedFields":["r"],"completeState":{}}\n'
     )
-
-
-def test_watched_rows_follow_the_states() -> None:
-    instance: Instance = ("a", "1", "n")
-    rows = {instance: Row(instance, "podman", "Pending(Initial)", "")}
-
-    def state(**content: int) -> base.WorkloadState:
-        name = base.WorkloadInstanceName(workloadName="a", agentName="n", id="1")
-        return base.WorkloadState(instanceName=name, executionState=base.ExecutionState(additionalInfo="", **content))  # type: ignore[arg-type]
-
-    assert updated(rows, state(running=0)) and rows[instance].state == "Running(Ok)"
-    assert updated(rows, state(removed=0)) and not rows
-    assert updated(rows, state(removed=0))
-    assert not updated(rows, state(running=0))
-
-
-def test_reasons_for_developers_are_escaped() -> None:
-    assert execution_error(CommandFailed('a "b"\n\\')) == r'ExecutionError("a \"b\"\n\\")'

@@ -5,10 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from ankaios.cli.arguments import Call
-from ankaios.cli.connection import CommandFailed, Session
-from ankaios.cli.hints import hint_at_unmatched_masks, matches
-from ankaios.cli.output import Output
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.hints import hint_unmatched_masks
+from ankaios.cli.output import CliOutput
+from ankaios.cli.session import RequestFailed, Session
+from ankaios.cli.settings import CliSettings
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 
@@ -19,25 +20,24 @@ FORM: dict[str, Any] = {
 
 
 class FakeSession:
-    """Knows the whole state, or nothing at all."""
+    """Returns the whole state, or fails."""
 
     def __init__(self, *, answers: bool = True) -> None:
         self.asked: list[str] = []
         self._answers = answers
 
-    def complete_state(self, *masks: str, patience_ms: int) -> base.CompleteState:
-        assert patience_ms <= 500
+    def complete_state(self, *masks: str, limit_ms: int) -> base.CompleteState:
+        assert limit_ms <= 500
         self.asked += masks
         if not self._answers:
-            raise CommandFailed("no")
+            raise RequestFailed("no")
         return complete_state_from_form(FORM)
 
 
 def hinted(mask: str, session: FakeSession | None = None) -> str:
     stderr = io.StringIO()
-    call = Call((), {}, {})
-    call.output = Output(io.StringIO(), stderr, {})
-    hint_at_unmatched_masks(call, cast(Session, session or FakeSession()), [mask], FORM)
+    call = CommandCall((), {}, CliSettings(), CliOutput(io.StringIO(), stderr, {}))
+    hint_unmatched_masks(call, cast(Session, session or FakeSession()), [mask], FORM)
     return stderr.getvalue().removeprefix("hint: ").strip()
 
 
@@ -54,12 +54,12 @@ def hinted(mask: str, session: FakeSession | None = None) -> str:
         ("", False),
     ],
 )
-def test_a_mask_matches_if_it_selects_anything(mask: str, does: bool) -> None:
-    assert matches(FORM, mask.split(".")) is does
+def test_a_mask_that_selects_anything_gets_no_hint(mask: str, does: bool) -> None:
+    assert (hinted(mask) == "") is does
 
 
 @pytest.mark.parametrize(
-    ("mask", "meant"),
+    ("mask", "corrected"),
     [
         ("desiredstate.workloads", "desiredState.workloads"),
         ("desiredState.workload.web", "desiredState.workloads.web"),
@@ -67,23 +67,23 @@ def test_a_mask_matches_if_it_selects_anything(mask: str, does: bool) -> None:
         ("desiredState.workloads.web.tag", "desiredState.workloads.web.tags"),
     ],
 )
-def test_the_hint_corrects_the_first_part_that_is_wrong(mask: str, meant: str) -> None:
-    assert hinted(mask) == f"nothing matches '{mask}', did you mean '{meant}'?"
+def test_the_hint_corrects_the_first_wrong_part(mask: str, corrected: str) -> None:
+    assert hinted(mask) == f"nothing matches '{mask}', did you mean '{corrected}'?"
 
 
 @pytest.mark.parametrize(
-    ("mask", "told"),
+    ("mask", "hint"),
     [
         ("agents.x9", "nothing matches 'agents.x9': in 'agents' there are n1"),
         ("agents.n1.status", "nothing matches 'agents.n1.status' at the moment"),
         ("desiredState.workloads", ""),
     ],
 )
-def test_the_hint_tells_what_there_is_if_nothing_is_near(mask: str, told: str) -> None:
-    assert hinted(mask) == told
+def test_the_hint_lists_the_existing_keys_if_none_is_similar(mask: str, hint: str) -> None:
+    assert hinted(mask) == hint
 
 
-def test_a_server_that_does_not_answer_costs_only_the_hint() -> None:
+def test_without_a_response_the_hint_is_shorter() -> None:
     session = FakeSession(answers=False)
     assert hinted("agents.x9", session) == "nothing matches 'agents.x9' at the moment"
     assert session.asked == ["agents"]

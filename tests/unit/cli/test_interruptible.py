@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from ankaios.cli.connection import Session
 from ankaios.cli.interruptible import ENDING_SIGNALS, until_signal
+from ankaios.cli.session import Session
 from ankaios.grpc.blocking_call import WaitInterrupted
 
 
@@ -33,7 +33,7 @@ def handlers() -> list[object]:
 
 def test_work_that_ends_by_itself_leaves_everything_as_it_was() -> None:
     session, before, done = FakeSession(), handlers(), []
-    assert until_signal(cast(Session, session), lambda: done.append(session.watched))
+    assert until_signal(cast(Session, session), lambda: done.append(session.watched)) is None
     assert done[0] is not None
     assert session.watched is None
     assert handlers() == before
@@ -48,7 +48,7 @@ def test_a_signal_ends_the_work_where_it_waits_and_the_next_one_would_end_the_pr
         seen.append(signal.getsignal(number))  # half done things are finished
         session.wait()
 
-    assert not until_signal(cast(Session, session), work)
+    assert until_signal(cast(Session, session), work) == number
     assert seen == [signal.SIG_DFL]
     assert session.watched is None
     assert handlers() == before

@@ -1,13 +1,15 @@
-"""Colours, streams, and what is said when."""
+"""Colours, streams, and which messages are printed."""
 
 import io
 
-from ankaios.cli.output import NO_TERMINAL_WIDTH, Output
+from ankaios.cli.output import PIPE_WIDTH, CliOutput
 
 
-def an_output(*, quiet: bool = False, verbose: bool = False, **environ: str) -> tuple[Output, io.StringIO, io.StringIO]:
+def an_output(
+    *, quiet: bool = False, verbose: bool = False, **environ: str
+) -> tuple[CliOutput, io.StringIO, io.StringIO]:
     stdout, stderr = io.StringIO(), io.StringIO()
-    return Output(stdout, stderr, environ, quiet=quiet, verbose=verbose), stdout, stderr
+    return CliOutput(stdout, stderr, environ, quiet=quiet, verbose=verbose), stdout, stderr
 
 
 def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:
@@ -19,7 +21,7 @@ def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:
     assert stdout.getvalue() == "\x1b[38;5;11mwarn:\x1b[39m w\n\x1b[38;5;12mdebug:\x1b[39m d\n"
 
 
-def test_no_color_is_obeyed_if_it_says_anything() -> None:
+def test_no_color_counts_only_if_it_is_not_empty() -> None:
     output, _, stderr = an_output(NO_COLOR="1")
     output.error("e")
     assert stderr.getvalue() == "error: e\n"
@@ -39,16 +41,17 @@ def test_quiet_leaves_results_warnings_and_errors() -> None:
     assert (stdout.getvalue(), stderr.getvalue()) == ("result\nwarn: warning\n", "error: error\n")
 
 
-def test_hints_go_to_standard_error_and_empty_ones_nowhere() -> None:
+def test_a_hint_goes_to_standard_error_once_and_an_empty_hint_nowhere() -> None:
     output, stdout, stderr = an_output()
     output.hint("")
+    output.hint("look there")
     output.hint("look there")
     assert (stdout.getvalue(), stderr.getvalue()) == ("", "hint: look there\n")
 
 
-def test_a_pipe_has_room_for_everything_and_no_other_colours() -> None:
+def test_a_pipe_is_very_wide_and_has_no_other_colours() -> None:
     output, _, _ = an_output()
-    assert (output.width, output.height) == (NO_TERMINAL_WIDTH, 0)
+    assert (output.width, output.height) == (PIPE_WIDTH, 0)
     assert output.paint("x", "good") == "x"
 
 

@@ -1,45 +1,51 @@
-"""The parser: words in, values or a helpful refusal out."""
+"""The parser: words in, values or a usage error out."""
 
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.cli.arguments import Command, HelpWanted, Option, Positional, UsageError, VersionWanted
-from ankaios.cli.parser import parse
-from ankaios.cli.root import RootCommand
+from ankaios.cli.arguments import Command, HelpRequested, Option, Positional, UsageError, VersionRequested
+from ankaios.cli.parser import parse_command_line
+from ankaios.cli.tree.ank import ANK
 
 
 def a_tree() -> Command:
     copy = Command(
         "copy",
         "Copies",
+        "x:y",
         aliases=("cp",),
         options=(
-            Option("force", "", short="f", long="force"),
-            Option("names", "", short="n", long="names"),
-            Option("tail", "", short="t", long="tail", value="N", convert=int, default=-1, negative=True),
-            Option("tags", "", long="tags", value="TAG", repeat=True),
-            Option("form", "", short="o", value="FORM", choices=("a", "b")),
+            Option("-f, --force", ""),
+            Option("-n, --names", ""),
+            Option("-t, --tail <N>", "", convert=int, default=-1, negative=True),
+            Option("--tags <TAG>", "", repeat=True),
+            Option("-o <FORM>", "", key="form", choices=("a", "b")),
         ),
-        positionals=(Positional("sources", "", many=True), Positional("target", "")),
-        run="x:y",
+        positionals=(Positional("sources", "<SOURCES>...", ""), Positional("target", "<TARGET>", "", convert=no_blank)),
     )
     return Command(
         "prog",
         "A program",
-        options=(Option("quiet", "", short="q", long="quiet"), Option("version", "", short="V", long="version")),
-        children=(copy, Command("group", "", children=(Command("leaf", "", run="x:y"),))),
+        options=(Option("-q, --quiet", ""), Option("-V, --version", "")),
+        children=(copy, Command("group", "", children=(Command("leaf", "", "x:y"),))),
     )
 
 
+def no_blank(text: str) -> str:
+    if " " in text:
+        raise ValueError("it has a blank")
+    return text
+
+
 def values(*words: str) -> dict[str, Any]:
-    return parse(a_tree(), ["copy", *words]).values
+    return parse_command_line(a_tree(), ["copy", *words]).values
 
 
-def test_options_may_stand_between_the_words_and_be_bundled() -> None:
+def test_options_may_stand_between_the_words_and_in_clusters() -> None:
     found = values("a", "-fn", "b", "-t5", "c")
     assert found["sources"] == ["a", "b"]
     assert found["target"] == "c"
@@ -55,7 +61,7 @@ def test_negative_numbers_are_values_where_they_make_sense() -> None:
     assert values("a", "b", "-t", "-1")["tail"] == -1
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_an_option_that_is_not_given_has_its_default() -> None:
     assert values("a", "b") == {
         "sources": ["a"],
         "target": "b",
@@ -67,20 +73,20 @@ def test_what_is_not_given_has_its_default() -> None:
     }
 
 
-def test_behind_two_dashes_everything_is_a_word_and_one_dash_always_is() -> None:
+def test_after_two_dashes_everything_is_positional_and_one_dash_always_is() -> None:
     assert values("--", "-f", "--x")["sources"] == ["-f"]
     assert values("-", "b")["sources"] == ["-"]
 
 
 def test_repeatable_options_collect_and_aliases_are_the_same_command() -> None:
-    call = parse(a_tree(), ["-q", "cp", "--tags", "a", "--tags=b", "x", "y"])
+    call = parse_command_line(a_tree(), ["-q", "cp", "--tags", "a", "--tags=b", "x", "y"])
     assert call.values["tags"] == ["a", "b"]
     assert call.global_values["quiet"] is True
-    assert call.command.name == "copy"
+    assert call.path[-1].name == "copy"
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "tip"),
+    ("words", "message", "tip"),
     [
         (["kopy"], "unrecognized subcommand 'kopy'", "a similar subcommand exists: 'copy'"),
         (["copy", "a", "b", "--farce"], "unexpected argument '--farce' found", "a similar argument exists: '--force'"),
@@ -93,40 +99,51 @@ def test_repeatable_options_collect_and_aliases_are_the_same_command() -> None:
         (["copy", "a", "b", "-o", "c"], "invalid value 'c' for '-o <FORM>'\n  [possible values: a, b]", ""),
         (["copy", "-f"], "the following required arguments were not provided:\n  <SOURCES>...\n  <TARGET>", ""),
         (["copy", "a"], "the following required arguments were not provided:\n  <TARGET>", ""),
+        (["copy", "a", "b c"], "invalid value 'b c' for '<TARGET>': it has a blank", ""),
         (["group", "leaf", "x"], "unexpected argument 'x' found", ""),
+        (["group", "help", "lef"], "unrecognized subcommand 'lef'", "a similar subcommand exists: 'leaf'"),
     ],
 )
-def test_mistakes_are_told(words: list[str], told: str, tip: str) -> None:
+def test_mistakes_are_reported_with_a_tip(words: list[str], message: str, tip: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(a_tree(), words)
-    assert (str(caught.value), caught.value.tip) == (told, tip)
+        parse_command_line(a_tree(), words)
+    assert (str(caught.value), caught.value.tip) == (message, tip)
 
 
-def test_a_value_that_cannot_be_converted_is_told_with_the_reason() -> None:
+def test_a_value_that_cannot_be_converted_is_reported_with_the_reason() -> None:
     with pytest.raises(UsageError, match="invalid value 'x' for '--tail <N>': invalid literal"):
         values("a", "b", "--tail", "x")
 
 
 @pytest.mark.parametrize("words", [[], ["group"], ["-q"]])
-def test_groups_without_words_answer_with_their_help(words: list[str]) -> None:
-    with pytest.raises(HelpWanted) as caught:
-        parse(a_tree(), words)
+def test_a_group_without_sub_command_prints_its_help(words: list[str]) -> None:
+    with pytest.raises(HelpRequested) as caught:
+        parse_command_line(a_tree(), words)
     assert caught.value.missing
 
 
-def test_help_and_version_are_recognised_before_anything_is_missed() -> None:
+def test_help_and_version_are_recognised_before_missing_arguments() -> None:
     for words in (["copy", "--help"], ["copy", "-fh"], ["help", "copy"]):
-        with pytest.raises(HelpWanted) as caught:
-            parse(a_tree(), words)
+        with pytest.raises(HelpRequested) as caught:
+            parse_command_line(a_tree(), words)
         assert not caught.value.missing
         assert caught.value.path[-1].name == "copy"
-    with pytest.raises(VersionWanted):
-        parse(a_tree(), ["--version"])
+    with pytest.raises(VersionRequested):
+        parse_command_line(a_tree(), ["--version"])
 
 
+def test_every_group_has_a_help_sub_command() -> None:
+    for words, name in ((["group", "help"], "group"), (["group", "help", "leaf"], "leaf"), (["help"], "prog")):
+        with pytest.raises(HelpRequested) as caught:
+            parse_command_line(a_tree(), words)
+        assert not caught.value.missing
+        assert caught.value.path[-1].name == name
+
+
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["get", "state", "-o", "json", "--", "-k", "-s", "x", "workloads", "-w", "--agent", "="]))
 )
 def test_no_words_break_the_parser(words: list[str]) -> None:
-    with suppress(UsageError, HelpWanted, VersionWanted):
-        parse(RootCommand(), words)
+    with suppress(UsageError, HelpRequested, VersionRequested):
+        parse_command_line(ANK, words)

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.output import CliError, Output
-from ankaios.cli.settings import DEFAULT_SERVER_URL, Settings, load_settings
+from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.settings import DEFAULT_SERVER_URL, CliSettings, load_settings
 
 
-def loaded(values: dict[str, Any] | None = None, home: Path | None = None, **environ: str) -> tuple[Settings, Output]:
-    output = Output(io.StringIO(), io.StringIO(), {"NO_COLOR": "1"})
+def loaded(
+    values: dict[str, Any] | None = None, home: Path | None = None, **environ: str
+) -> tuple[CliSettings, CliOutput]:
+    output = CliOutput(io.StringIO(), io.StringIO(), {"NO_COLOR": "1"})
     return load_settings(values or {}, output, {"HOME": str(home or "/nonexistent"), **environ}), output
 
 
@@ -45,7 +47,6 @@ def test_the_file_sets_everything(home: Path) -> None:
         True,
         True,
     )
-    assert settings.timeout == 0.005
     assert output.verbose
 
 
@@ -57,7 +58,7 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(home:
     assert (settings.server_url, settings.insecure) == ("http://c", True)
 
 
-def test_no_certificates_and_no_insecure_is_found_out_only_when_a_connection_is_wanted() -> None:
+def test_a_missing_tls_choice_is_reported_only_before_connecting() -> None:
     settings, output = loaded()
     with pytest.raises(CliError, match=r"^Missing certificate files: Either provide mTLS config"):
         settings.security(output)

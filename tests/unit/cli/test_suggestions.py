@@ -1,4 +1,4 @@
-"""Guessing what was meant."""
+"""Similar names."""
 
 from ankaios.cli.suggestions import did_you_mean, nearest
 
@@ -9,12 +9,14 @@ def test_the_nearest_name_is_found_in_any_case() -> None:
     assert nearest("agnet", ["Agent"]) == "Agent"
 
 
-def test_nothing_near_is_no_guess() -> None:
+def test_only_a_close_match_is_suggested() -> None:
     assert nearest("zzz", ["db", "web"]) is None
     assert nearest("x", []) is None
+    assert nearest("worker-1", ["workload"]) is None
+    assert nearest("playOptions", ["generalOptions"]) is None
 
 
-def test_hints_name_the_guess_or_what_there_is() -> None:
+def test_hints_name_the_similar_name_or_the_existing_names() -> None:
     assert did_you_mean("workload", "wbe", ["web"]) == "there is no workload 'wbe', did you mean 'web'?"
     assert did_you_mean("workload", "x", []) == "there is no workload 'x', there are none at all"
     assert did_you_mean("device", "zz", "abcdefg") == (

@@ -1,9 +1,9 @@
 """Tables: padding, wrapping, cutting."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, harmless, table_lines
+from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, printable, table_lines
 
 HEADER = ("A", "LAST")
 
@@ -12,7 +12,7 @@ def test_columns_are_padded_to_the_widest_cell_with_three_blanks_between() -> No
     assert table_lines(HEADER, [("long", "x"), ("", "y")], 100) == ["A      LAST", "long   x   ", "       y   "]
 
 
-def test_without_rows_the_header_stands_alone() -> None:
+def test_without_rows_only_the_header_is_printed() -> None:
     assert table_lines(("CONFIG",), [], 100) == ["CONFIG"]
 
 
@@ -34,7 +34,7 @@ def test_if_the_header_does_not_fit_whole_lines_are_cut() -> None:
         assert table_lines(HEADER, [("a", "0123456789")], 7, overflow) == ["A   LAS", "a   012"]
 
 
-def test_long_names_make_room_so_that_every_column_can_be_seen() -> None:
+def test_long_names_are_shortened_so_that_every_column_is_visible() -> None:
     header = ("NAME", "AGENT", "STATE", "INFO")
     row = ("a-long-name-of-a-workload", "some-agent", "Pending(Initial)", "why")
     assert table_lines(header, [row], 46, WRAP) == [
@@ -63,19 +63,21 @@ def test_colours_are_put_around_finished_cells() -> None:
     assert painted == ["<00A>   <01LAST>", "<10a>   <11b   >"]
 
 
-def test_text_of_others_cannot_control_the_terminal() -> None:
-    assert harmless("a\x1b[2Jb\tc\r") == "a\ufffd[2Jb\ufffdc\ufffd"
-    assert harmless("grün 日本") == "grün 日本"
+def test_control_characters_are_replaced() -> None:
+    assert printable("a\x1b[2Jb\tc\r") == "a\ufffd[2Jb\ufffdc\ufffd"
+    assert printable("grün 日本") == "grün 日本"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40))), st.integers(1, 60))
-def test_no_line_is_wider_than_asked_for(rows: list[tuple[str, str]], width: int) -> None:
+def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int) -> None:
     for overflow in (WRAP, CUT_LAST, CUT_LINES):
         for line in table_lines(HEADER, rows, width, overflow):
-            # one character that is wider than all the room there is must still go somewhere
+            # one character that is wider than the whole line is still printed
             assert display_width(line) <= max(width, 2)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abc", min_size=1), st.integers(8, 40))
 def test_wrapping_loses_nothing(text: str, width: int) -> None:
     lines = table_lines(HEADER, [("a", text)], width, WRAP)

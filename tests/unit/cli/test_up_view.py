@@ -1,4 +1,4 @@
-"""What is shown of a cluster in this terminal."""
+"""The view of `ank up`."""
 
 import sys
 from math import inf
@@ -6,20 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.up_view import CALM_SECONDS, WAITING_SECONDS, calm_needed, next_steps, own_command
-from ankaios.cli.workload_rows import Row
+from ankaios.cli.up_view import (
+    SETTLE_SECONDS,
+    WAITING_SETTLE_SECONDS,
+    command_lines,
+    next_steps,
+    own_command,
+    settle_seconds,
+)
+from ankaios.cli.workload_rows import WorkloadRow
 
 
-def row(name: str, state: str) -> Row:
-    return Row((name, "id", "node"), "native", state, "")
+def row(name: str, state: str) -> WorkloadRow:
+    return WorkloadRow((name, "id", "node"), "native", state, "")
 
 
-def test_the_story_is_over_when_nothing_changes_and_later_if_something_waits() -> None:
+def test_a_cluster_settles_when_nothing_changes_and_later_if_a_workload_waits() -> None:
     ended, waiting = row("a", "Succeeded(Ok)"), row("b", "Pending(WaitingToStart)")
-    assert calm_needed([]) == calm_needed([ended]) == CALM_SECONDS
-    assert calm_needed([ended, waiting]) == WAITING_SECONDS > CALM_SECONDS
+    assert settle_seconds([]) == settle_seconds([ended]) == SETTLE_SECONDS
+    assert settle_seconds([ended, waiting]) == WAITING_SETTLE_SECONDS > SETTLE_SECONDS
     for state in ("Pending(Initial)", "Pending(Starting)", "Stopping(Stopping)", "Stopping(RequestedAtRuntime)"):
-        assert calm_needed([waiting, row("c", state)]) == inf
+        assert settle_seconds([waiting, row("c", state)]) == inf
 
 
 def test_logs_are_those_of_something_that_runs() -> None:
@@ -27,7 +34,7 @@ def test_logs_are_those_of_something_that_runs() -> None:
     assert next_steps(rows, with_devices=False) == ["get workloads --watch", "logs -f upload", "get events"]
 
 
-def test_without_anything_that_runs_the_logs_of_something_else_may_tell_why() -> None:
+def test_without_a_running_workload_the_logs_of_another_one_are_suggested() -> None:
     assert next_steps([row("b", "Failed(ExecFailed)"), row("a", "Pending(Initial)")], True) == [
         *("get workloads --watch", "logs -f b", "get devices")
     ]
@@ -35,6 +42,11 @@ def test_without_anything_that_runs_the_logs_of_something_else_may_tell_why() ->
 
 def test_an_empty_cluster_waits_for_a_manifest() -> None:
     assert next_steps([], with_devices=False)[1] == "apply MANIFEST.yaml"
+
+
+def test_a_command_that_is_too_long_for_the_terminal_can_still_be_copied() -> None:
+    assert command_lines("ank -k", "logs -f web", 80) == ["  ank -k logs -f web"]
+    assert command_lines("/opt/ank -k", "logs -f web", 20) == ["  /opt/ank -k \\", "    logs -f web"]
 
 
 def test_the_command_is_short_if_that_finds_this_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

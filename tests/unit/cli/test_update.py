@@ -1,4 +1,4 @@
-"""What is asked for around an update, in which order, and the rows of the wait table."""
+"""The masks of the requests around an update, and the rows of the wait table."""
 
 from ankaios.cli.update import agent_masks, changed_rows, row_masks
 from ankaios.common.pb import ank_base_pb2 as base
@@ -18,7 +18,7 @@ def a_state(**states: dict[str, str]) -> base.CompleteState:
     )
 
 
-def test_few_workloads_are_asked_for_by_name() -> None:
+def test_few_workloads_are_requested_by_name() -> None:
     assert row_masks(["b", "a"]) == [
         "workloadStates.*.a",
         "desiredState.workloads.a.agent",
@@ -31,7 +31,7 @@ def test_few_workloads_are_asked_for_by_name() -> None:
     ]
 
 
-def test_many_or_unforeseeable_workloads_are_asked_for_at_once_but_never_the_whole_state() -> None:
+def test_many_or_unknown_workloads_are_requested_at_once_but_never_the_whole_state() -> None:
     everything = [
         "workloadStates",
         "desiredState.workloads.*.agent",
@@ -43,7 +43,7 @@ def test_many_or_unforeseeable_workloads_are_asked_for_at_once_but_never_the_who
     assert row_masks([]) == ["workloadStates"]
 
 
-def test_only_agents_that_matter_are_asked_for() -> None:
+def test_only_the_agents_of_the_changed_instances_are_requested() -> None:
     assert agent_masks([("a", "1", "n2"), ("b", "1", "n1"), ("c", "1", "")]) == ["agents.n1", "agents.n2"]
     assert agent_masks([("a", "1", str(number)) for number in range(100)]) == ["agents"]
 
@@ -59,6 +59,6 @@ def test_the_newest_row_of_each_changed_instance_counts() -> None:
     }
 
 
-def test_an_instance_without_agent_is_not_scheduled_even_if_no_state_says_so() -> None:
+def test_an_instance_without_agent_and_state_is_not_scheduled() -> None:
     rows = changed_rows([("x", "1", "")], base.CompleteState(), base.CompleteState())
     assert rows["x", "1", ""].state == "NotScheduled"

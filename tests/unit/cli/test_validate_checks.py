@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ankaios.cli.validation.checks import validate
-from ankaios.cli.validation.cluster import Cluster
-from ankaios.cli.validation.device_checks import request_faults
-from ankaios.cli.validation.findings import ERROR, WARNING, Finding, path_of, path_text
+from ankaios.cli.validation.device_checks import check_resources
+from ankaios.cli.validation.findings import ERROR, WARNING, ManifestFinding, path_of, path_text
+from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.pb import ank_base_pb2 as base
@@ -25,7 +25,7 @@ from ankaios.server.core.update_rejected import UpdateRejected
 NAME_RULE = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. Maximum length is 63 characters."
 
 
-def findings(*texts: str, complete: bool = True) -> list[Finding]:
+def findings(*texts: str, complete: bool = True) -> list[ManifestFinding]:
     """Of files called 1.yaml, 2.yaml and so on."""
     named = [(f"{number}.yaml", dedent(text).encode()) for number, text in enumerate(texts, 1)]
     return validate(named, complete=complete)
@@ -68,20 +68,20 @@ def test_a_good_manifest_has_no_findings() -> None:
         ("apiVersion: v1\nworkloads: [\n", 3, "did not find expected node content"),
         ("apiVersion: v1\nworkloads:\n  a: {}\n b: {}\n", 4, "did not find expected key"),
         ("apiVersion: v1\nworkloads:\n \ta: {}\n", 3, "a tab cannot indent a line, use blanks: found character"),
-        ("apiVersion: v1\nconfigs:\n  a: x\n  a: y\n", 4, "the key 'a' stands here a second time, first in line 3"),
+        ("apiVersion: v1\nconfigs:\n  a: x\n  a: y\n", 4, "duplicate key 'a', first used in line 3"),
         ("apiVersion: v1\n---\napiVersion: v1\n", 2, "a manifest must be a single YAML document"),
-        ("", 1, "the file holds no manifest"),
+        ("", 1, "the file contains no manifest"),
         ("- a\n", 1, 'is not of type "object"'),
     ],
 )
-def test_what_is_no_manifest_at_all_is_told_with_its_line(text: str, line: int, message: str) -> None:
+def test_what_is_no_manifest_at_all_is_reported_with_its_line(text: str, line: int, message: str) -> None:
     (found,) = findings(text)
     assert (found.line, found.severity, found.path) == (line, ERROR, "")
     assert message in found.message
 
 
-def test_bytes_that_are_no_text_are_told_without_a_line() -> None:
-    assert validate([("a", b"\xff")]) == [Finding("a", None, ERROR, "", "not UTF-8 at byte 0")]
+def test_bytes_that_are_no_text_are_reported_without_a_line() -> None:
+    assert validate([("a", b"\xff")]) == [ManifestFinding("a", None, ERROR, "", "not UTF-8 at byte 0")]
 
 
 def test_a_missing_version_does_not_hide_the_rest() -> None:
@@ -92,7 +92,7 @@ def test_a_missing_version_does_not_hide_the_rest() -> None:
     ]
 
 
-def test_an_unknown_version_is_told_in_the_words_of_the_server() -> None:
+def test_an_unknown_version_is_reported_with_the_text_of_the_server() -> None:
     assert told("apiVersion: v2\n") == ["1: error: apiVersion: Unsupported API version. Received 'v2', expected 'v1'"]
 
 
@@ -144,7 +144,7 @@ def test_every_violation_of_the_schema_has_its_own_line() -> None:
     ]
 
 
-def test_a_bad_name_is_told_where_the_name_stands() -> None:
+def test_an_invalid_name_is_reported_in_its_line() -> None:
     found = told(GOOD.replace("web:", "my web:") + "configs:\n  ok: x\n  not.ok: y\n")
     assert found == [
         f'3: error: workloads.my web: "my web" does not match the rule for names: {NAME_RULE}',
@@ -160,7 +160,7 @@ def test_keys_of_tags_have_the_characters_of_names_too() -> None:
     )
 
 
-def test_a_config_nested_too_deep_and_a_number_too_large_are_told() -> None:
+def test_a_config_nested_too_deep_and_a_number_too_large_are_reported() -> None:
     deep = "configs:\n  deep: " + "{a: " * 30 + "b" + "}" * 30 + "\n"
     (found,) = findings(manifest(deep))
     assert found.line == 3 and "nested 29 deep at most" in found.message
@@ -191,7 +191,7 @@ def test_keys_of_rules_depend_on_their_type_and_are_known_anyway() -> None:
     assert [(one.line, one.message) for one in found] == [(6, "unknown key 'filterMask', did you mean 'filterMasks'?")]
 
 
-def test_keys_that_are_names_of_people_are_never_unknown() -> None:
+def test_keys_that_users_choose_are_never_unknown() -> None:
     assert findings(manifest("configs:\n  anything: {goes: {here: ok}}\n")) == []
 
 
@@ -223,7 +223,7 @@ def test_templates_that_render_have_no_findings() -> None:
     assert findings(TEMPLATED) == []
 
 
-def test_a_missing_variable_is_told_in_its_line_with_the_one_that_was_meant() -> None:
+def test_a_missing_variable_is_reported_in_its_line_with_a_similar_one() -> None:
     (found,) = findings(TEMPLATED.replace("{{net.port}}", "{{net.prot}}"))
     assert (found.line, found.path) == (12, "workloads.web.runtimeConfig")
     assert found.message == (
@@ -232,7 +232,7 @@ def test_a_missing_variable_is_told_in_its_line_with_the_one_that_was_meant() ->
     )
 
 
-def test_every_broken_field_is_told_not_only_the_first() -> None:
+def test_every_broken_field_is_reported() -> None:
     text = TEMPLATED.replace("{{net.port}}", "{{nothing}}").replace("{{/each}}", "").replace("node.name", "nothing")
     found = findings(text)
     assert [(one.line, one.path) for one in found] == [
@@ -250,7 +250,7 @@ def test_an_unknown_config_is_an_error_at_its_alias() -> None:
     )
 
 
-def test_an_agent_that_renders_to_nonsense_is_told() -> None:
+def test_an_agent_that_renders_to_an_invalid_name_is_reported() -> None:
     (found,) = findings(TEMPLATED.replace("name: n1", "name: n 1"))
     assert (found.line, found.path) == (4, "workloads.web.agent")
     assert found.message == f"Unsupported agent name 'n 1'. {NAME_RULE}"
@@ -258,7 +258,7 @@ def test_an_agent_that_renders_to_nonsense_is_told() -> None:
 
 def test_braces_without_configs_are_pointed_out() -> None:
     assert told(GOOD.replace("nginx", "nginx:{{ tag }}")) == [
-        "7: warning: workloads.web.runtimeConfig: looks like a template but is taken as it is, "
+        "7: warning: workloads.web.runtimeConfig: looks like a template but is not rendered, "
         "because the workload has no 'configs'"
     ]
     assert findings(GOOD.replace("nginx", "nginx\n      commandOptions: ['--format={{.Names}}']")) == []
@@ -306,10 +306,10 @@ def test_a_runtime_config_is_read_like_the_runtime_does(runtime: str, config: st
     assert message in first
 
 
-def test_unknown_keys_of_a_runtime_config_are_told_by_runtime() -> None:
+def test_unknown_keys_of_a_runtime_config_are_reported_by_runtime() -> None:
     assert of_runtime("podman", "image: x\ncommandOption: [a]\nplayOptions: []") == [
         "8: warning: workloads.web.runtimeConfig: unknown key 'commandOption', did you mean 'commandOptions'?",
-        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions', did you mean 'generalOptions'?",
+        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions', it has no effect",
     ]
     assert of_runtime("native", "command: [a]\nworkingDir: /\nenv: {}\nuser: root\nlimits: {}") == []
 
@@ -324,7 +324,7 @@ POD = """
 ACCESS = "controlInterfaceAccess: {allowRules: [{type: LogRule, workloadNames: [a]}]}\n"
 
 
-def test_a_pod_says_which_container_gets_the_control_interface_and_the_devices() -> None:
+def test_a_pod_names_the_container_for_the_control_interface_and_the_devices() -> None:
     assert of_runtime("podman-kube", POD) == []
     assert "Control interface target not specified" in of_runtime("podman-kube", POD, ACCESS)[0]
     targeted = dedent(POD) + "controlInterfaceTarget: p/c\n"
@@ -349,7 +349,7 @@ def test_files_must_have_an_absolute_place_and_real_base64() -> None:
     ]
 
 
-def test_lines_of_a_rendered_text_are_told_only_if_they_are_those_of_the_file() -> None:
+def test_lines_of_a_rendered_text_are_reported_only_if_they_match_the_file() -> None:
     text = TEMPLATED.replace("image: nginx", "image: [nginx]")
     assert findings(text)[0].line == 11
     many = text.replace("image: [", "{{#each net}}\n      # {{this}}\n      {{/each}}\n      image: [")
@@ -378,10 +378,10 @@ def test_a_file_that_cannot_be_read_may_hold_what_the_others_miss() -> None:
     assert found.file == "2.yaml"
 
 
-def test_a_name_in_two_files_is_told_in_the_second_with_the_place_of_the_first() -> None:
+def test_a_name_in_two_files_is_reported_in_the_second_with_the_place_of_the_first() -> None:
     (found,) = findings(GOOD, "# a comment\n" + GOOD)
     assert found[:3] == ("2.yaml", 4, ERROR)
-    assert found.message == "'web' stands in two files, first in 1.yaml:3"
+    assert found.message == "'web' is defined in two files, first in 1.yaml:3"
 
 
 def chain(**dependencies: str) -> str:
@@ -394,7 +394,7 @@ def chain(**dependencies: str) -> str:
     return f"apiVersion: v1\nworkloads:\n{workloads}"
 
 
-def test_every_cycle_is_told_once_and_whole() -> None:
+def test_every_cycle_is_reported_once_and_completely() -> None:
     assert told(chain(a="b", b="c d", c="a", d="", e="e")) == [
         "3: error: workloads.a.dependencies.b: workload dependency 'a' is part of a cycle: a -> b -> c -> a.",
         "7: error: workloads.e.dependencies.e: workload dependency 'e' is part of a cycle: e -> e.",
@@ -405,8 +405,8 @@ def test_every_cycle_is_told_once_and_whole() -> None:
 def test_a_workload_without_agent_is_a_warning_unless_the_server_chooses_one() -> None:
     without = GOOD.replace("    agent: node\n", "")
     assert told(without) == [
-        "3: warning: workloads.web: names no agent: 'ank apply' needs '--agent' for it, "
-        "and as part of a startup manifest it is refused"
+        "3: warning: workloads.web: has no agent: 'ank apply' needs '--agent' for it, "
+        "and the server rejects it in a startup manifest"
     ]
     assert findings(without.replace("    runtime:", "    placement: {}\n    runtime:")) == []
 
@@ -430,28 +430,28 @@ def asking(request: str, configurations: str = CAMERA) -> list[str]:
     return [line.removeprefix("4: ").replace("workloads.web.", "") for line in told(text + configurations)]
 
 
-def test_requests_that_can_be_met_have_no_findings() -> None:
+def test_requests_that_can_be_satisfied_have_no_findings() -> None:
     for name in ("camera", "akri.sh/camera", "camera-0a1b2c", "nvidia.com/gpu"):
         assert asking(f"{{name: {name}, quantity: 2}}") == []
 
 
-def test_requests_that_nobody_can_meet_are_told() -> None:
+def test_requests_that_cannot_be_satisfied_are_reported() -> None:
     assert asking("{name: camra}") == [
         "warning: resources[0].name: no device configuration 'camra' is in these files, did you mean 'camera'?"
     ]
     assert asking("{name: camera, quantity: 0}") == ["error: resources[0].quantity: 0 is less than the minimum of 1"]
     assert asking("{name: camera-0a1b2c, quantity: 3}") == [
-        "error: resources[0].name: asks for 3 slots of one device, which has 2 as 'camera' says"
+        "error: resources[0].name: asks for 3 slots of one device, but 'camera' configures 2"
     ]
     assert asking("{name: kubernetes.io/x}") == [
         "error: resources[0].name: 'kubernetes.io/x' is no extended resource: the domain is reserved"
     ]
     assert asking("{name: camera}", CAMERA.replace("capacity: 2", "capacity: 0")) == [
-        "error: resources[0].name: nobody can use a device of 'camera': its capacity is 0"
+        "error: resources[0].name: no workload can use a device of 'camera': its capacity is 0"
     ]
 
 
-def test_what_is_asked_for_in_pieces_counts_together() -> None:
+def test_several_requests_for_one_resource_count_together() -> None:
     assert asking("{name: camera, quantity: 2}, {name: akri.sh/camera}") == [
         "warning: resources[1].name: asks for 3 different devices of 'camera', which makes 2: the workload will wait"
     ]
@@ -528,8 +528,8 @@ def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
     assert findings(manifest(CAMERA + templated)) == []
 
 
-def test_the_placeholder_of_a_broker_stands_for_the_device_it_gets() -> None:
-    assert list(request_faults({"resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}]}, Cluster())) == []
+def test_the_placeholder_of_a_broker_is_not_checked() -> None:
+    assert list(check_resources({"resources": [{"name": "{{PLACEHOLDER}}", "quantity": 1}]}, ManifestSet())) == []
 
 
 # --- and the server ---------------------------------------------------------------------------------------------------
@@ -595,12 +595,12 @@ def test_whatever_the_server_refuses_is_an_error_here_and_nothing_else_is_but_ru
     assert bool(refused) >= bool(others), others
 
 
-def test_the_server_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejection_by_the_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise UpdateRejected("not today")
 
     monkeypatch.setattr("ankaios.cli.validation.checks.prepare_update", refuse)
-    assert findings(GOOD) == [Finding("1.yaml", 1, ERROR, "", "Update rejected: 'not today'")]
+    assert findings(GOOD) == [ManifestFinding("1.yaml", 1, ERROR, "", "Update rejected: 'not today'")]
 
 
 def test_paths_can_be_written_and_read() -> None:

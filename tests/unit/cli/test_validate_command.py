@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from ankaios.cli.arguments import CommandCall
 from ankaios.cli.commands.validate import run
-from ankaios.cli.output import Output
-from ankaios.cli.parser import parse
-from ankaios.cli.root import RootCommand
+from ankaios.cli.output import CliOutput
+from ankaios.cli.parser import parse_command_line
+from ankaios.cli.settings import CliSettings
+from ankaios.cli.tree.ank import ANK
 
 GOOD = "apiVersion: v1\nworkloads:\n  web: {agent: n, runtime: podman, runtimeConfig: 'image: x'}\n"
 BAD = GOOD.replace("podman", "podmen")
@@ -18,9 +20,9 @@ BAD = GOOD.replace("podman", "podmen")
 
 def ran(*words: str, **options: Any) -> tuple[int, str]:
     out = io.StringIO()
-    call = parse(RootCommand(), ["validate", *words])
-    call.output = Output(out, io.StringIO(), environ={}, **options)
-    return run(call), out.getvalue()
+    parsed = parse_command_line(ANK, ["validate", *words])
+    output = CliOutput(out, io.StringIO(), environ={}, **options)
+    return run(CommandCall(parsed.path, parsed.values, CliSettings(), output)), out.getvalue()
 
 
 def test_good_files_are_fine(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_manifest_cannot_play_with_the_terminal(tmp_path: Path) -> None:
 
 
 def test_the_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ankaios.cli.input_file.read_standard_input", BAD.encode)
+    monkeypatch.setattr("ankaios.cli.commands.validate.read_input", lambda file: BAD.encode())
     code, text = ran("-")
     assert code == 1
     assert text.startswith("<stdin>:3: error: workloads.web.runtime: ")

@@ -1,11 +1,11 @@
-"""When waiting is over."""
+"""The end of waiting."""
 
 from typing import Any
 
 import pytest
 
-from ankaios.cli.wait_list import WAIT_HEADER, WaitList, parse_instance
-from ankaios.cli.workload_rows import Instance, Row
+from ankaios.cli.wait_list import WaitList, parse_instance
+from ankaios.cli.workload_rows import Instance, WorkloadRow
 from ankaios.common.pb import ank_base_pb2 as base
 
 A: Instance = ("a", "1", "n1")
@@ -21,7 +21,7 @@ def state(instance: Instance = A, **content: Any) -> base.WorkloadState:
 
 
 def waiting(added: tuple[str, ...] = (), deleted: tuple[str, ...] = (), agents: tuple[str, ...] = ("n1",)) -> WaitList:
-    return WaitList(added, deleted, {A: Row(A, "podman", "Pending(Initial)", "")}, agents)
+    return WaitList(added, deleted, {A: WorkloadRow(A, "podman", "Pending(Initial)", "")}, agents)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_added_workload_is_done_when_it_has_settled(content: dict[str, int]) 
 
 
 @pytest.mark.parametrize("content", [{"pending": 0}, {"pending": 1}, {"pending": 2}, {"stopping": 0}, {"removed": 0}])
-def test_an_added_workload_is_waited_for_while_it_is_on_its_way(content: dict[str, int]) -> None:
+def test_an_added_workload_is_not_done_while_it_starts(content: dict[str, int]) -> None:
     wait_list = waiting(added=(TEXT,))
     wait_list.update([state(A, **content)])
     assert not wait_list.is_done
@@ -55,13 +55,13 @@ def test_an_added_workload_is_waited_for_while_it_is_on_its_way(content: dict[st
     ("content", "done"),
     [({"removed": 0}, True), ({"agentDisconnected": 0}, True), ({"running": 0}, False), ({"stopping": 8}, False)],
 )
-def test_a_deleted_workload_is_done_when_it_is_gone(content: dict[str, int], done: bool) -> None:
+def test_a_deleted_workload_is_done_when_it_is_removed(content: dict[str, int], done: bool) -> None:
     wait_list = waiting(deleted=(TEXT,))
     wait_list.update([state(A, **content)])
     assert wait_list.is_done is done
 
 
-def test_a_replaced_workload_must_go_and_come() -> None:
+def test_a_replaced_workload_must_be_removed_and_run_again() -> None:
     wait_list = waiting(added=(TEXT,), deleted=(TEXT,))
     wait_list.update([state(removed=0)])
     assert not wait_list.is_done
@@ -69,7 +69,7 @@ def test_a_replaced_workload_must_go_and_come() -> None:
     assert wait_list.is_done
 
 
-def test_nobody_waits_for_an_agent_that_is_not_connected() -> None:
+def test_instances_of_an_agent_that_is_not_connected_are_done() -> None:
     assert waiting(added=(TEXT,), deleted=(TEXT,), agents=()).is_done
 
 
@@ -82,11 +82,13 @@ def test_states_of_others_change_nothing() -> None:
 
 def test_the_spinner_turns_until_the_row_is_done() -> None:
     wait_list = waiting(added=(TEXT, "b.2.gone"))
-    assert [wait_list.cells(step)[0][3][:2] for step in range(5)] == ["| ", "/ ", "- ", "\\ ", "| "]
-    assert wait_list.cells(0)[1] == ("b", "gone", "", "  ", "")
+    assert [wait_list.signs(step) for step in range(5)] == [["|", " "], ["/", " "], ["-", " "], ["\\", " "], ["|", " "]]
     wait_list.update([state(running=0)])
-    assert wait_list.cells(0)[0] == ("a", "n1", "podman", "  Running(Ok)", "")
-    assert WAIT_HEADER[3] == "  EXECUTION STATE"
+    assert wait_list.signs(0) == [" ", " "]
+    assert [row.cells() for row in wait_list.rows()] == [
+        ("a", "n1", "podman", "Running(Ok)", ""),
+        ("b", "gone", "", "", ""),
+    ]
 
 
 def test_rows_are_in_order_of_the_names() -> None:

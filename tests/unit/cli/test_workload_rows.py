@@ -2,7 +2,18 @@
 
 import pytest
 
-from ankaios.cli.workload_rows import Filter, Row, info_text, instance_of, rows_of, state_text, style_of
+from ankaios.cli.workload_rows import (
+    Instance,
+    WorkloadFilter,
+    WorkloadRow,
+    info_text,
+    instance_name,
+    instance_of,
+    state_style,
+    state_text,
+    update_row,
+    workload_rows,
+)
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 
@@ -60,7 +71,7 @@ def a_state() -> base.CompleteState:
 
 
 def test_the_runtime_is_known_if_name_and_agent_are_those_of_the_desired_state() -> None:
-    rows = rows_of(a_state())
+    rows = workload_rows(a_state())
     assert {instance: row.cells() for instance, row in rows.items()} == {
         ("a", "1", "n1"): ("a", "n1", "podman", "Running(Ok)", ""),
         ("b", "2", "n1"): ("b", "n1", "", "Running(Ok)", ""),
@@ -68,44 +79,45 @@ def test_the_runtime_is_known_if_name_and_agent_are_those_of_the_desired_state()
     }
 
 
-def test_the_runtime_of_a_broker_stands_in_the_effective_state_alone() -> None:
+def test_the_runtime_of_a_broker_comes_from_the_effective_state() -> None:
     """What is desired too is not taken from there: it may be on its way from one agent to another."""
     state = a_state()
     workloads = {name: {"agent": "n1", "runtime": "native"} for name in ("a", "b", "c")}
     effective = complete_state_from_form({"effectiveState": {"apiVersion": "v1", "workloads": workloads}})
     state.MergeFrom(effective)
-    assert {row.name: row.runtime for row in rows_of(state).values()} == {"a": "podman", "b": "", "c": "native"}
+    assert {row.name: row.runtime for row in workload_rows(state).values()} == {"a": "podman", "b": "", "c": "native"}
 
 
 def test_a_row_takes_a_new_state() -> None:
-    row = Row(("a", "1", "n"), "podman", "x", "y").with_state(execution_state("failed", 2, "why"))
+    row = WorkloadRow(("a", "1", "n"), "podman", "x", "y").with_state(execution_state("failed", 2, "why"))
     assert row.cells() == ("a", "n", "podman", "Failed(Lost)", "why")
 
 
 @pytest.mark.parametrize(
     ("wanted", "matching"),
     [
-        (Filter(), {"a", "b", "c"}),
-        (Filter(["a", "x"]), {"a"}),
-        (Filter(agent="n1"), {"a", "b"}),
-        (Filter(agent=""), {"c"}),
-        (Filter(state="rUNNING(oK)"), {"a", "b", "c"}),
-        (Filter(state="Running"), set()),
-        (Filter(["a", "c"], agent="n1"), {"a"}),
+        (WorkloadFilter(), {"a", "b", "c"}),
+        (WorkloadFilter(["a", "x"]), {"a"}),
+        (WorkloadFilter(agent="n1"), {"a", "b"}),
+        (WorkloadFilter(agent=""), {"c"}),
+        (WorkloadFilter(state="rUNNING(oK)"), {"a", "b", "c"}),
+        (WorkloadFilter(state="Running"), set()),
+        (WorkloadFilter(["a", "c"], agent="n1"), {"a"}),
     ],
 )
-def test_filters_must_all_hold(wanted: Filter, matching: set[str]) -> None:
-    assert {row.name for row in rows_of(a_state()).values() if wanted.matches(row)} == matching
+def test_filters_must_all_hold(wanted: WorkloadFilter, matching: set[str]) -> None:
+    assert {row.name for row in workload_rows(a_state()).values() if wanted.matches(row)} == matching
 
 
 def test_instances_have_the_order_of_their_text() -> None:
     name = base.WorkloadInstanceName(workloadName="w", agentName="a", id="i")
     assert instance_of(name) == ("w", "i", "a")
+    assert instance_name(("w", "i", "a")) == name
 
 
-def test_colours_tell_good_from_bad() -> None:
+def test_the_style_depends_on_the_state() -> None:
     states = ("Running(Ok)", "Failed(Lost)", "Pending(Initial)", "Pending(StartingFailed)", "Removed")
-    assert [style_of(state) for state in states] == ["good", "bad", "busy", "bad", "dim"]
+    assert [state_style(state) for state in states] == ["good", "bad", "busy", "bad", "dim"]
 
 
 def test_the_runtime_of_a_workload_placed_by_the_server_is_known() -> None:
@@ -114,4 +126,18 @@ def test_the_runtime_of_a_workload_placed_by_the_server_is_known() -> None:
     desired.agent, desired.runtime = "", "native"
     desired.placement.SetInParent()
     state.workloadStates.agentStateMap["n2"].wlNameStateMap["cam"].idStateMap["1"].running = base.RUNNING_OK
-    assert [row.cells()[:3] for row in rows_of(state).values()] == [("cam", "n2", "native")]
+    assert [row.cells()[:3] for row in workload_rows(state).values()] == [("cam", "n2", "native")]
+
+
+def test_watched_rows_follow_the_states() -> None:
+    instance: Instance = ("a", "1", "n")
+    rows = {instance: WorkloadRow(instance, "podman", "Pending(Initial)", "")}
+
+    def state(**content: int) -> base.WorkloadState:
+        name = base.WorkloadInstanceName(workloadName="a", agentName="n", id="1")
+        return base.WorkloadState(instanceName=name, executionState=base.ExecutionState(additionalInfo="", **content))  # type: ignore[arg-type]
+
+    assert update_row(rows, state(running=0)) and rows[instance].state == "Running(Ok)"
+    assert update_row(rows, state(removed=0)) and not rows
+    assert update_row(rows, state(removed=0))
+    assert not update_row(rows, state(running=0))

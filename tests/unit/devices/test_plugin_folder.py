@@ -52,8 +52,13 @@ def test_a_deep_folder_for_temporary_files_is_no_place_either(monkeypatch: pytes
 def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noqa: F811
     (short_path / "theirs").mkdir()
     (short_path / "plugins").symlink_to(short_path / "theirs")
-    with pytest.raises(Unavailable, match="belongs to somebody else"):
+    with pytest.raises(Unavailable, match=r"cannot use the plugin folder .* Not a directory"):
         open_plugin_folder(short_path / "plugins")
+    (short_path / "open").mkdir()
+    (short_path / "open").chmod(0o777)
+    with pytest.raises(Unavailable, match="every user could exchange everything in it"):
+        open_plugin_folder(short_path / "open/plugins")
+    assert not (short_path / "open/plugins").exists()
 
 
 def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa: F811

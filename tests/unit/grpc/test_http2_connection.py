@@ -1,5 +1,7 @@
 """HTTP/2 with limits, against a peer of plain h2: data, windows, ends, and the rules a peer can break."""
 
+import logging
+
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from h2.errors import ErrorCodes
@@ -180,6 +182,16 @@ def test_a_stream_that_ends_in_a_message_is_a_failure() -> None:
     pair.exchange()
     with pytest.raises(CallFailed, match="in the middle of a message"):
         taken(call)
+
+
+def test_headers_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    pair = a_server()
+    pair.peer.send_headers(1, [*REQUEST, ("authorization", "secret")])
+    (call,) = pair.exchange()
+    call.send_headers([*RESPONSE, ("token", "secret")])
+    pair.exchange()
+    assert "secret" not in caplog.text
 
 
 # Windows

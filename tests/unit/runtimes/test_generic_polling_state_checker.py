@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from ankaios.common.execution_state import REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+import pytest
+
+from ankaios.common import supervision
+from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.generic_polling_state_checker import NEVER_RECEIVED, GenericPollingStateChecker
 
 
@@ -51,6 +54,43 @@ async def test_the_first_state_is_told_at_once() -> None:
     await settle()
     checker.stop()
     assert told == [RUNNING_OK]
+
+
+@pytest.mark.parametrize("call", ["get_state", "pause"])
+async def test_a_checker_that_meets_a_bug_tells_it_and_looks_again(
+    call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK)
+    works, has_failed = getattr(getter, call), list[bool]()
+
+    def fails_once() -> object:
+        if not has_failed:
+            has_failed.append(True)
+            raise ValueError("a bug")
+        return works()
+
+    monkeypatch.setattr(getter, call, fails_once)
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await getter.until(2 if call == "pause" else 1)
+    why = "Internal error: ValueError: a bug, starting it again in 0 s"
+    assert told[-2:] == [FAILED_UNKNOWN.because(why), RUNNING_OK]
+    assert "internal error in the state checker of 'web', starting it again in 0 s: ValueError: a bug" in caplog.text
+    assert "Traceback" in caplog.text
+    checker.stop()
+
+
+async def test_a_checker_that_was_stopped_after_a_bug_tells_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[ExecutionState] = []
+    getter = Getter(RUNNING_OK)
+    monkeypatch.setattr(getter, "pause", lambda: 1 / 0)
+    checker = GenericPollingStateChecker("web", getter, told.append)
+    await settle()
+    checker.stop()
+    count = len(told)
+    await settle()
+    assert (len(told), getter.closed) == (count, True)
 
 
 async def test_only_changes_are_told() -> None:

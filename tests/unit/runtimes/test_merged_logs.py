@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import cast
 
+import pytest
+
 from ankaios.runtimes.merged_logs import MAX_LINE, LogSource, merged_logs
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -16,6 +18,18 @@ async def pieces(*given: bytes) -> AsyncIterator[bytes]:
 
 async def read(*sources: LogSource) -> list[bytes]:
     return [piece async for piece in merged_logs(list(sources))]
+
+
+async def test_a_source_that_meets_a_bug_ends_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"one\n"
+        raise ValueError("a bug")
+
+    async with asyncio.timeout(10):
+        found = await read(LogSource("a", broken()), LogSource("b", pieces(b"x\n")))
+    lines = sorted(b"".join(found).splitlines())
+    assert lines == [b"a: Internal error: ValueError: a bug", b"a: one", b"b: x"]
+    assert "internal error in the logs of a: ValueError: a bug" in caplog.text
 
 
 async def test_nothing_to_read_ends_at_once() -> None:

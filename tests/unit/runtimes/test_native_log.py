@@ -3,12 +3,13 @@
 import asyncio
 import os
 from pathlib import Path
+from time import tzset
 
 import pytest
 
 from ankaios.runtimes.native_log import log_stamp, read_log, wanted_text
 from ankaios.runtimes.native_shim import Log
-from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed
+from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed, Unsupported
 
 LINES = b"""\
 2024-01-01T00:00:01.000000000Z stdout F one
@@ -58,9 +59,45 @@ async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, f
     assert await read(tmp_path, options) == found
 
 
-async def test_a_time_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeFailed, match="cannot read the time 'yesterday': expected RFC 3339"):
-        await read(tmp_path, LogOptions(since="yesterday"))
+@pytest.mark.parametrize(
+    "time",
+    [
+        "yesterday",
+        "",
+        "²",
+        "9" * 5000,
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00+00:00:01",
+    ],
+    ids=lambda time: time[:30],
+)
+async def test_a_time_that_cannot_be_read_is_told(tmp_path: Path, time: str) -> None:
+    for options in (LogOptions(since=time), LogOptions(until=time)):
+        with pytest.raises(Unsupported, match=r"cannot read the time '.{0,100}': expected RFC 3339, as in"):
+            await read(tmp_path, options)
+
+
+async def test_a_local_time_beyond_what_the_machine_can_say_in_utc_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for zone, time in (("UTC-3", "0001-01-01T00:00:00"), ("UTC+3", "9999-12-31T23:59:59")):
+        monkeypatch.setenv("TZ", zone)
+        tzset()
+        with pytest.raises(Unsupported, match="cannot read the time"):
+            await read(tmp_path, LogOptions(until=time))
+    monkeypatch.undo()
+    tzset()
+
+
+async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(RuntimeFailed, match=f"cannot read the log in '{tmp_path}': Is a directory"):
+        await read(tmp_path, LogOptions())
+
+
+def test_early_years_have_four_digits_so_that_stamps_compare_as_text() -> None:
+    assert log_stamp("0999-01-01T00:00:00Z") == b"0999-01-01T00:00:00.000000000Z"
 
 
 def test_a_local_time_is_taken_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

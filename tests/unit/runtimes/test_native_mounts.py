@@ -132,6 +132,35 @@ def test_a_link_is_followed_once(source: Path, host: Path) -> None:
     assert left_in(host) == ["link", "real"]
 
 
+def test_a_link_that_appears_on_the_way_is_not_followed(
+    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who owns a folder on the way could otherwise have root make files anywhere."""
+    (host / "victim").mkdir()
+    (host / "link").symlink_to("victim")
+    monkeypatch.setattr("os.path.realpath", str)  # looked at before the link was there
+    points = MountPoints([a_file(source, host / "link/deep/file")])
+    assert isinstance(points.fault, NotADirectoryError)
+    points.remove()
+    assert left_in(host) == ["link", "victim"]
+    made = MountPoints([a_file(source, host / "victim/file")])
+    os.close(made._locks.pop())
+    remove_mount_point(str(host / "link/file"))
+    assert left_in(host) == ["link", "victim", "victim/file"]
+
+
+def test_the_root_of_the_file_system_is_no_mount_point(source: Path) -> None:
+    points = MountPoints([a_folder(source, Path("/"))])
+    assert str(points.fault) == "[Errno 22] cannot mount onto '/'"
+
+
+def test_a_mount_point_may_be_very_deep(source: Path, host: Path) -> None:
+    points = MountPoints([a_file(source, host / ("a/" * 1500) / "file")])
+    assert points.fault is None
+    points.remove()
+    assert left_in(host) == []
+
+
 def test_what_cannot_be_made_is_told_and_nothing_of_it_stays(source: Path, host: Path) -> None:
     (host / "file").touch()
     points = MountPoints([a_file(source, host / "one/two"), a_file(source, host / "file/below")])

@@ -55,6 +55,21 @@ def test_only_the_command_is_required() -> None:
         ("command: [a]\nlimits: {openFiles: many}", r"limits\.openFiles: expected a number such as"),
         ("command: [a]\nlimits: {openFiles: true}", r"limits\.openFiles: expected a number such as"),
         ("command: [a]\nuser: 1000", "user: expected a string, found number `1000`"),
+        ('command: [a]\nuser: "²"', "user: '²' is neither a name nor a number of the digits 0 to 9"),
+        ('command: [a]\nuser: "root:²"', "user: '²' is neither a name nor a number"),
+        ('command: [a]\nuser: "a\\0b"', "user: a NUL character"),
+        ('command: [a]\nuser: "root:\\0"', "user: a NUL character"),
+        ('command: [a]\nuser: "4294967295"', "user: '4294967295' is too large, the largest id is 4294967294"),
+        pytest.param(f'command: [a]\nuser: "{"9" * 5000}"', "user: '9{40}' is too large", id="a user of 5000 digits"),
+        ('command: [a]\nworkingDir: "/a\\0b"', "workingDir: a NUL character"),
+        pytest.param(
+            f"command: [a]\nlimits: {{openFiles: {'1' * 5000}}}",
+            r"limits\.openFiles: .*at most 9223372036854775807",
+            id="a limit of 5000 digits",
+        ),
+        ("command: [a]\nlimits: {openFiles: 9223372036854775808}", r"limits\.openFiles: .*at most"),
+        ("command: [a]\nlimits: {fileSize: 9999999999Gi}", r"limits\.fileSize: .*at most"),
+        ('command: [a]\nlimits: {openFiles: "²"}', r"limits\.openFiles: expected a number such as"),
     ],
 )
 def test_a_bad_configuration_says_what_is_wrong_and_where(text: str, why: str) -> None:
@@ -72,7 +87,8 @@ def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
         "env_without_mounts": {},
         "working_dir": "/",
         "user": None,
-        "own": [],
+        "control_interface": None,
+        "files": None,
         "limits": [],
         "mounts": [],
         "log_size": LOG_SIZE,
@@ -117,4 +133,20 @@ def test_what_the_agent_prepared_appears_at_its_usual_place() -> None:
     }
     assert order["env_without_mounts"] == {"ANKAIOS_CONTROL_INTERFACE": "/run/a/ci", "ANKAIOS_FILES": "/run/a/files"}
     assert order["user"] == (7, 8, [8, 9])
-    assert order["own"] == ["/run/a/ci", "/run/a/ci/input", "/run/a/ci/output"]
+    assert (order["control_interface"], order["files"]) == ("/run/a/ci", "/run/a/files")
+
+
+@pytest.mark.parametrize(
+    ("host", "target", "folder"),
+    [
+        ("/run/a/files/var/lib/blob", "//var/./lib//blob", "/run/a/files"),
+        ("/files/x", "/x", "/files"),
+        ("/somewhere/else", "/etc/x", None),
+        ("/x", "/a/very/long/way/x", None),
+    ],
+)
+def test_the_folder_of_the_files_is_found_however_the_mount_point_is_written(
+    host: str, target: str, folder: str | None
+) -> None:
+    extras = Extras(files={Path(host): target})
+    assert make_order(NativeConfig.parse("command: [a]"), extras, "/folder", None, {})["files"] == folder

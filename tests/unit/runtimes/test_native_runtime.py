@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.builders import a_workload, an_instance
+
+NATIVE = a_workload(runtime="native", config="command: [sleep, '100']")
 
 
 def a_folder(path: Path, pid: int | None, start: int | None = None, boot: str | None = None) -> NativeFolder:
@@ -89,11 +93,46 @@ async def test_a_keeper_that_was_killed_loses_only_the_exit_code(tmp_path: Path)
 async def test_a_folder_that_belongs_to_somebody_else_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "native").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    runtime = NativeRuntime(tmp_path / "native")
-    spec = a_workload(runtime="native", config="command: [sleep, '100']")
-    with pytest.raises(RuntimeFailed, match="it belongs to user"):
-        await runtime.create_workload(spec, Extras())
+    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+
+
+async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir(mode=0o755)
+    (tmp_path / "native").symlink_to("victim")
+    await nothing_works_in(tmp_path / "native", "it is a symbolic link")
+    assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.fixture
+def a_process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_processes_that_another_user_named_are_not_ended(
+    tmp_path: Path, a_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a run folder that is open to everybody, the folder may have been made by anybody."""
+    a_folder(tmp_path / "native" / str(NATIVE.instance_name), a_process.pid)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    assert a_process.poll() is None
+
+
+async def nothing_works_in(folder: Path, why: str) -> None:
+    runtime = NativeRuntime(folder)
+    workload = str(NATIVE.instance_name)
+    for call in (
+        lambda: runtime.create_workload(NATIVE, Extras()),
+        lambda: runtime.existing_workloads("agent_A"),
+        lambda: runtime.workload_id(NATIVE.instance_name),
+        lambda: runtime.delete_workload(workload),
+    ):
+        with pytest.raises(RuntimeFailed, match=f"{why}.*, remove it or choose another folder with --run-folder"):
+            await call()
 
 
 async def test_what_is_kept_is_closed_to_others(tmp_path: Path) -> None:
@@ -114,9 +153,9 @@ async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     assert await runtime.workload_id(spec.instance_name) is None
 
 
-async def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+async def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "native").touch()
-    with pytest.raises(RuntimeFailed, match="cannot list"):
+    with pytest.raises(RuntimeFailed, match="it is no folder, remove it or choose another folder with --run-folder"):
         await NativeRuntime(tmp_path / "native").existing_workloads("agent_A")
 
 

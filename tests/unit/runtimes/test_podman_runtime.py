@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common import supervision
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
+from tests.bugs import FailsOnce
 from tests.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
 
@@ -230,6 +232,24 @@ async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatc
         cli.show(labelled("c1", "exited", ExitCode=9))
         await came.wait()
     assert told == [SUCCEEDED_OK, exited(9)]
+    checker.stop()
+    await runtime.close()
+
+
+async def test_the_slow_listing_goes_on_after_a_bug(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
+    runtime = runtime_of(cli)
+    came = asyncio.Event()
+    checker = runtime.start_checker(NAME, "c1", lambda state: came.set() if state == exited(9) else None)
+    await _settle()
+    monkeypatch.setattr(cli, "listing", FailsOnce(cli.listing))
+    cli.show(labelled("c1", "exited", ExitCode=9))
+    async with asyncio.timeout(60):
+        await came.wait()
+    assert "internal error in the podman resync, starting it again in 0 s: Bug: a bug" in caplog.text
     checker.stop()
     await runtime.close()
 

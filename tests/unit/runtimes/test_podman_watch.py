@@ -9,8 +9,9 @@ import pytest
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes import podman_watch
-from ankaios.runtimes.podman_places import Monitor, read_monitor
+from ankaios.runtimes.podman_places import Monitor, exit_code, read_monitor
 from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
+from tests.bugs import FailsOnce
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 
 C1, C2 = "c1" * 32, "c2" * 32
@@ -129,6 +130,19 @@ async def test_a_missing_exit_file_is_a_reason_to_ask_podman(
     await watched.hinted()
     assert watched.watch.fact is None
     assert watched.watch.since > began
+
+
+async def test_a_bug_in_reading_the_exit_code_is_a_reason_to_ask_podman(
+    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = monitors()
+    watched = Watched(hub, C1)
+    watched.watch.attach(monitor.pid)
+    monkeypatch.setattr(podman_watch, "exit_code", FailsOnce(exit_code))
+    monitor.end(3)
+    await watched.hinted()
+    assert watched.watch.fact is None
+    assert "internal error in the reading of the exit code of c1c1c1c1c1c1, giving it up: Bug: a bug" in caplog.text
 
 
 async def test_a_container_that_removes_itself_is_lost_when_it_ends(hub: PodmanWatch, monitors: Make) -> None:

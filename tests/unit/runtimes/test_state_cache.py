@@ -31,6 +31,16 @@ class Source:
         return (await self.cache.get(**more)).get()
 
 
+async def test_a_bug_in_loading_is_an_error_like_others(caplog: pytest.LogCaptureFixture) -> None:
+    source = Source()
+    source.errors = [ValueError("a bug")]
+    with pytest.raises(RuntimeFailed, match="Internal error: ValueError: a bug"):
+        await source.get()
+    assert "internal error in the list of containers: ValueError: a bug" in caplog.text
+    source.now += 2
+    assert await source.get() == 2
+
+
 async def test_a_young_listing_is_used_again() -> None:
     """[utest->swdd~podmancli-uses-container-state-cache~1]"""
     source = Source()

@@ -23,7 +23,7 @@ from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_
 from ankaios.common.state_form import complete_state_from_form, complete_state_to_form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import AnkaiosServer
-from ankaios.server.core.replies import Effect, RunHooks
+from ankaios.server.core.replies import DropAgent, Effect, NextUpdate, RunHooks
 
 Form = dict[str, Any]
 CLI = "cli-conn-1"
@@ -160,6 +160,10 @@ def _line(effect: Effect) -> str:
             return f"all: cancel logs {request_id}"
         case RunHooks(update):
             return f"hooks: {_update_text(update)}"
+        case NextUpdate():
+            return "next update"
+        case DropAgent(agent, why):
+            return f"drop {agent}: {why}"
 
 
 def _response_text(response: base.Response) -> str:

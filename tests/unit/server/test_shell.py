@@ -1,15 +1,19 @@
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ankaios.common.config import GivenPem, Pem
 from ankaios.common.errors import StartupFailed
-from ankaios.common.messages import FromClient, FromServerMessage, Respond
+from ankaios.common.messages import FromAgent, FromClient, FromServerMessage, Respond
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
+from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
+from ankaios.server.core.replies import Effect, SecondPassed
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve
@@ -21,9 +25,13 @@ class FakeMiddleware:
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[FromServerMessage] = asyncio.Queue()
+        self.dropped: list[str] = []
 
     def dispatch(self, message: FromServerMessage) -> None:
         self.sent.put_nowait(message)
+
+    def drop_agent(self, agent: str, why: str) -> None:
+        self.dropped.append(agent)
 
     async def next(self) -> base.Response:
         async with asyncio.timeout(10):
@@ -76,17 +84,141 @@ async def test_a_busy_channel_leaves_others_their_turn() -> None:
         assert 0 < middleware.sent.qsize() < 100
 
 
+def an_update(number: int = 1) -> FromClient:
+    update = base.UpdateStateRequest()
+    update.newState.desiredState.apiVersion = "v1"
+    workload = update.newState.desiredState.workloads.workloads["web"]
+    workload.agent = workload.runtime = workload.runtimeConfig = "x"
+    return FromClient("cli-conn-1", base.Request(requestId=f"cli-conn-1@{number}", updateStateRequest=update))
+
+
+class Fails:
+    """Instead of a function: fails a few times, then does what the function does."""
+
+    def __init__(self, function: Callable[..., Any], times: int = 1) -> None:
+        self._function = function
+        self._times = times
+
+    def __call__(self, *arguments: Any) -> Any:
+        self._times -= 1
+        if self._times >= 0:
+            raise ValueError("a bug")
+        return self._function(*arguments)
+
+
+BUG = "Internal error: ValueError: a bug"
+
+
+async def test_an_internal_error_costs_one_message_and_is_answered_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as (shell, middleware):
+        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
+        for number in range(3):
+            await shell.to_server.send(a_request(number))
+        answers = [await middleware.next() for _ in range(3)]
+        assert [answer.requestId for answer in answers] == [f"cli-conn-1@{number}" for number in range(3)]
+        assert [answer.error.message for answer in answers] == [BUG, "", ""]
+    assert "internal error in the handling of a FromClient: ValueError: a bug" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_an_agent_whose_hello_failed_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as (shell, middleware):
+        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
+        await shell.to_server.send(FromAgent("n1", ToServer(agentHello=AgentHello(agentName="n1"))))
+        await shell.to_server.send(a_request(1))
+        assert (await middleware.next()).requestId == "cli-conn-1@1"
+        assert middleware.dropped == ["n1"]
+    assert "the handling of a FromAgent 'agentHello'" in caplog.text
+
+
+async def test_a_recovery_that_fails_costs_only_the_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as (shell, middleware):
+        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
+        monkeypatch.setattr(shell._server, "recover", Fails(shell._server.recover))
+        await shell.to_server.send(a_request(1))
+        await shell.to_server.send(a_request(2))
+        assert (await middleware.next()).requestId == "cli-conn-1@2"
+    assert "the recovery from a FromClient" in caplog.text
+
+
+async def test_what_cannot_be_sent_does_not_hold_up_the_rest(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as (shell, middleware):
+        monkeypatch.setattr(middleware, "dispatch", Fails(middleware.dispatch))
+        await shell.to_server.send(a_request(1))
+        await shell.to_server.send(a_request(2))
+        assert (await middleware.next()).requestId == "cli-conn-1@2"
+    assert "internal error in the sending of a Respond" in caplog.text
+
+
+async def test_hooks_that_end_in_an_internal_error_refuse_the_update_and_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def leave_it(*_: object) -> None:
+        return None
+
+    async with running(MutatingHook("guard")) as (shell, middleware):
+        monkeypatch.setattr("ankaios.server.shell.run_hooks", Fails(leave_it))
+        for number in range(3):
+            await shell.to_server.send(an_update(number))
+        answers = [await middleware.next() for _ in range(3)]
+        assert answers[0].error.message == f"Update rejected: '{BUG}'"
+        assert [answer.HasField("UpdateStateSuccess") for answer in answers] == [False, True, True]
+    assert "internal error in the mutating hooks" in caplog.text
+
+
+async def test_as_many_updates_as_can_wait_are_handled_after_the_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one, not each inside of the one before."""
+    go = asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        await go.wait()
+
+    async with running(MutatingHook("guard")) as (shell, middleware):
+        monkeypatch.setattr("ankaios.server.shell.run_hooks", wait)
+        await shell.to_server.send(an_update(0))
+        for number in range(1, MAX_WAITING_UPDATES + 1):
+            await shell.to_server.send(an_update(number))
+        go.set()
+        for number in range(MAX_WAITING_UPDATES + 1):
+            assert (await middleware.next()).requestId == f"cli-conn-1@{number}"
+
+
+async def test_seconds_go_on_after_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticks = asyncio.Queue[bool]()
+
+    def tick(message: object) -> list[Effect]:
+        if isinstance(message, SecondPassed):
+            ticks.put_nowait(True)
+            if ticks.qsize() == 1:
+                raise ValueError("a bug")
+        return []
+
+    really_sleep = asyncio.sleep
+    monkeypatch.setattr("asyncio.sleep", lambda _: really_sleep(0))
+    async with running() as (shell, _):
+        monkeypatch.setattr(shell._server, "handle", tick)
+        async with asyncio.timeout(10):
+            while ticks.qsize() < 3:
+                await really_sleep(0)
+    assert "internal error in the tick of each second, starting it again in 1 s" in caplog.text
+
+
 async def test_a_veto_of_a_hook_is_answered(tmp_path: Path) -> None:
     hook = tmp_path / "guard"
     hook.write_text("#!/bin/sh\ncat >/dev/null\necho no >&2\nexit 1\n")
     hook.chmod(0o755)
     async with running(MutatingHook("guard", path=str(tmp_path))) as (shell, middleware):
-        update = base.UpdateStateRequest()
-        update.newState.desiredState.apiVersion = "v1"
-        workload = update.newState.desiredState.workloads.workloads["web"]
-        workload.agent = workload.runtime = workload.runtimeConfig = "x"
-        request = base.Request(requestId="cli-conn-1@u", updateStateRequest=update)
-        await shell.to_server.send(FromClient("cli-conn-1", request))
+        await shell.to_server.send(an_update())
         assert "rejected the change: no" in (await middleware.next()).error.message
 
 

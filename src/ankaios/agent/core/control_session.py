@@ -73,6 +73,12 @@ def last_hello(left_behind: bytes) -> bytes | None:
     return None
 
 
+def request_id_of(frame: bytes | Garbage) -> str | None:
+    """Of the request that the frame holds, if it holds one."""
+    message = _decode(frame)
+    return message.request.requestId if message is not None and message.HasField("request") else None
+
+
 def _is_compatible(version: str) -> bool:
     try:
         check_version_compatibility(version)

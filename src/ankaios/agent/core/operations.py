@@ -16,6 +16,10 @@ class Create(Struct, frozen=True):
     def name(self) -> str:
         return self.spec.name
 
+    @property
+    def instance(self) -> InstanceName:
+        return self.spec.instance_name
+
 
 class Update(Struct, frozen=True):
     """Replace the deleted instance, once its delete conditions hold, by the new one, once its dependencies hold."""
@@ -26,6 +30,10 @@ class Update(Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def instance(self) -> InstanceName:
+        return self.spec.instance_name
 
 
 class Vacate(Struct, frozen=True):
@@ -44,6 +52,10 @@ class Delete(Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.deleted.instance_name.workload
+
+    @property
+    def instance(self) -> InstanceName:
+        return self.deleted.instance_name
 
 
 Operation = Create | Update | Vacate | Delete

@@ -139,7 +139,7 @@ class RuntimeManager:
         [impl->swdd~agent-existing-workloads-starts-new-if-not-found~1]
         """
         plan = Plan()
-        held = self._held.pop(runtime, {})
+        held = dict(self._held.get(runtime, {}))  # if this fails nothing is lost, and the runtime is asked again
         strays = [item for item in found if not (_in_hand(item, managed) or _is_awaited(item, waiting))]
         strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
         for item in strays:
@@ -150,6 +150,7 @@ class RuntimeManager:
             else:
                 _match(item, spec, plan)
         plan.operations.extend(Create(spec) for spec in held.values())
+        self._held.pop(runtime, None)
         return plan
 
     def update_workload(

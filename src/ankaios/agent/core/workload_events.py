@@ -82,6 +82,18 @@ class StartHasNoRoom(Struct, frozen=True):
     why: str
 
 
+class StartBroken(Struct, frozen=True):
+    """An internal error ended the start: there may be a container whose id is not known."""
+
+    why: str
+
+
+class WatchBroken(Struct, frozen=True):
+    """An internal error kept the checker from its work, so nobody sees what becomes of the container."""
+
+    why: str
+
+
 class Deleted(Struct, frozen=True):
     pass
 
@@ -113,6 +125,8 @@ Outcome = (
     | StartFailed
     | StartImpossible
     | StartHasNoRoom
+    | StartBroken
+    | WatchBroken
     | Deleted
     | DeleteFailed
     | Identified
@@ -169,8 +183,10 @@ class Unwatch(Struct, frozen=True):
 
 
 class DeleteContainer(Struct, frozen=True):
+    """Without an id the runtime is asked first whether there is one."""
+
     spec: WorkloadSpec
-    runtime_id: str
+    runtime_id: str | None
 
 
 class CloseInterface(Struct, frozen=True):

@@ -38,6 +38,7 @@ from ankaios.agent.core.workload_events import (
     ScheduleRetry,
     Signal,
     Start,
+    StartBroken,
     Started,
     StartFailed,
     StartHasNoRoom,
@@ -46,6 +47,7 @@ from ankaios.agent.core.workload_events import (
     Unwatch,
     Update,
     Watch,
+    WatchBroken,
 )
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -81,14 +83,19 @@ class BecomeAgain(Struct, frozen=True):
     """Aim of a delete: the same workload in a new container, with the devices it holds."""
 
 
-Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain
+class TryAgain(Struct, frozen=True):
+    """Aim of a delete: a start that is tried again, without what an earlier one may have left."""
+
+
+Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain | TryAgain
 
 
 class Workload(Struct, frozen=True):
     """One workload name on this agent.
 
     `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for
-    that is under way or waits to be tried again; nothing restarts meanwhile.
+    that is under way or waits to be tried again; nothing restarts meanwhile. `in_doubt`: without a known id there may
+    be a container all the same; `resuming`: it is expected to run.
     """
 
     spec: WorkloadSpec
@@ -98,6 +105,8 @@ class Workload(Struct, frozen=True):
     watching: bool = False
     retrying: bool = False
     lacks_devices: bool = False
+    in_doubt: bool = False
+    resuming: bool = False
     aim: Aim | None = None
     empty: bool = False
     gone: bool = False
@@ -126,9 +135,7 @@ def _command(w: Workload, command: Command) -> Step:
         case Create(reuse):
             return _create(w, reuse)
         case Resume(runtime_id):
-            known, effects = (w, [Identify(w.spec)]) if runtime_id is None else _watch(w, runtime_id)
-            adopt: list[Effect] = [AdoptDevices(w.spec)] if w.spec.resources else []
-            return known, [OpenInterface(w.spec), *adopt, *effects]
+            return _resume(w, runtime_id)
         case Update(spec):
             return _update(w, spec)
         case Delete():
@@ -165,14 +172,17 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
         case StartHasNoRoom(why):
             # It has failed, as with files that can never be written, but goes on soon after there is room again.
             return _retry(w, PENDING_STARTING_FAILED.because(why), min(w.attempts + 1, LAST_SLOWER_TRY))
+        case StartBroken(why):
+            return _retry_in_doubt(w, why)
+        case WatchBroken(why) | NotIdentified(why):
+            return _look_again(w, why)
         case Deleted():
             return _deleted(w)
         case DeleteFailed(why):
             return _delete_again(w, why)
         case Identified(found):
-            return (w, [Report(w.name, FAILED_LOST)]) if found is None else _watch(w, found)
-        case NotIdentified(why):
-            return w, [Report(w.name, FAILED_UNKNOWN.because(why))]
+            known = replace(w, in_doubt=False, resuming=False)
+            return (known, [Report(w.name, FAILED_LOST)]) if found is None else _watch(known, found)
         case DevicesGranted() if w.attempts and not w.lacks_devices:
             return w, [Start(w.spec)]  # that it tries again is said already
         case DevicesGranted():
@@ -200,6 +210,16 @@ def _begin(w: Workload) -> Step:
     return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w)
 
 
+def _resume(w: Workload, runtime_id: str | None) -> Step:
+    known, effects = _identify(w) if runtime_id is None else _watch(w, runtime_id)
+    adopt: list[Effect] = [AdoptDevices(w.spec)] if w.spec.resources else []
+    return known, [OpenInterface(w.spec), *adopt, *effects]
+
+
+def _identify(w: Workload) -> Step:
+    return replace(w, retrying=False, in_doubt=True, resuming=True), [Identify(w.spec)]
+
+
 def _launch(w: Workload, reuse: str | None = None) -> Step:
     return w, [Report(w.name, PENDING_STARTING.because(TRIGGERED_AT_RUNTIME)), Start(w.spec, reuse)]
 
@@ -221,6 +241,20 @@ def _retry(w: Workload, state: ExecutionState, pause: int) -> Step:
     return retrying, [RemoveFiles(w.name), *_release(w.spec), Report(w.name, state), ScheduleRetry(pause, turn)]
 
 
+def _retry_in_doubt(w: Workload, why: str) -> Step:
+    """What a container may be using, its devices and files, is kept until it is known that there is none."""
+    n, turn = w.attempts + 1, w.turn + 1
+    doubtful = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True, in_doubt=True)
+    return doubtful, [Report(w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}")), ScheduleRetry(n, turn)]
+
+
+def _look_again(w: Workload, why: str) -> Step:
+    """It should run, but its state cannot be seen: nothing is changed until it can."""
+    n = w.attempts + 1
+    unseen = Report(w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}"))
+    return replace(w, attempts=n, retrying=True), [unseen, ScheduleRetry(min(n, LAST_SLOWER_TRY), w.turn)]
+
+
 def _delete_again(w: Workload, why: str) -> Step:
     """The id stays and the delete is tried again, until it works or the next command says what is wanted instead.
 
@@ -228,18 +262,34 @@ def _delete_again(w: Workload, why: str) -> Step:
     [impl->swdd~agent-workload-task-delete-failed-allows-retry~1]
     """
     n = w.attempts + 1
-    failed = Report(w.name, STOPPING_DELETE_FAILED.because(why))
+    starts = isinstance(w.aim, TryAgain)
+    failed = Report(
+        w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}") if starts else STOPPING_DELETE_FAILED.because(why)
+    )
     return replace(w, attempts=n, retrying=True), [failed, ScheduleRetry(min(n, LAST_SLOWER_TRY), w.turn)]
 
 
 def _try_again(w: Workload) -> Step:
-    if w.runtime_id is not None:  # it exists, so it was the delete that failed
-        return replace(w, retrying=False), [DeleteContainer(w.spec, w.runtime_id)]
-    return replace(w, retrying=False), [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
+    again = replace(w, retrying=False)
+    if w.aim is not None:  # it was the delete that failed
+        return again, [DeleteContainer(w.spec, w.runtime_id)]
+    if w.runtime_id is not None:
+        return _watch(again, w.runtime_id)
+    if w.resuming:
+        return _identify(again)
+    if w.in_doubt:
+        return replace(again, aim=TryAgain()), [DeleteContainer(w.spec, None)]
+    return _start_again(again)
+
+
+def _start_again(w: Workload) -> Step:
+    """That it is tried again was reported with the failure."""
+    return w, [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
 
 
 def _seen(w: Workload, state: ExecutionState) -> Step:
     """Report it, then restart if the policy says so; dependencies play no part in a restart."""
+    w = w if w.aim else replace(w, attempts=0)
     report: Effect = Report(w.name, state)
     if w.aim or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
         # Others may wait for the devices of one that has ended; of one that is unknown, they may still be used.
@@ -300,8 +350,8 @@ def _vacate(w: Workload, aim: Aim) -> Step:
         effects.append(CloseInterface())
     if isinstance(w.aim, WorkloadSpec) and w.aim.instance_name not in (w.name, _instance(aim)):
         effects.append(Report(w.aim.instance_name, REMOVED))  # its predecessor could not be deleted, so it never came
-    stopping = replace(w, retrying=False, lacks_devices=False, aim=aim)
-    if w.runtime_id is None:
+    stopping = replace(w, retrying=False, lacks_devices=False, resuming=False, aim=aim)
+    if w.runtime_id is None and not w.in_doubt:
         stopped, more = _deleted(stopping)
         return stopped, effects + more
     return stopping, [*effects, DeleteContainer(w.spec, w.runtime_id)]
@@ -316,7 +366,7 @@ def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:
     match aim:
         case WorkloadSpec():
             return (aim.instance_name, aim.access) == (spec.instance_name, spec.access)
-        case BecomeAgain():
+        case BecomeAgain() | TryAgain():
             return True
         case BecomeEmpty() | BecomeGone():
             return False
@@ -335,6 +385,9 @@ def _deleted(w: Workload) -> Step:
         case BecomeAgain():
             again, effects = _begin(Workload(w.spec, turn=w.turn))
             return again, [*unwatch, RemoveFiles(w.name), removed, *effects]
+        case TryAgain():
+            sure, effects = _start_again(replace(w, runtime_id=None, watching=False, in_doubt=False, aim=None))
+            return sure, [*unwatch, RemoveFiles(w.name), *effects]
         case BecomeEmpty():
             empty = Workload(w.spec, turn=w.turn, empty=True)
             return empty, [*unwatch, RemoveFiles(w.name), *_release(w.spec), removed]

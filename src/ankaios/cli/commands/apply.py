@@ -1,34 +1,40 @@
-"""`ank apply`: make the cluster what manifests describe, or (`-d`) take away what they describe."""
+"""`ank apply`: creates or replaces the workloads and configs of manifests, or deletes them (`-d`)."""
 
-from __future__ import annotations
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.input_file import hint_of
+from ankaios.cli.manifest_files import read_change
+from ankaios.cli.output import CliError
+from ankaios.cli.update import update_and_wait
+from ankaios.common.errors import Rejected
+from ankaios.common.manifest import ManifestChange
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_form import complete_state_from_form
 
-from ankaios.cli.arguments import Command, Option, Positional
-from ankaios.cli.commands import CHANGE
 
-COMMAND = Command(
-    "apply",
-    "Create or replace what manifests describe",
-    group=CHANGE,
-    options=(
-        Option(
-            "agent",
-            "Run all workloads of the manifests on this agent",
-            long="agent",
-            value="AGENT_NAME",
-            complete="agents",
-        ),
-        Option("delete", "Delete what the manifests describe", short="d"),
-    ),
-    positionals=(
-        Positional(
-            "files", "Manifests, or - for standard input", label="FILE", many=True, required=False, complete="files"
-        ),
-    ),
-    examples=(
-        ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
-        ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),
-        ("ank apply -d web.yaml", "delete what the manifest describes"),
-    ),
-    run="ankaios.cli.manifests:run",
-    bare_help=True,
-)
+def run(call: CommandCall) -> None:
+    """All errors in the manifests are found before the server is contacted."""
+    deletes: bool = call.values["delete"]
+    try:
+        change = read_change(call.output, call.values["files"], call.values["agent"], need_agent=not deletes)
+        if not change.masks:
+            call.output.progress("Nothing to update.")
+            return
+        new_state = base.CompleteState() if deletes else _new_state(change)
+    except Rejected as error:
+        raise CliError(f"Command failed: '{error}'", hint_of(error)) from error
+    _update(call, change, new_state)
+
+
+def _new_state(change: ManifestChange) -> base.CompleteState:
+    try:
+        return complete_state_from_form({"desiredState": change.desired_state})
+    except Rejected as error:
+        raise Rejected(f"Invalid manifest data provided: {error}") from error
+
+
+def _update(call: CommandCall, change: ManifestChange, new_state: base.CompleteState) -> None:
+    names = change.desired_state.get("workloads", {}).keys()
+    with open_session(call) as session:
+        update_and_wait(call, session, new_state, change.masks, names)
+        session.goodbye()

@@ -1,37 +1,24 @@
 """`ank describe device`: slots, users, properties and device nodes of one discovered device."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ankaios.cli.arguments import Call
-from ankaios.cli.connection import Session, run_session
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
-from ankaios.cli.failures import told_as
 from ankaios.cli.output import CliError
+from ankaios.cli.suggestions import did_you_mean
+from ankaios.common.pb import ank_base_pb2 as base
 
-if TYPE_CHECKING:
-    from ankaios.common.pb import ank_base_pb2 as base
 
-
-def run(call: Call) -> int:
+def run(call: CommandCall) -> None:
     name: str = call.values["name"]
-
-    def action(session: Session) -> None:
-        instances = (session.complete_state("deviceInstances")).deviceInstances.deviceInstances
+    with open_session(call, "Failed to describe device") as session:
+        instances = session.complete_state("deviceInstances").deviceInstances.deviceInstances
         if name not in instances:
-            from ankaios.cli.suggestions import did_you_mean
-
             raise CliError(f"Device '{name}' does not exist.", did_you_mean("device", name, instances))
-        call.output.line(described(name, instances[name]).text(call.output))
-
-    with told_as("Failed to describe device"):
-        run_session(call, action)
-    return 0
+        call.output.line(describe_device(name, instances[name]).text(call.output))
 
 
-def described(name: str, instance: base.DeviceInstance) -> Description:
+def describe_device(name: str, instance: base.DeviceInstance) -> Description:
     slots = slots_of(name, instance)
     used = sum(slot.is_used for slot in slots)
     attributes = instance.attributes

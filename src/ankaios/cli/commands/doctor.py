@@ -1,91 +1,56 @@
-"""`ank doctor`: what is fine on this machine, what is not, and how to fix it."""
+"""`ank doctor`: checks this machine, the certificates and the server, and prints how to fix what is wrong."""
 
-from __future__ import annotations
+import time
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.certificate_checks import check_certificates
+from ankaios.cli.connection import open_session
+from ankaios.cli.help import wrap
+from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, Machine, Results, Verdict, fine, note, wrong
+from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.session import RequestFailed
+from ankaios.common.config import require_security
+from ankaios.middleware.connecting import effective_url
 
-from ankaios.cli.arguments import Call, Command
-from ankaios.cli.commands import TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ankaios.cli.doctor import Finding
-    from ankaios.cli.output import Output
-
-COMMAND = Command(
-    "doctor",
-    "Check this machine and the connection to the server",
-    group=TOOLS,
-    examples=(("ank doctor", "check everything"),),
-    details="Ends with 1 if something is wrong. Looks only; changes nothing.",
-    run="ankaios.cli.commands.doctor:run",
-)
-
-_STYLE = {"ok": "good", "note": "busy", "wrong": "bad"}
+_STYLE = {Verdict.FINE: "good", Verdict.NOTE: "busy", Verdict.WRONG: "bad"}
 
 
-def run(call: Call) -> int:
-    import time
-
-    from ankaios.cli.doctor import LOCAL_CHECKS, Surroundings, Verdict
-
-    around = Surroundings(now=time.time())
-    findings = [finding for check in LOCAL_CHECKS for finding in check(around)]
-    findings += [*_certificate_findings(call), *_server_findings(call)]
-    _show(call.output, findings)
-    wrong = sum(finding.verdict is Verdict.WRONG for finding in findings)
-    call.output.line(f"\n{wrong} thing(s) to fix." if wrong else "\nAll fine.")
-    return 1 if wrong else 0
+def run(call: CommandCall) -> int:
+    machine = Machine(now=time.time())
+    results = [result for check in LOCAL_CHECKS for result in check(machine)]
+    results += [*check_certificates(call.settings.given_pem), *_check_server(call)]
+    print_results(call.output, results)
+    count = sum(result.verdict is Verdict.WRONG for result in results)
+    call.output.line(f"\n{count} thing(s) to fix." if count else "\nAll fine.")
+    return 1 if count else 0
 
 
-def _show(output: Output, findings: Sequence[Finding]) -> None:
-    from ankaios.cli.help import wrap
-
-    topics = max(len(finding.topic) for finding in findings)
+def print_results(output: CliOutput, results: Sequence[CheckResult]) -> None:
+    topics = max(len(result.topic) for result in results)
     margin = topics + 9
-    for finding in findings:
-        verdict = finding.verdict.value
-        lines = wrap(finding.text, output.width - margin)
-        fix = wrap(f"fix: {finding.fix}", output.width - margin) if finding.fix else []
+    for result in results:
+        lines = wrap(result.text, output.width - margin)
+        fix = wrap(f"fix: {result.fix}", output.width - margin) if result.fix else []
         lines += [output.paint(line, "hint") for line in fix]
-        mark = output.paint(verdict.ljust(5), _STYLE[verdict])
-        output.line(f"{mark}  {finding.topic.ljust(topics)}  " + f"\n{' ' * margin}".join(lines))
+        verdict = output.paint(result.verdict.value.ljust(5), _STYLE[result.verdict])
+        output.line(f"{verdict}  {result.topic.ljust(topics)}  " + f"\n{' ' * margin}".join(lines))
 
 
-def _certificate_findings(call: Call) -> Iterator[Finding]:
-    from ankaios.cli.certificate_checks import check_certificates
-
-    if call.settings.given_pem is not None:
-        yield from check_certificates(call.settings.given_pem)
-
-
-def _server_findings(call: Call) -> Iterator[Finding]:
-    """One real round trip, with the settings every other command would use."""
-    import time
-
-    from ankaios.cli.connection import CommandFailed, Session, run_session
-    from ankaios.cli.doctor import Finding, Verdict
-    from ankaios.cli.output import CliError
-    from ankaios.common.config import GivenPem, require_security
-    from ankaios.middleware.connecting import effective_url
-
-    agents: list[str] = []
-    began = time.monotonic()
-
-    def action(session: Session) -> None:
-        agents.extend(sorted((session.complete_state("agents")).agents.agents))
-
+def _check_server(call: CommandCall) -> Results:
+    """One request, with the same settings as every other command."""
+    start = time.monotonic()
     try:
-        run_session(call, action)
-    except (CliError, CommandFailed) as fault:
-        yield Finding("server", Verdict.WRONG, str(fault), fault.hint)
+        with open_session(call) as session:
+            agents = sorted(session.complete_state("agents").agents.agents)
+    except CliError as error:
+        reason = error.__cause__ if isinstance(error.__cause__, RequestFailed) else error
+        yield wrong("server", str(reason), error.hint)
         return
-    took = (time.monotonic() - began) * 1000
-    pem = require_security(call.settings.given_pem or GivenPem(), call.settings.insecure)
-    shown = effective_url(call.settings.server_url, pem)
-    yield Finding("server", Verdict.FINE, f"'{shown}' answers in {took:.0f} ms")
+    milliseconds = (time.monotonic() - start) * 1000
+    url = effective_url(call.settings.server_url, require_security(call.settings.given_pem, call.settings.insecure))
+    yield fine("server", f"'{url}' answers in {milliseconds:.0f} ms")
     if agents:
-        yield Finding("agents", Verdict.FINE, f"connected: {', '.join(agents)}")
+        yield fine("agents", f"connected: {', '.join(agents)}")
     else:
-        yield Finding("agents", Verdict.NOTE, "none is connected", "ank-agent --name NAME --insecure")
+        yield note("agents", "none is connected", "ank-agent --name NAME --insecure")

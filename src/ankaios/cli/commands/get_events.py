@@ -1,43 +1,38 @@
-"""`ank get events`: one document for every change of the parts of the state that the masks select."""
-
-from __future__ import annotations
+"""`ank get events`: one document for every change of the parts of the state that masks select."""
 
 import time
 from typing import Any
 
-from ankaios.cli.arguments import Call
-from ankaios.cli.connection import Session, run_session
-from ankaios.cli.failures import told_as
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import until_signal
+from ankaios.cli.session import Session
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.yaml_text import dump_yaml
 
 
-def run(call: Call) -> int:
-    def action(session: Session) -> None:
+def run(call: CommandCall) -> None:
+    with open_session(call, "Failed to get events") as session:
         until_signal(session, lambda: _print_events(call, session))
         session.goodbye()
 
-    with told_as("Failed to get events"):
-        run_session(call, action)
-    return 0
 
-
-def _print_events(call: Call, session: Session) -> None:
-    subscription, first = session.subscribe(call.values["masks"])
+def _print_events(call: CommandCall, session: Session) -> None:
+    subscription, current = session.subscribe(call.values["masks"])
     if call.values["include_current_state"]:
-        _print(call, first)
+        _print(call, current)
     while True:
         _print(call, session.next_event(subscription))
 
 
-def _print(call: Call, event: base.CompleteStateResponse) -> None:
+def _print(call: CommandCall, event: base.CompleteStateResponse) -> None:
     if not call.output.quiet:
         call.output.write(event_text(event, timestamp(time.time_ns()), call.values["format"]))
 
 
-def event_text(event: base.CompleteStateResponse, time_text: str, wanted: str) -> str:
-    """One event as a YAML document or a line of JSON, with its newline."""
+def event_text(event: base.CompleteStateResponse, time_text: str, output_format: str) -> str:
+    """The event as a YAML document or a line of JSON, with a newline at the end."""
     form: dict[str, Any] = {}
     altered = event.alteredFields
     for key, paths in (
@@ -48,17 +43,15 @@ def event_text(event: base.CompleteStateResponse, time_text: str, wanted: str) -
         if paths:
             form[key] = list(paths)
     form["completeState"] = complete_state_to_form(event.completeState)
-    if wanted == "json":
+    if output_format == "json":
         import json
 
         return json.dumps({"timestamp": time_text, **form}, ensure_ascii=False, separators=(",", ":")) + "\n"
-    from ankaios.common.yaml_text import dump_yaml
-
     return f"---\ntimestamp: {time_text}\n{dump_yaml(form)}"
 
 
 def timestamp(nanoseconds: int) -> str:
-    """UTC as RFC 3339, with as few groups of three digits behind the second as say everything."""
+    """UTC in RFC 3339 format, with 0, 3, 6 or 9 digits after the second, as few as possible."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     digits = f"{rest:09}"
     while digits.endswith("000"):

@@ -1,37 +1,35 @@
 """`ank get state`: the complete state, or the parts that masks select, as YAML or JSON."""
 
-from __future__ import annotations
-
-from ankaios.cli.arguments import Call
-from ankaios.cli.connection import CommandFailed, Session, run_session
-from ankaios.cli.hints import hint_at_unmatched_masks
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.hints import hint_unmatched_masks
 from ankaios.cli.output import CliError
+from ankaios.cli.session import RequestFailed
 from ankaios.common.errors import Rejected
 from ankaios.common.state_form import complete_state_to_form
+from ankaios.common.yaml_text import dump_yaml
+
+_FAILED = "Could not retrieve state."
 
 
-def run(call: Call) -> int:
+def run(call: CommandCall) -> None:
     masks: list[str] = call.values["masks"]
-
-    def action(session: Session) -> None:
-        form = complete_state_to_form(session.complete_state(*masks))
-        call.output.line(_printed(form, call.values["format"]))
-        hint_at_unmatched_masks(call, session, masks, form)
-
-    try:
-        run_session(call, action)
-    except CommandFailed as fault:
-        raise CliError("Could not retrieve state.", " ".join(filter(None, (f"{fault}.", fault.hint)))) from fault
-    except Rejected as fault:
-        raise CliError("Could not retrieve state.", str(fault)) from fault
-    return 0
+    with open_session(call) as session:
+        try:
+            state = session.complete_state(*masks)
+        except RequestFailed as error:
+            raise CliError(_FAILED, f"{error}. {error.hint}".rstrip()) from error
+        try:
+            form = complete_state_to_form(state)
+        except Rejected as error:
+            raise CliError(_FAILED, str(error)) from error
+        call.output.line(_text(form, call.values["format"]))
+        hint_unmatched_masks(call, session, masks, form)
 
 
-def _printed(form: dict[str, object], wanted: str) -> str:
-    if wanted == "json":
+def _text(form: dict[str, object], output_format: str) -> str:
+    if output_format == "json":
         import json
 
         return json.dumps(form, indent=2, ensure_ascii=False)
-    from ankaios.common.yaml_text import dump_yaml
-
     return dump_yaml(form)

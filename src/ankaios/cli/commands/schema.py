@@ -1,22 +1,8 @@
-"""`ank schema`: the JSON schema of manifests, for editors and checks."""
+"""`ank schema`: the JSON schema of manifests, for editors and other tools."""
 
-from __future__ import annotations
-
-from ankaios.cli.arguments import Call, Command
-from ankaios.cli.commands import TOOLS
-
-COMMAND = Command(
-    "schema",
-    "Print the JSON schema of manifests",
-    group=TOOLS,
-    examples=(("ank schema > manifest.schema.json", "let an editor check and complete manifests"),),
-    offline=True,
-    run="ankaios.cli.commands.schema:run",
-)
+from ankaios.cli.arguments import CommandCall
+from ankaios.common.manifest import schema_text
 
 
-def run(call: Call) -> int:
-    from ankaios.common.manifest import schema_text
-
+def run(call: CommandCall) -> None:
     call.output.write(schema_text())
-    return 0

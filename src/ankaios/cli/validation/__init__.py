@@ -1,5 +1,4 @@
-"""Manifests judged without a server: texts come in, findings with line numbers go out. Nothing here opens a file.
+"""Checks manifests without a server. Input: texts. Output: findings with file and line. Nothing here opens a file.
 
-`locate` knows where things stand in a text, `reading` makes manifests of texts, `checks` asks the server's, the
-runtimes' and the devices' own functions what they would say.
+The checks call the functions of the server, the runtimes and the discovery handlers, so the results are the same.
 """

@@ -1,18 +1,18 @@
-"""Everything there is to say about manifests before they meet a server: texts come in, findings go out.
+"""All checks of `ank validate`. Input: the texts of manifests. Output: findings.
 
-First each file by itself, then all together. If nothing is left to complain about, the server's own update is prepared
-with them and has the last word, so nothing that it would refuse passes here.
+First each file is checked, then all files together. If there is no error, the server's own update is prepared with the
+manifests, so that everything the server would reject is reported.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ankaios.cli.validation.cluster import Cluster, Entry, gather
-from ankaios.cli.validation.dependency_checks import cycles, unknown_dependencies
-from ankaios.cli.validation.device_checks import configuration_faults, request_faults
-from ankaios.cli.validation.findings import Complaint, Finding, Form, Path, Report, Source
-from ankaios.cli.validation.reading import read
-from ankaios.cli.validation.runtime_checks import runtime_faults, unknown_runtime
-from ankaios.cli.validation.templates import missing_configs, rendered, rendered_faults, template_faults
+from ankaios.cli.validation.dependency_checks import check_cycles, check_dependencies
+from ankaios.cli.validation.device_checks import check_device_configuration, check_resources
+from ankaios.cli.validation.findings import Form, ManifestFile, ManifestFinding, Path, Problem, ValidationReport
+from ankaios.cli.validation.manifest_reading import read_manifest
+from ankaios.cli.validation.manifest_set import Entry, ManifestSet, combine
+from ankaios.cli.validation.runtime_checks import check_runtime, check_runtime_name
+from ankaios.cli.validation.template_checks import check_config_keys, check_rendered, check_templates, render_or_none
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_form import complete_state_from_form
 from ankaios.server.core.desired_state_draft import change_by_request
@@ -21,59 +21,59 @@ from ankaios.server.core.state_update import prepare_update
 from ankaios.server.core.update_rejected import UpdateRejected
 
 
-def validate(texts: Iterable[tuple[str, bytes]], *, complete: bool = True) -> list[Finding]:
-    """Names of files and what is in them. They belong together, like the files of one `ank apply`.
+def validate(texts: Iterable[tuple[str, bytes]], *, complete: bool = True) -> list[ManifestFinding]:
+    """Check files by name and content together, as `ank apply` does.
 
-    If they are not `complete`, nothing is said about names that are in none of them.
+    If the files are not `complete`, names that are in none of them are not reported.
     """
-    report = Report()
-    sources = [read(name, text, report) for name, text in texts]
-    cluster = gather(sources, report, complete=complete)
-    for name, entry in cluster.workloads.items():
-        _tell(report, entry, (), _workload_faults(name, entry.form, cluster))
-    for name, found in cycles(cluster):
-        _tell(report, cluster.workloads[name], (), [found])
-    for name, entry in cluster.device_configurations.items():
-        _tell(report, entry, (), configuration_faults(name, entry.form, cluster))
+    report = ValidationReport()
+    files = [read_manifest(name, text, report) for name, text in texts]
+    manifests = combine(files, report, complete=complete)
+    for name, entry in manifests.workloads.items():
+        _add(report, entry, (), _check_workload(name, entry.form, manifests))
+    for name, problem in check_cycles(manifests):
+        _add(report, manifests.workloads[name], (), [problem])
+    for name, entry in manifests.device_configurations.items():
+        _add(report, entry, (), check_device_configuration(name, entry.form, manifests))
         if workload := entry.form.get("broker", {}).get("workload"):
-            _tell(report, entry, ("broker", "workload"), _broker_faults(workload, cluster))
+            _add(report, entry, ("broker", "workload"), _check_broker(workload, manifests))
     if not report.has_errors:
-        _last_word(sources, cluster, report)
+        _check_by_server(files, manifests, report)
     return report.findings()
 
 
-def _workload_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Complaint]:
-    yield from unknown_runtime(form)
-    yield from unknown_dependencies(form, cluster)
-    yield from request_faults(form, cluster)
-    yield from missing_configs(form, cluster)
-    yield from template_faults(name, form, cluster)
-    workload = rendered(name, form, cluster)
+def _check_workload(name: str, form: Form, manifests: ManifestSet) -> Iterator[Problem]:
+    yield from check_runtime_name(form)
+    yield from check_dependencies(form, manifests)
+    yield from check_resources(form, manifests)
+    yield from check_config_keys(form, manifests)
+    yield from check_templates(name, form, manifests)
+    workload = render_or_none(name, form, manifests)
     if workload is not None:
-        yield from rendered_faults(workload)
-        # Lines of the rendered text are lines of the file only if rendering kept their number.
+        yield from check_rendered(workload)
+        # The line numbers of the rendered text are valid in the file only if both have the same number of lines.
         keeps_lines = workload.form["runtimeConfig"].count("\n") == form["runtimeConfig"].count("\n")
-        for found in runtime_faults(workload.form):
-            yield found if keeps_lines else found._replace(text_line=None)
+        for problem in check_runtime(workload.form):
+            yield problem if keeps_lines else problem._replace(text_line=None)
 
 
-def _broker_faults(form: Form, cluster: Cluster) -> Iterator[Complaint]:
-    """It gets its name and its agent when there is a device."""
-    yield from unknown_runtime(form)
-    yield from request_faults(form, cluster)
+def _check_broker(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
+    """A broker gets its name and agent when a device is discovered, so they are not checked."""
+    yield from check_runtime_name(form)
+    yield from check_resources(form, manifests)
     if "configs" not in form:
-        yield from runtime_faults(form)
+        yield from check_runtime(form)
 
 
-def _tell(report: Report, entry: Entry, below: Path, complaints: Iterable[Complaint]) -> None:
-    for found in complaints:
-        path = (*below, *found.path)
-        line = None if found.text_line is None else found.text_line + _trimmed_lines(entry, path)
-        report.add(entry.source, found._replace(path=(*entry.path, *path), text_line=line))
+def _add(report: ValidationReport, entry: Entry, below: Path, problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        path = (*below, *problem.path)
+        line = None if problem.text_line is None else problem.text_line + _leading_lines(entry, path)
+        report.add(entry.file, problem._replace(path=(*entry.path, *path), text_line=line))
 
 
-def _trimmed_lines(entry: Entry, path: Path) -> int:
-    """The server cuts off white space before a runtimeConfig, and with it lines."""
+def _leading_lines(entry: Entry, path: Path) -> int:
+    """The number of empty lines that the server removes at the beginning of a runtimeConfig."""
     if path[-1:] != ("runtimeConfig",):
         return 0
     given = entry.given
@@ -83,12 +83,12 @@ def _trimmed_lines(entry: Entry, path: Path) -> int:
     return text.count("\n", 0, len(text) - len(text.lstrip()))
 
 
-def _last_word(sources: Sequence[Source], cluster: Cluster, report: Report) -> None:
-    desired = cluster.desired_state()
-    masks = [f"desiredState.{section}.{name}" for section, entries in cluster.entries.items() for name in entries]
+def _check_by_server(files: Sequence[ManifestFile], manifests: ManifestSet, report: ValidationReport) -> None:
+    desired = manifests.desired_state()
+    masks = [f"desiredState.{section}.{name}" for section, entries in manifests.entries.items() for name in entries]
     request = base.UpdateStateRequest(newState=complete_state_from_form({"desiredState": desired}), updateMask=masks)
     state = ServerState()
     try:
         prepare_update(state, change_by_request(state.desired, request))
-    except UpdateRejected as fault:
-        report.add(sources[0], Complaint((), str(fault)))
+    except UpdateRejected as error:
+        report.add(files[0], Problem((), str(error)))

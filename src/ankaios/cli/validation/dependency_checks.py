@@ -1,45 +1,45 @@
-"""Who waits for whom: workloads that are not there, and workloads that wait for themselves."""
+"""Checks dependencies between workloads: unknown workloads and cycles."""
 
 from collections.abc import Iterator, Mapping
 
-from ankaios.cli.validation.cluster import Cluster
-from ankaios.cli.validation.findings import WARNING, Complaint, Form
+from ankaios.cli.validation.findings import WARNING, Form, Problem
+from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.server.core.cycle_check import find_cycle
 
 Dependencies = dict[str, Mapping[str, str]]
 
 
-def unknown_dependencies(form: Form, cluster: Cluster) -> Iterator[Complaint]:
-    """The server may know them already, so they are no error."""
+def check_dependencies(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
+    """An unknown workload is only a warning: the server may have it already."""
     for name in form.get("dependencies", {}):
-        if cluster.lacks("workloads", name):
+        if manifests.lacks("workloads", name):
             text = f"depends on '{name}', which is in none of these files"
-            yield Complaint(("dependencies", name), text + cluster.guess("workloads", name), WARNING)
+            yield Problem(("dependencies", name), text + manifests.suggestion("workloads", name), WARNING)
 
 
-def cycles(cluster: Cluster) -> Iterator[tuple[str, Complaint]]:
-    """Each cycle once, with the workload and the dependency at which to break it."""
-    left: Dependencies = {name: entry.form.get("dependencies", {}) for name, entry in cluster.workloads.items()}
-    while name := find_cycle(left, left.get):
-        way = _way_round(name, left)
-        text = f"workload dependency '{name}' is part of a cycle: {' -> '.join((*way, name))}."
-        yield name, Complaint(("dependencies", way[1] if len(way) > 1 else name), text)
-        for one in way:
-            del left[one]
+def check_cycles(manifests: ManifestSet) -> Iterator[tuple[str, Problem]]:
+    """Each cycle once, with one of its workloads and the dependency to remove."""
+    remaining: Dependencies = {name: entry.form.get("dependencies", {}) for name, entry in manifests.workloads.items()}
+    while name := find_cycle(remaining, remaining.get):
+        cycle = _shortest_cycle(name, remaining)
+        text = f"workload dependency '{name}' is part of a cycle: {' -> '.join((*cycle, name))}."
+        yield name, Problem(("dependencies", cycle[1] if len(cycle) > 1 else name), text)
+        for member in cycle:
+            del remaining[member]
 
 
-def _way_round(start: str, dependencies: Dependencies) -> list[str]:
-    """The shortest way from a workload back to it."""
+def _shortest_cycle(start: str, dependencies: Dependencies) -> list[str]:
+    """The shortest path from a workload back to itself, by breadth-first search."""
     reached_from = dict.fromkeys(dependencies[start], start)
-    ahead = list(reached_from)
-    for name in ahead:
+    queue = list(reached_from)
+    for name in queue:
         if name == start:
             break
         for other in dependencies.get(name, ()):
             if other not in reached_from:
                 reached_from[other] = name
-                ahead.append(other)
-    way = [start]
-    while (before := reached_from[way[0]]) != start:
-        way.insert(0, before)
-    return [start, *way[:-1]]
+                queue.append(other)
+    path = [start]
+    while (previous := reached_from[path[0]]) != start:
+        path.insert(0, previous)
+    return [start, *path[:-1]]

@@ -1,7 +1,7 @@
-"""Devices: configurations that cannot work, and requests that nobody can meet as far as the files tell.
+"""Checks device configurations, and resource requests that cannot be satisfied as far as the files show.
 
-Devices come and go, so of a request only little can be known: whether there is such a configuration, what it forbids,
-and how many devices the made-up ones of `debugEcho` are.
+Devices are discovered at run time. Of a request only this is known: whether its device configuration exists, the
+capacity, and the number of devices of `debugEcho`.
 """
 
 import re
@@ -9,132 +9,121 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from ankaios.cli.suggestions import nearest
-from ankaios.cli.validation.cluster import Cluster
-from ankaios.cli.validation.findings import ERROR, WARNING, Complaint, Form
+from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem
+from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.state_form import device_configuration_from_form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.devices.core.extended_resource import check_resource_name
+from ankaios.devices.discovery import onvif, opcua
 from ankaios.devices.discovery.details import read_details
+from ankaios.devices.discovery.onvif_credentials import read_credentials
+from ankaios.devices.discovery.udev_devices import read_options
+from ankaios.devices.discovery.udev_rules import parse_rules
 from ankaios.server.core.brokers import PLACEHOLDER
 
-_INSTANCE = re.compile(r"(.+)-[0-9a-f]{6}")
+_DEVICE_NAME = re.compile(r"(.+)-[0-9a-f]{6}")
+Properties = Mapping[str, bytes | None]
 
 
 # --- configurations ---------------------------------------------------------------------------------------------------
 
 
-def configuration_faults(name: str, form: Form, cluster: Cluster) -> Iterator[Complaint]:
-    like = _INSTANCE.fullmatch(name)
-    related = [one for one in (name, like[1] if like else "") if one in cluster.device_configurations]
+def check_device_configuration(name: str, form: Form, manifests: ManifestSet) -> Iterator[Problem]:
+    configurations = manifests.device_configurations
+    found = _DEVICE_NAME.fullmatch(name)
+    related = [other for other in (name, found[1] if found else "") if other in configurations]
     try:
-        check_configurations(
-            {one: device_configuration_from_form(cluster.device_configurations[one].form) for one in related}
-        )
-    except Rejected as fault:
-        yield Complaint((), str(fault))
-    yield from _handler_faults(form["discoveryHandler"])
+        check_configurations({other: device_configuration_from_form(configurations[other].form) for other in related})
+    except Rejected as error:
+        yield Problem((), str(error))
+    yield from _check_handler(form["discoveryHandler"])
 
 
-def _handler_faults(handler: Form) -> Iterator[Complaint]:
+def _check_handler(handler: Form) -> Iterator[Problem]:
     name = handler["name"]
-    if name not in _DETAILS:
-        guess = nearest(name, _DETAILS)
+    if name not in _HANDLERS:
+        guess = nearest(name, _HANDLERS)
         hint = f", did you mean '{guess}'?" if guess else ": one of this name must register with the agents"
-        yield Complaint(("discoveryHandler", "name"), f"'{name}' is no built-in discovery handler{hint}", WARNING)
+        yield Problem(("discoveryHandler", "name"), f"'{name}' is no built-in discovery handler{hint}", WARNING)
         return
     properties = {key: value.encode() for key, value in handler.get("discoveryProperties", {}).items()}
     try:
-        _DETAILS[name](handler.get("discoveryDetails", ""), properties)
-    except Rejected as fault:
-        key = "discoveryProperties" if "propert" in str(fault) or "credential" in str(fault) else "discoveryDetails"
-        yield Complaint(("discoveryHandler", key), str(fault))
+        _HANDLERS[name](handler.get("discoveryDetails", ""), properties)
+    except Rejected as error:
+        key = "discoveryProperties" if "propert" in str(error) or "credential" in str(error) else "discoveryDetails"
+        yield Problem(("discoveryHandler", key), str(error))
 
 
-def _udev(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.udev_devices import read_options
-    from ankaios.devices.discovery.udev_rules import parse_rules
-
+def _check_udev(details: str, properties: Properties) -> None:
     given = read_details("udev", details)
     parse_rules(given.strings("udevRules"))
     read_options(given, properties)
 
 
-def _onvif(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.onvif import read_settings
-    from ankaios.devices.discovery.onvif_credentials import read_credentials
-
-    read_settings(details)
+def _check_onvif(details: str, properties: Properties) -> None:
+    onvif.read_settings(details)
     read_credentials(properties)
 
 
-def _opcua(details: str, properties: Mapping[str, bytes | None]) -> None:
-    from ankaios.devices.discovery.opcua import read_settings
-
-    read_settings(details)
-
-
-def _debug_echo(details: str, properties: Mapping[str, bytes | None]) -> None:
-    _descriptions(details)
-
-
-def _descriptions(details: str) -> set[str]:
+def _echo_descriptions(details: str) -> set[str]:
     return set(read_details("debugEcho", details).strings("descriptions"))
 
 
-_DETAILS: Mapping[str, Callable[[str, Mapping[str, bytes | None]], None]] = {
-    "debugEcho": _debug_echo,
-    "udev": _udev,
-    "onvif": _onvif,
-    "opcua": _opcua,
+_HANDLERS: Mapping[str, Callable[[str, Properties], object]] = {
+    "debugEcho": lambda details, _: _echo_descriptions(details),
+    "udev": _check_udev,
+    "onvif": _check_onvif,
+    "opcua": lambda details, _: opcua.read_settings(details),
 }
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def request_faults(form: Form, cluster: Cluster) -> Iterator[Complaint]:
-    """`form` is a workload. Several requests for the same are one larger request."""
+def check_resources(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
+    """`form` is a workload. Several requests for the same resource count as one larger request."""
     wanted: Counter[str] = Counter()
     for index, request in enumerate(form.get("resources", ())):
         if request["name"] == PLACEHOLDER:
             continue
         resource = ResourceRequest(request["name"], request["quantity"]).resource
         wanted[resource] += request["quantity"]
-        for text, severity in _faults(resource, wanted[resource], cluster):
-            yield Complaint(("resources", index, "name"), text, severity)
+        for text, severity in _check_request(resource, wanted[resource], manifests):
+            yield Problem(("resources", index, "name"), text, severity)
 
 
-def _faults(resource: str, quantity: int, cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
+    configurations = manifests.device_configurations
     if not resource.startswith(DEFAULT_RESOURCE_PREFIX):
         try:
             check_resource_name(resource)
-        except Rejected as fault:
-            yield str(fault), ERROR
+        except Rejected as error:
+            yield str(error), ERROR
         return
     name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
-    device = _INSTANCE.fullmatch(name)
-    if name in cluster.device_configurations:
-        yield from _configuration_level(name, quantity, cluster.device_configurations[name].form)
-    elif device and device[1] in cluster.device_configurations:
-        capacity = _capacity(cluster.device_configurations[device[1]].form)
+    device = _DEVICE_NAME.fullmatch(name)
+    if name in configurations:
+        yield from _check_quantity(name, quantity, configurations[name].form)
+    elif device and device[1] in configurations:
+        capacity = configurations[device[1]].form.get("capacity", 1)
         if quantity > capacity:
-            yield f"asks for {quantity} slots of one device, which has {capacity} as '{device[1]}' says", ERROR
-    elif cluster.lacks("deviceConfigurations", name):
-        why = f"no device configuration '{name}' is in these files"
-        yield why + cluster.guess("deviceConfigurations", name), WARNING
+            yield f"asks for {quantity} slots of one device, but '{device[1]}' configures {capacity}", ERROR
+    elif manifests.lacks("deviceConfigurations", name):
+        text = f"no device configuration '{name}' is in these files"
+        yield text + manifests.suggestion("deviceConfigurations", name), WARNING
 
 
-def _configuration_level(name: str, quantity: int, form: Form) -> Iterator[tuple[str, str]]:
-    capacity, handler = _capacity(form), form["discoveryHandler"]
+def _check_quantity(name: str, quantity: int, form: Form) -> Iterator[tuple[str, str]]:
+    capacity, handler = form.get("capacity", 1), form["discoveryHandler"]
     if capacity == 0:
-        yield f"nobody can use a device of '{name}': its capacity is 0", ERROR
+        yield f"no workload can use a device of '{name}': its capacity is 0", ERROR
         return
     if handler["name"] != "debugEcho":
         return
     try:
-        devices = len(_descriptions(handler.get("discoveryDetails", "")))
+        devices = len(_echo_descriptions(handler.get("discoveryDetails", "")))
     except Rejected:
         return
     distinct = form.get("distinct", "required") == "required"
@@ -142,8 +131,3 @@ def _configuration_level(name: str, quantity: int, form: Form) -> Iterator[tuple
     if quantity > most:
         what = "different devices" if distinct else "slots"
         yield f"asks for {quantity} {what} of '{name}', which makes {most}: the workload will wait", WARNING
-
-
-def _capacity(form: Form) -> int:
-    capacity: int = form.get("capacity", 1)
-    return capacity

@@ -1,4 +1,4 @@
-"""What is wrong where. Checks report paths, which become file and line here; lines are looked for only if asked for."""
+"""Findings of `ank validate`. Checks report problems by path; the report adds the file and the line."""
 
 import re
 from collections.abc import Iterable
@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from ankaios.cli.validation.locate import Places, locate
+from ankaios.cli.validation.yaml_positions import YamlPositions, find_positions
 
 Form = dict[str, Any]
 Path = tuple[str | int, ...]
-"""Keys and, as numbers, places in lists."""
+"""Keys and, as numbers, positions in lists."""
 
 ERROR = "error"
 WARNING = "warning"
 _PARTS = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
-class Finding(NamedTuple):
-    """An error is refused by the server or an agent; a warning may be meant so, or depends on what is not here."""
+class ManifestFinding(NamedTuple):
+    """The server or an agent rejects an error; a warning may be intended, or depends on what is not in the files."""
 
     file: str
     line: int | None
@@ -28,11 +28,8 @@ class Finding(NamedTuple):
     message: str
 
 
-class Complaint(NamedTuple):
-    """What a check has to say of one workload or device configuration, by the path within it.
-
-    `text_line` counts within the text that stands there.
-    """
+class Problem(NamedTuple):
+    """The result of a check. `path` is relative to the checked entry, `text_line` to the text at that path."""
 
     path: Path
     message: str
@@ -40,51 +37,49 @@ class Complaint(NamedTuple):
     text_line: int | None = None
 
 
-class Source(Struct, dict=True):
-    """One file. `manifest` is None if nothing could be read."""
+class ManifestFile(Struct, dict=True):
+    """One file. `manifest` is None if the text could not be read; `rejected` are the paths with errors so far."""
 
     name: str
     text: str
     manifest: Any = None
-    faulty: set[Path] = field(default_factory=set)
+    rejected: set[Path] = field(default_factory=set)
 
     @cached_property
-    def places(self) -> Places:
-        return locate(self.text)
+    def positions(self) -> YamlPositions:
+        return find_positions(self.text)
 
     def line(self, path: Path, text_line: int | None = None) -> int:
         keys = [str(part) for part in path]
-        start = self.places.text_line(keys) if text_line else None
-        return start + text_line - 1 if start and text_line else self.places.line(keys)
+        start = self.positions.text_line(keys) if text_line else None
+        return start + text_line - 1 if start and text_line else self.positions.line(keys)
 
 
-class Report:
+class ValidationReport:
     """Owns the findings."""
 
     def __init__(self) -> None:
-        self._findings: list[tuple[int, Finding]] = []
-        self._order: dict[str, int] = {}
+        self._findings: list[ManifestFinding] = []
 
-    def add(self, source: Source, found: Complaint) -> None:
-        line = source.line(found.path, found.text_line)
-        self._put(Finding(source.name, line, found.severity, path_text(found.path), found.message))
+    def add(self, file: ManifestFile, problem: Problem) -> None:
+        line = file.line(problem.path, problem.text_line)
+        path = path_text(problem.path)
+        self._findings.append(ManifestFinding(file.name, line, problem.severity, path, problem.message))
 
-    def add_at(self, source: str, line: int | None, message: str) -> None:
-        """An error of a file that has no paths."""
-        self._put(Finding(source, line, ERROR, "", message))
-
-    def _put(self, finding: Finding) -> None:
-        order = self._order.setdefault(finding.file, len(self._order))
-        self._findings.append((order, finding))
+    def add_error(self, file: ManifestFile, line: int | None, message: str) -> None:
+        """Add an error of a file that could not be read, so that there are no paths."""
+        self._findings.append(ManifestFinding(file.name, line, ERROR, "", message))
 
     @property
     def has_errors(self) -> bool:
-        return any(finding.severity == ERROR for _, finding in self._findings)
+        return any(finding.severity == ERROR for finding in self._findings)
 
-    def findings(self) -> list[Finding]:
-        """By file and line, in the order of the checks."""
-        ordered = sorted(self._findings, key=lambda one: (one[0], one[1].line or 0))
-        return list(dict.fromkeys(finding for _, finding in ordered))
+    def findings(self) -> list[ManifestFinding]:
+        """Each finding once, sorted by file and line."""
+        files = list(dict.fromkeys(finding.file for finding in self._findings))
+        order = {file: index for index, file in enumerate(files)}
+        ordered = sorted(self._findings, key=lambda finding: (order[finding.file], finding.line or 0))
+        return list(dict.fromkeys(ordered))
 
 
 def path_text(path: Iterable[str | int]) -> str:
@@ -93,5 +88,5 @@ def path_text(path: Iterable[str | int]) -> str:
 
 
 def path_of(text: str) -> Path:
-    """The other way round, as far as texts of errors need it."""
+    """The inverse of `path_text`, for the paths in error messages."""
     return tuple(int(part[1:-1]) if part[0] == "[" else part for part in _PARTS.findall(text))

@@ -1,163 +1,141 @@
-"""What the runtime would say of a rendered workload: its runtimeConfig, its files, and what it asks for beside them.
+"""Checks a rendered workload as its runtime would: runtimeConfig, files, and targets in pods.
 
-The readers of the runtimes themselves are asked; they are loaded only for runtimes that occur.
+The configuration classes of the runtimes read the runtimeConfig.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 from ankaios.agent.workload_files import FilesFailed, content_of, relative_mount_point
 from ankaios.cli.suggestions import nearest
-from ankaios.cli.validation.findings import Complaint, Form, Path, path_of
-from ankaios.cli.validation.locate import locate
-from ankaios.cli.validation.spelling import unknown_key
+from ankaios.cli.validation.findings import Form, Path, Problem, path_of
+from ankaios.cli.validation.unknown_keys import check_key
+from ankaios.cli.validation.yaml_positions import find_positions
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
+from ankaios.runtimes.container_config import ContainerConfig
+from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants, load_documents
+from ankaios.runtimes.kube_workload import KubeConfig
+from ankaios.runtimes.native_order import NativeConfig
 from ankaios.runtimes.registry import RUNTIME_NAMES
 
 _PREFIX = "cannot read the runtimeConfig: "
-_WHERE = re.compile(r"([A-Za-z]+(?:\.\w+|\[\d+\])*): ")
+_CONFIG_PATH: Path = ("runtimeConfig",)
+_INNER_PATH = re.compile(r"([A-Za-z]+(?:\.\w+|\[\d+\])*): ")
 _LINE = re.compile(r"at line (\d+)")
-_CAPITAL = re.compile(r"_([a-z])")
+_UNDERSCORE = re.compile(r"_([a-z])")
+_CONFIG_CLASSES: Mapping[str, Any] = {
+    "podman": ContainerConfig,
+    "containerd": ContainerConfig,
+    "podman-kube": KubeConfig,
+    "native": NativeConfig,
+}
+"""The fields of a class are the known keys of the runtimeConfig, in snake case."""
 
 
-def unknown_runtime(form: Form) -> Iterator[Complaint]:
-    """Known before anything is rendered: the name is never a template."""
+def check_runtime_name(form: Form) -> Iterator[Problem]:
+    """The name of the runtime is never a template, so it is checked before rendering."""
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
         guess = nearest(runtime, RUNTIME_NAMES)
         hint = f", did you mean '{guess}'?" if guess else f", there are {', '.join(RUNTIME_NAMES)}"
-        yield Complaint(("runtime",), f"unknown runtime '{runtime}'{hint}")
+        yield Problem(("runtime",), f"unknown runtime '{runtime}'{hint}")
 
 
-def runtime_faults(form: Form) -> Iterator[Complaint]:
-    """`form` is a rendered workload. An unknown runtime says nothing."""
+def check_runtime(form: Form) -> Iterator[Problem]:
+    """`form` is a rendered workload. An unknown runtime has no further problems."""
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
         return
-    yield from _config_faults(form["runtimeConfig"], _READERS[runtime]())
+    yield from _check_config(form["runtimeConfig"], _CONFIG_CLASSES[runtime])
     if runtime == "podman-kube":
-        yield from _pod_faults(form)
+        yield from _check_pods(form)
     else:
-        yield from _file_faults(form.get("files", ()))
+        yield from _check_files(form.get("files", ()))
 
 
 # --- runtimeConfig ----------------------------------------------------------------------------------------------------
 
 
-def _container_config() -> Any:
-    from ankaios.runtimes.container_config import ContainerConfig
-
-    return ContainerConfig
-
-
-def _kube_config() -> Any:
-    from ankaios.runtimes.kube_workload import KubeConfig
-
-    return KubeConfig
-
-
-def _native_config() -> Any:
-    from ankaios.runtimes.native_order import NativeConfig
-
-    return NativeConfig
-
-
-_READERS: Mapping[str, Callable[[], Any]] = {
-    "podman": _container_config,
-    "containerd": _container_config,
-    "podman-kube": _kube_config,
-    "native": _native_config,
-}
-"""What reads the runtimeConfig: a data class whose fields are the known keys, in another spelling."""
-
-
-def _config_faults(text: str, reader: Any) -> Iterator[Complaint]:
+def _check_config(text: str, config_class: Any) -> Iterator[Problem]:
     try:
-        reader.parse(text)
-    except Rejected as fault:
-        yield _config_fault(text, str(fault).removeprefix(_PREFIX))
-    yield from _unknown_config_keys(text, reader)
+        config_class.parse(text)
+    except Rejected as error:
+        reason = str(error).removeprefix(_PREFIX)
+        yield Problem(_CONFIG_PATH, reason, text_line=_error_line(text, reason))
+    yield from _check_config_keys(text, config_class)
 
 
-def _config_fault(text: str, reason: str) -> Complaint:
-    where, line = _WHERE.match(reason), _LINE.search(reason)
-    if line and not where:
-        return Complaint(("runtimeConfig",), reason, text_line=int(line[1]))
-    inner = path_of(where[1]) if where else ()
-    return Complaint(("runtimeConfig",), reason, text_line=locate(text).line([str(part) for part in inner]))
+def _error_line(text: str, reason: str) -> int:
+    inner_path, line = _INNER_PATH.match(reason), _LINE.search(reason)
+    if line and not inner_path:
+        return int(line[1])
+    return find_positions(text).line([str(part) for part in path_of(inner_path[1])] if inner_path else ())
 
 
-def _unknown_config_keys(text: str, reader: Any) -> Iterator[Complaint]:
+def _check_config_keys(text: str, config_class: Any) -> Iterator[Problem]:
     try:
         config = load_yaml(text, "")
     except Rejected:
         return
-    known = [_CAPITAL.sub(lambda found: found[1].upper(), name) for name in reader.__struct_fields__]
+    known = [_UNDERSCORE.sub(lambda found: found[1].upper(), name) for name in config_class.__struct_fields__]
     for key in config if isinstance(config, dict) else ():
-        for found in unknown_key((), key, known):
-            line = locate(text).line([str(key)])
-            yield found._replace(path=("runtimeConfig",), text_line=line)
+        for problem in check_key((), key, known):
+            yield problem._replace(path=_CONFIG_PATH, text_line=find_positions(text).line([str(key)]))
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def _pod_faults(form: Form) -> Iterator[Complaint]:
-    from ankaios.runtimes.kube_manifest import load_documents
-    from ankaios.runtimes.kube_workload import KubeConfig
-
+def _check_pods(form: Form) -> Iterator[Problem]:
     if "files" in form:
         text = "Workload files are not supported for podman-kube runtime. Use ConfigMaps instead."
-        yield Complaint(("files",), text)
+        yield Problem(("files",), text)
     try:
         config = KubeConfig.parse(form["runtimeConfig"])
     except Rejected:
         return
-    path: Path = ("runtimeConfig",)
     try:
         documents = load_documents(config.manifest)
-        if not documents or not all(isinstance(one, dict) and one.get("kind") for one in documents):
-            yield Complaint(path, "manifest: expected Kubernetes documents, each with a 'kind'")
-            return
-    except Rejected as fault:
-        yield Complaint(path, f"manifest: {fault}")
+    except Rejected as error:
+        yield Problem(_CONFIG_PATH, f"manifest: {error}")
         return
-    yield from _pod_target_faults(form, config)
+    if documents and all(isinstance(document, dict) and document.get("kind") for document in documents):
+        yield from _check_pod_targets(form, config)
+    else:
+        yield Problem(_CONFIG_PATH, "manifest: expected Kubernetes documents, each with a 'kind'")
 
 
-def _pod_target_faults(form: Form, config: Any) -> Iterator[Complaint]:
-    """Whether the containers are there that get the control interface and the devices."""
-    from ankaios.common.device_grant import DeviceGrant
-    from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants
-
+def _check_pod_targets(form: Form, config: KubeConfig) -> Iterator[Problem]:
+    """The containers that get the control interface and the devices must exist."""
     if form.get("controlInterfaceAccess", {}).get("allowRules"):
         try:
             target = Target.parse(config.control_interface_target)
             add_control_interface(config.manifest, target, FilePath("/"))
-        except Rejected as fault:
-            yield Complaint(("runtimeConfig",), str(fault))
+        except Rejected as error:
+            yield Problem(_CONFIG_PATH, str(error))
     for index, request in enumerate(form.get("resources", ())):
         try:
             add_grants(config.manifest, [DeviceGrant(container=request.get("container"))])
-        except Rejected as fault:
-            yield Complaint(("resources", index), str(fault))
+        except Rejected as error:
+            yield Problem(("resources", index), str(error))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _file_faults(files: list[Form]) -> Iterator[Complaint]:
-    for index, file in enumerate(files):
-        checked = File(file["mountPoint"], file.get("data"), file.get("binaryData"))
-        for key, check in (
-            ("mountPoint", lambda one: relative_mount_point(one.mount_point)),
-            ("binaryData", content_of),
-        ):
-            try:
-                check(checked)
-            except FilesFailed as fault:
-                yield Complaint(("files", index, key), str(fault))
+def _check_files(files: list[Form]) -> Iterator[Problem]:
+    for index, given in enumerate(files):
+        file = File(given["mountPoint"], given.get("data"), given.get("binaryData"))
+        try:
+            relative_mount_point(file.mount_point)
+        except FilesFailed as error:
+            yield Problem(("files", index, "mountPoint"), str(error))
+        try:
+            content_of(file)
+        except FilesFailed as error:
+            yield Problem(("files", index, "binaryData"), str(error))

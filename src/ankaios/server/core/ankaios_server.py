@@ -18,7 +18,6 @@ from ankaios.common.messages import (
     FromClient,
     Respond,
     ToAgent,
-    ToServerMessage,
 )
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -33,10 +32,13 @@ from ankaios.server.core.log_desk import LogDesk
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
+    DropAgent,
     Effect,
     HooksFinished,
+    NextUpdate,
     RunHooks,
     SecondPassed,
+    ServerMessage,
     broadcast_states,
     refuse,
     refuse_too_many,
@@ -45,6 +47,7 @@ from ankaios.server.core.replies import (
     updates_for_agents,
 )
 from ankaios.server.core.requester import Requester, workload_requester
+from ankaios.server.core.rights import check_rights
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
@@ -76,9 +79,10 @@ class AnkaiosServer:
         self._devices = DeviceController(self.state)
         self._ungreeted: set[str] = set()
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
-        self._waiting: deque[base.Request] = deque()
+        self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
+        self._unanswered: str | None = None  # the request whose update is under way though it came with another message
 
-    def handle(self, message: ToServerMessage | HooksFinished | SecondPassed) -> list[Effect]:
+    def handle(self, message: ServerMessage) -> list[Effect]:
         match message:
             case FromAgent(agent, content):
                 return self._from_agent(agent, content)
@@ -89,9 +93,28 @@ class AnkaiosServer:
             case ClientGone(connection):
                 return self._client_gone(connection)
             case HooksFinished(outcome):
-                return self._hooks_finished(outcome)
+                return [*self._hooks_finished(outcome), *self._turn()]
+            case NextUpdate():
+                return [*self._next_update(), *self._turn()]
             case SecondPassed():
                 return self._device_news(self._devices.tick)
+
+    def recover(self, message: ServerMessage, why: str) -> list[Effect]:
+        """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
+
+        An agent whose hello failed has to connect again.
+        """
+        self.state.recorder.stop()
+        unanswered, self._unanswered = self._unanswered, None
+        match message:
+            case FromClient(_, request):
+                return [refuse(request.requestId, why)]
+            case FromAgent(_, content) if content.HasField("request"):
+                return [refuse(content.request.requestId, why)]
+            case FromAgent(agent, content) if content.HasField("agentHello"):
+                return [DropAgent(agent, why)]
+            case _:
+                return [*([refuse(unanswered, why)] if unanswered is not None else []), *self._turn()]
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -117,7 +140,7 @@ class AnkaiosServer:
             case "updateWorkloadState":
                 return self._workload_states(agent, message.updateWorkloadState.workloadStates)
             case "request":
-                return self._request(message.request, workload_requester(agent, message.request.requestId))
+                return self._agent_request(agent, message.request)
             case "AgentLoadStatus":
                 return self._load_status(agent, message.AgentLoadStatus)
             case "logEntriesResponse":
@@ -131,6 +154,14 @@ class AnkaiosServer:
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
+
+    def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
+        """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
+        requester = workload_requester(agent, request.requestId)
+        if requester is None and request.HasField("updateStateRequest"):
+            text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
+            return [refuse(request.requestId, text)]
+        return self._request(request, requester)
 
     def _agent_hello(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
         """[impl->swdd~server-informs-a-newly-connected-agent-workload-states~1]
@@ -217,7 +248,7 @@ class AnkaiosServer:
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
         if content == "updateStateRequest":
-            return self._update_state(request)
+            return self._update_state(request, requester)
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
@@ -268,7 +299,7 @@ class AnkaiosServer:
 
     # --- updates of the desired state ---------------------------------------------------------------------------------
 
-    def _update_state(self, request: base.Request) -> list[Effect]:
+    def _update_state(self, request: base.Request, requester: Requester | None) -> list[Effect]:
         """While hooks look at one update the others wait for their turn; everything else goes on.
 
         [impl->swdd~server-continues-on-invalid-updated-state~1]
@@ -276,22 +307,32 @@ class AnkaiosServer:
         if self._at_hooks is not None:
             if len(self._waiting) >= MAX_WAITING_UPDATES:
                 return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
-            self._waiting.append(request)
+            self._waiting.append((request, requester))
             return []
         try:
             change = change_by_request(self.state.desired, request.updateStateRequest)
+            self._check_rights(requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
         if self._has_hooks and prepared.changes:
+            shown = RunHooks(update_message(prepared.changes))
             self._at_hooks = request.requestId, prepared
-            return [RunHooks(update_message(prepared.changes))]
+            return [shown]
         return self._commit(request.requestId, prepared, prepared.changes)
+
+    def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
+        """Command connections may write everything, a workload nothing that exceeds its own rights."""
+        if requester is not None and requester.workload:
+            writer = self.state.effective.get(requester.workload)
+            is_known = writer is not None and writer.instance_name.agent == requester.peer
+            own = writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
+            check_rights(requester.workload, own, change)
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
         request_id, prepared = self._at_hooks
-        self._at_hooks = None
+        self._at_hooks, self._unanswered = None, request_id
         try:
             if isinstance(outcome, UpdateRejected):
                 raise outcome
@@ -299,8 +340,20 @@ class AnkaiosServer:
             effects = self._commit(request_id, prepared, changes)
         except UpdateRejected as fault:
             effects = [_refuse_update(request_id, fault), *self._commit_own()]
-        while self._waiting and self._at_hooks is None:
-            effects += self._update_state(self._waiting.popleft())
+        self._unanswered = None
+        return effects
+
+    def _turn(self) -> list[Effect]:
+        """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
+        return [NextUpdate()] if self._waiting and self._at_hooks is None else []
+
+    def _next_update(self) -> list[Effect]:
+        if not self._waiting or self._at_hooks is not None:
+            return []
+        request, requester = self._waiting.popleft()
+        self._unanswered = request.requestId
+        effects = self._update_state(request, requester)
+        self._unanswered = None
         return effects
 
     def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:

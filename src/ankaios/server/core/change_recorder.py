@@ -23,6 +23,10 @@ class ChangeRecorder:
     def start(self) -> None:
         self._touched, self._before = {}, {}
 
+    def stop(self) -> None:
+        """Forget what was recorded."""
+        self._touched, self._before = None, {}
+
     def touch(self, path: Path) -> None:
         """The first touch of a path keeps what is there; it must come before the change."""
         if self._touched is None:
@@ -38,7 +42,7 @@ class ChangeRecorder:
     def finish(self) -> Differences:
         """What changed since `start`."""
         touched, before = self._touched or {}, self._before
-        self._touched, self._before = None, {}
+        self.stop()
         return differences(before, _sparse(self._root, touched))
 
 

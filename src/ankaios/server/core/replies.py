@@ -10,6 +10,7 @@ from ankaios.common.messages import (
     FromServerMessage,
     Respond,
     ToAgent,
+    ToServerMessage,
     error_response,
 )
 from ankaios.common.pb import ank_base_pb2 as base
@@ -36,11 +37,23 @@ class HooksFinished(Struct, frozen=True):
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
+class NextUpdate(Struct, frozen=True):
+    """An update waits for its turn: to be handled, as a message of its own, after everything before it is done."""
+
+
+class DropAgent(Struct, frozen=True):
+    """End the connection of the agent, which then connects again and begins a new session."""
+
+    agent: str
+    why: str
+
+
 class SecondPassed(Struct, frozen=True):
     """For all that is decided by how long something lasts."""
 
 
-Effect = FromServerMessage | RunHooks
+ServerMessage = ToServerMessage | HooksFinished | NextUpdate | SecondPassed
+Effect = FromServerMessage | RunHooks | NextUpdate | DropAgent
 
 
 def refuse(request_id: str, reason: str) -> Respond:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.agent.core.authorizer import Authorizer, matches_name
+from ankaios.agent.core.authorizer import Authorizer
+from ankaios.common.access_rules import matches_name
 from ankaios.common.pb.ank_base_pb2 import (
     CompleteState,
     CompleteStateRequest,
@@ -76,8 +77,10 @@ def test_what_a_single_rule_matches(rule: str, path: str, allowed: bool, denied:
         (["*"], ["ws.agA"], ["ds", "ws.agA.x"], False),
         (["ds.*"], [], ["ds"], False),
         (["ds.*"], [], ["ds.*"], True),
-        (["*.w"], [], [""], True),
-        (["*.w"], [], ["agents"], True),
+        (["*.w"], [], [""], False),  # a rule below a wildcard does not cover what is above it
+        (["*.w"], [], ["agents"], False),
+        (["*.w.me.tags"], [], ["ds.w.me"], False),
+        (["*.w.me.tags"], [], ["ds.w.me.tags"], True),
         (["*.w"], [], ["agents.agA"], False),
         (["ds"], ["ds.*.nav"], ["ds.configs"], False),
         (["ds"], ["ds.*.nav"], ["ds.configs.x"], True),
@@ -139,7 +142,7 @@ def naive_match(rule: str, path: str, deny: bool) -> bool:
         same = ours[index] == theirs[index] or ours[index] == "*" or (deny and theirs[index] == "*")
         if not same:
             return False
-    return deny or len(ours) <= len(theirs) or ours[0] == "*"
+    return deny or len(ours) <= len(theirs) or ours == ["*"]
 
 
 @settings(max_examples=400)

@@ -1,7 +1,9 @@
 """Wanted against found."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from msgspec.structs import replace
 
 from ankaios.agent.core.operations import Create, Delete, Update
@@ -53,6 +55,19 @@ def after_hello(*wanted: WorkloadSpec) -> RuntimeManager:
     manager = a_manager()
     manager.server_hello(wanted, {}, {})
     return manager
+
+
+def test_what_is_held_back_is_not_lost_if_a_list_cannot_be_taken() -> None:
+    """The runtime is asked again; without it what runs would be taken for unneeded, and be deleted."""
+
+    def broken() -> Iterator[Found]:
+        yield found(WEB)
+        raise ValueError("a bug")
+
+    manager = after_hello(WEB)
+    with pytest.raises(ValueError, match="a bug"):
+        manager.listed("podman", broken(), {}, {})
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[Resume(WEB, "c1")])
 
 
 def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:

@@ -32,6 +32,7 @@ from ankaios.agent.core.workload_events import (
     RetryDue,
     ScheduleRetry,
     Start,
+    StartBroken,
     Started,
     StartFailed,
     StartHasNoRoom,
@@ -40,6 +41,7 @@ from ankaios.agent.core.workload_events import (
     Unwatch,
     Update,
     Watch,
+    WatchBroken,
 )
 from ankaios.agent.core.workload_lifecycle import (
     Workload,
@@ -167,7 +169,55 @@ def test_resume_without_id_looks_for_it() -> None:
     assert effects == [OpenInterface(WEB), Identify(WEB)]
     assert reduce(w, Identified("c1"))[1] == [Watch(WEB, "c1", 1)]
     assert reduce(w, Identified(None))[1] == [Report(NAME, FAILED_LOST)]
-    assert reduce(w, NotIdentified("podman broken"))[1] == [Report(NAME, FAILED_UNKNOWN.because("podman broken"))]
+
+
+def test_what_could_not_be_found_is_looked_for_again_and_deleted_rather_than_forgotten() -> None:
+    w, _ = reduce(Workload(WEB), Resume())
+    w, effects = reduce(w, NotIdentified("podman broken"))
+    broken = Report(NAME, FAILED_UNKNOWN.because("Retry 1: podman broken"))
+    assert effects == [broken, ScheduleRetry(1, w.turn)]
+    assert reduce(w, RetryDue(w.turn))[1] == [Identify(WEB)]
+    assert DeleteContainer(WEB, None) in reduce(w, Delete())[1]
+    w, effects = reduce(w, Update(WEB2))
+    assert effects[-1] == DeleteContainer(WEB, None)
+    _, effects = reduce(w, Deleted())
+    assert effects[-1] == Start(WEB2)
+
+
+def test_a_start_that_an_internal_error_ended_is_tried_again_when_what_it_left_is_gone() -> None:
+    w, effects = reduce(Workload(CAMERA), StartBroken("a bug"))
+    assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug")), ScheduleRetry(1, 1)]
+    w, effects = reduce(w, RetryDue(1))
+    assert effects == [DeleteContainer(CAMERA, None)]
+    failed, effects = reduce(w, DeleteFailed("busy"))
+    assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 2: busy")), ScheduleRetry(2, 1)]
+    assert reduce(failed, RetryDue(1))[1] == [DeleteContainer(CAMERA, None)]
+    w, effects = reduce(w, Deleted())
+    assert effects == [RemoveFiles(NAME), AcquireDevices(CAMERA)]
+    w, effects = reduce(w, DevicesGranted())
+    assert effects == [Start(CAMERA)]
+    w, effects = reduce(w, StartBroken("a bug"))
+    assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 2: a bug")), ScheduleRetry(2, 2)]
+
+
+@pytest.mark.parametrize("command", [Delete(), Update(WEB2), Update(None)])
+def test_a_command_deletes_what_a_broken_start_may_have_left(command: Delete | Update) -> None:
+    w, _ = reduce(Workload(WEB), StartBroken("a bug"))
+    w, effects = reduce(w, command)
+    assert CancelRetry() in effects
+    assert effects[-1] == DeleteContainer(WEB, None)
+    w, effects = reduce(w, Deleted())
+    assert Report(NAME, REMOVED) in effects
+    assert not w.in_doubt
+
+
+def test_a_container_that_cannot_be_watched_is_watched_again_and_nothing_else_happens_to_it() -> None:
+    w, effects = reduce(RUNNING, WatchBroken("a bug"))
+    assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug")), ScheduleRetry(1, 1)]
+    w, effects = reduce(w, RetryDue(1))
+    assert effects == [Watch(WEB, "c1", 2)]
+    w, _ = reduce(w, StateSeen(2, RUNNING_OK))
+    assert w.attempts == 0
 
 
 def test_update_deletes_the_old_and_creates_the_new() -> None:
@@ -509,12 +559,13 @@ class World:
             case DeleteContainer(_, container):
                 if not self.deletes_work and self._luck.draw(st.integers(0, 2)) == 0:
                     return [DeleteFailed("busy")]
-                self.containers.discard(container)
+                self.containers -= {container} if container is not None else self.containers
                 return [Deleted()]
             case AcquireDevices():
                 return [DevicesGranted() if self._luck.draw(st.booleans()) else DevicesMissing("none")]
             case Watch(_, _, turn):
                 self._checker = turn
+                return [] if self._luck.draw(st.integers(0, 5)) else [WatchBroken("a bug")]
             case Unwatch():
                 self._checker = None
             case ScheduleRetry(_, turn):
@@ -526,13 +577,17 @@ class World:
         return []
 
     def start(self, reuse: str | None) -> Event:
-        outcome = self._luck.draw(st.sampled_from(["works", "works", "fails", "impossible"]))
+        outcome = self._luck.draw(st.sampled_from(["works", "works", "fails", "impossible", "breaks", "breaks late"]))
         assert reuse is not None or not self.containers, "two containers of one workload"
         if outcome == "works":
             if reuse is None:
                 self._number += 1
                 self.containers = {f"c{self._number}"}
             return Started(next(iter(self.containers)))
+        if outcome.startswith("breaks"):
+            if reuse is None and outcome == "breaks late":
+                self.containers = {"nobody knows its id"}
+            return StartBroken("a bug")
         self.containers.clear()  # a runtime leaves nothing half-made behind
         return StartFailed("no") if outcome == "fails" else StartImpossible("never")
 

@@ -1,16 +1,18 @@
 """What each message means: who is told what, in which order."""
 
+from typing import NoReturn
+
 import pytest
 
 from ankaios.common.execution_state import PENDING_STARTING, REMOVED, RUNNING_OK, SUCCEEDED_OK
 from ankaios.common.execution_state_conversion import execution_state_to_pb
-from ankaios.common.messages import Respond, ToAgent
+from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient, Respond, ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, RunHooks
+from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, NextUpdate, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import HookVeto
 from tests.unit.server.story import (
     H,
@@ -541,7 +543,11 @@ def hooked() -> tuple[Story, grpc.UpdateWorkload]:
 
 
 def finish(story: Story, outcome: grpc.UpdateWorkload | HookVeto | None) -> list[str]:
-    return effects_as_lines(story.server.handle(HooksFinished(outcome)))
+    effects = story.server.handle(HooksFinished(outcome))
+    while NextUpdate() in effects:
+        effects.remove(NextUpdate())
+        effects += story.server.handle(NextUpdate())
+    return effects_as_lines(effects)
 
 
 def test_an_update_is_taken_over_when_the_hooks_leave_it_alone() -> None:
@@ -618,6 +624,88 @@ def test_what_hooks_write_must_be_workloads(added: grpc.AddedWorkload, reason: s
     assert line.startswith("cli-conn-1@u: error Update rejected: 'Resulting State is invalid, reason: '")
     assert reason in line
     assert story.get() == before
+
+
+# --- internal errors --------------------------------------------------------------------------------------------------
+
+
+def broken(*_: object, **__: object) -> NoReturn:
+    raise ValueError("a bug")
+
+
+def test_who_asked_is_told_of_an_internal_error() -> None:
+    story = Story()
+    request = base.Request(requestId="cli-conn-1@7")
+    from_client, from_agent = FromClient("cli-conn-1", request), FromAgent("n1", grpc.ToServer(request=request))
+    for message in (from_client, from_agent):
+        assert effects_as_lines(story.server.recover(message, "a bug")) == ["cli-conn-1@7: error a bug"]
+
+
+def test_an_agent_whose_hello_failed_has_to_connect_again() -> None:
+    hello = FromAgent("n1", grpc.ToServer(agentHello=grpc.AgentHello(agentName="n1")))
+    assert effects_as_lines(Story().server.recover(hello, "a bug")) == ["drop n1: a bug"]
+
+
+def test_an_internal_error_about_something_nobody_waits_for_is_told_to_nobody() -> None:
+    server = Story().server
+    for message in (AgentGone("n1"), ClientGone("cli-conn-1"), SecondPassed(), FromAgent("n1", grpc.ToServer())):
+        assert server.recover(message, "a bug") == []
+
+
+def test_an_internal_error_after_the_hooks_is_told_and_the_next_update_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story, _ = hooked()
+    assert story.update(a_state({"db": a_form()})) == []
+    with monkeypatch.context() as patch:
+        patch.setattr("ankaios.server.core.ankaios_server.commit_update", broken)
+        with pytest.raises(ValueError, match="a bug"):
+            story.server.handle(HooksFinished(None))
+    lines = effects_as_lines(story.server.recover(HooksFinished(None), "a bug"))
+    assert lines == ["cli-conn-1@u: error a bug", "next update"]
+    assert effects_as_lines(story.server.handle(NextUpdate())) == ["hooks: +[db] -[]"]
+    assert finish(story, None) == ["n1: update +[db] -[]", "cli-conn-1@u: success +[db.n1] -[]"]
+
+
+def test_an_update_that_cannot_be_shown_to_the_hooks_blocks_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(has_hooks=True)
+    story.hello("n1")
+    with monkeypatch.context() as patch:
+        patch.setattr("ankaios.server.core.ankaios_server.update_message", broken)
+        with pytest.raises(ValueError, match="a bug"):
+            story.update(a_state({"web": a_form()}))
+    (effect,) = story.update(a_state({"web": a_form()}))
+    assert isinstance(effect, RunHooks)
+
+
+def test_a_waiting_update_that_fails_is_told_and_the_next_one_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    story, _ = hooked()
+    for name in ("db", "mq"):
+        story.update(a_state({name: a_form()}))
+    story.server.handle(HooksFinished(None))
+    with monkeypatch.context() as patch:
+        patch.setattr("ankaios.server.core.ankaios_server.prepare_update", broken)
+        with pytest.raises(ValueError, match="a bug"):
+            story.server.handle(NextUpdate())
+    lines = effects_as_lines(story.server.recover(NextUpdate(), "a bug"))
+    assert lines == ["cli-conn-1@u: error a bug", "next update"]
+    assert effects_as_lines(story.server.handle(NextUpdate())) == ["hooks: +[mq] -[web]"]
+
+
+def test_without_a_waiting_update_there_is_no_next_one() -> None:
+    assert Story().server.handle(NextUpdate()) == []
+
+
+def test_after_an_internal_error_events_are_right_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    story.hello("n1")
+    story.subscribe("desiredState.workloads")
+    with monkeypatch.context() as patch:
+        patch.setattr(story.server._devices, "desired_changed", broken)
+        with pytest.raises(ValueError, match="a bug"):
+            story.update(a_state({"web": a_form()}))
+    story.server.recover(SecondPassed(), "a bug")
+    assert altered(story.update(a_state({"web": a_form(), "db": a_form()}))) == (["desiredState.workloads.db"], [], [])
 
 
 def test_while_hooks_look_at_one_update_others_wait_and_everything_else_goes_on() -> None:

@@ -1,0 +1,83 @@
+"""What an internal error of the agent means for one workload.
+
+Comes in: the workload, what was being done, and why it failed. Goes out: an outcome for the life cycle, or the workload
+with a retry ahead of it. Nothing that may exist is forgotten, so that no container is left behind or made twice, and a
+command that could not be carried out is carried out with the retry.
+"""
+
+from msgspec.structs import replace
+
+from ankaios.agent.core.workload_events import (
+    AcquireDevices,
+    CancelRetry,
+    Delete,
+    DeleteContainer,
+    DeleteFailed,
+    Effect,
+    Event,
+    Identified,
+    Identify,
+    NotIdentified,
+    Outcome,
+    Report,
+    Resume,
+    ScheduleRetry,
+    Start,
+    StartBroken,
+    Started,
+    StartFailed,
+    Update,
+    Watch,
+    WatchBroken,
+)
+from ankaios.agent.core.workload_lifecycle import Aim, BecomeEmpty, BecomeGone, Step, Workload
+from ankaios.common.execution_state import FAILED_UNKNOWN
+
+
+def outcome_of_error(effect: Effect, why: str) -> Outcome | None:
+    """None: the life cycle goes on without this effect."""
+    match effect:
+        case Start():
+            return StartBroken(why)
+        case AcquireDevices():
+            return StartFailed(why)
+        case DeleteContainer():
+            return DeleteFailed(why)
+        case Identify():
+            return NotIdentified(why)
+        case Watch():
+            return WatchBroken(why)
+        case _:
+            return None
+
+
+def recover(w: Workload, event: Event, why: str) -> Step:
+    """Nothing could be decided about the event."""
+    if w.gone and not isinstance(event, Update):
+        return w, []
+    known = event.runtime_id if isinstance(event, Resume | Started | Identified) else w.runtime_id
+    n = w.attempts + 1
+    waiting = replace(
+        w,
+        runtime_id=known,
+        attempts=n,
+        retrying=True,
+        in_doubt=known is None and not (w.empty or w.gone),
+        resuming=w.resuming or isinstance(event, Resume),
+        aim=_aim(w, event),
+        empty=False,
+        gone=False,
+    )
+    cancel: list[Effect] = [CancelRetry()] if w.retrying else []
+    report = Report(w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}"))
+    return waiting, [*cancel, report, ScheduleRetry(n, w.turn)]
+
+
+def _aim(w: Workload, event: Event) -> Aim | None:
+    match event:
+        case Update(spec):
+            return spec or BecomeEmpty()
+        case Delete():
+            return BecomeGone()
+        case _:
+            return w.aim

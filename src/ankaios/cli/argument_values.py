@@ -1,0 +1,63 @@
+"""Converts the texts of arguments into values. Each function raises ValueError with the reason for an invalid text."""
+
+_MOST_DAYS = 36_500
+_TIME_FORMS = (
+    "expected a time such as 2026-03-01T08:00:00Z (RFC 3339), the seconds since 1970, or a duration before now such "
+    "as 90s, 10m or 1h30m"
+)
+
+
+def milliseconds(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("invalid digit found in string" if text else "cannot parse integer from empty string")
+    if int(text) >= 2**64:
+        raise ValueError("number too large to fit in target type")
+    return int(text)
+
+
+def line_count(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        raise ValueError("invalid digit found in string") from None
+    if not -(2**31) <= count < 2**31:
+        raise ValueError("number too large to fit in target type")
+    return count
+
+
+def days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_DAYS:
+        raise ValueError(f"expected a whole number from 1 to {_MOST_DAYS}")
+    return int(text)
+
+
+def tag(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"invalid KEY=value: no `=` found in `{text}`")
+    return key, value
+
+
+def update_mask(text: str) -> str:
+    """The server ignores an empty mask, so the update would change nothing."""
+    if not text.strip():
+        raise ValueError("an empty mask selects nothing; name a part of the state, such as desiredState.workloads.web")
+    return text
+
+
+def point_in_time(text: str) -> str:
+    """A time stays as it is. A duration becomes the time that long ago, because not all runtimes accept durations."""
+    import re
+    from datetime import UTC, datetime, timedelta
+
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    try:
+        if text and found:
+            hours, minutes, seconds = (int(number or 0) for number in found.groups())
+            earlier = datetime.now(UTC) - timedelta(hours=hours, minutes=minutes, seconds=seconds)
+            return earlier.isoformat(timespec="seconds")
+        if not (text.isascii() and text.isdigit()):
+            datetime.fromisoformat(text.upper())
+    except (ValueError, OverflowError):
+        raise ValueError(_TIME_FORMS) from None
+    return text

@@ -1,0 +1,57 @@
+"""`ank get agents`, `get configs`, `get devices` and `get resources`: one request, one table."""
+
+from collections.abc import Callable, Sequence
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.device_rows import DEVICES_HEADER, RESOURCES_HEADER, device_rows, resource_rows
+from ankaios.cli.table import print_table
+from ankaios.common.pb import ank_base_pb2 as base
+
+AGENTS_HEADER = ("NAME", "WORKLOADS", "CPU USAGE", "FREE MEMORY")
+CONFIGS_HEADER = ("CONFIG",)
+Rows = list[tuple[str, ...]]
+
+
+def get_agents(call: CommandCall) -> None:
+    _print(call, "agents", ("agents", "workloadStates"), AGENTS_HEADER, agent_rows)
+
+
+def get_configs(call: CommandCall) -> None:
+    _print(call, "configs", ("desiredState.configs",), CONFIGS_HEADER, config_rows)
+
+
+def get_devices(call: CommandCall) -> None:
+    _print(call, "devices", ("deviceInstances",), DEVICES_HEADER, lambda state: device_rows(state.deviceInstances))
+
+
+def get_resources(call: CommandCall) -> None:
+    _print(call, "resources", ("agents",), RESOURCES_HEADER, lambda state: resource_rows(state.agents))
+
+
+def _print(
+    call: CommandCall,
+    what: str,
+    masks: Sequence[str],
+    header: Sequence[str],
+    rows: Callable[[base.CompleteState], Rows],
+) -> None:
+    with open_session(call, f"Failed to get {what}") as session:
+        print_table(call.output, header, rows(session.complete_state(*masks)))
+
+
+def config_rows(state: base.CompleteState) -> Rows:
+    return [(key,) for key in sorted(state.desiredState.configs.configs)]
+
+
+def agent_rows(state: base.CompleteState) -> Rows:
+    counts = {
+        agent: sum(len(ids.idStateMap) for ids in workloads.wlNameStateMap.values())
+        for agent, workloads in state.workloadStates.agentStateMap.items()
+    }
+    rows: Rows = []
+    for name, agent in sorted(state.agents.agents.items()):
+        cpu = f"{agent.status.cpu_usage.cpu_usage}%" if agent.status.HasField("cpu_usage") else ""
+        memory = f"{agent.status.free_memory.free_memory}B" if agent.status.HasField("free_memory") else ""
+        rows.append((name, str(counts.get(name, 0)), cpu, memory))
+    return rows

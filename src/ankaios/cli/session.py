@@ -1,0 +1,205 @@
+"""One session with the server: sends requests and returns the matching responses.
+
+Input: an open connection. Output: responses, events and workload states, or `RequestFailed`. Owns the request ids, the
+responses that arrived early, and the workload states that arrived while another response was awaited.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from ankaios.common.errors import Unavailable
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.middleware.blocking_client import BlockingConnection
+from ankaios.middleware.connecting import ConnectionLost
+
+STATE_LOST = "Channel preliminary closed."
+UPDATE_LOST = "Connection to server interrupted"
+LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
+_GOODBYE_SECONDS = 1.0
+_MAX_KEPT_STATES = 100_000
+
+
+class RequestFailed(Exception):
+    """A request to the server failed. The text is the reason; `text` is the compatible form for the user."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+    @property
+    def text(self) -> str:
+        return f"Command failed: '{self}'"
+
+
+def execution_error(error: RequestFailed) -> str:
+    """The reason as `delete config` and `logs` of Eclipse Ankaios wrap it, in debug notation."""
+    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return 'ExecutionError("' + "".join(escapes.get(char, char) for char in str(error)) + '")'
+
+
+class Session:
+    def __init__(self, connection: BlockingConnection, timeout_ms: int) -> None:
+        self._connection = connection
+        self._timeout_ms = timeout_ms
+        self._awaited: dict[str, base.Response | None] = {}
+        self._states: deque[base.WorkloadState] = deque(maxlen=_MAX_KEPT_STATES)
+        self.on_response: Callable[[base.Response], None] | None = None
+        """Gets the responses that no call waits for, such as those of log campaigns."""
+
+    def complete_state(self, *masks: str, limit_ms: int | None = None) -> base.CompleteState:
+        """The selected parts of the state, or everything without masks. The state is empty if the server sends none."""
+        return self.receive_state(self.send_state_request(*masks), limit_ms)
+
+    def send_state_request(self, *masks: str) -> str:
+        """Send the request without waiting; `receive_state` returns the response."""
+        wanted = base.CompleteStateRequest(fieldMask=masks)
+        return self._send_new(base.Request(completeStateRequest=wanted), STATE_LOST)
+
+    def receive_state(self, request_id: str, limit_ms: int | None = None) -> base.CompleteState:
+        response = self._response(request_id, ("completeStateResponse",), STATE_LOST, limit_ms)
+        return response.completeStateResponse.completeState
+
+    def update(self, new_state: base.CompleteState, masks: Iterable[str]) -> base.UpdateStateSuccess:
+        return self.receive_success(self.send_update(new_state, masks))
+
+    def send_update(self, new_state: base.CompleteState, masks: Iterable[str]) -> str:
+        """Send the update without waiting; `receive_success` returns the response."""
+        update = base.UpdateStateRequest(newState=new_state, updateMask=masks)
+        return self._send_new(base.Request(updateStateRequest=update), UPDATE_LOST)
+
+    def receive_success(self, request_id: str) -> base.UpdateStateSuccess:
+        response = self._response(request_id, ("UpdateStateSuccess", "error"), UPDATE_LOST)
+        if response.HasField("error"):
+            raise RequestFailed(f"SetState failed with: '{response.error.message}'")
+        return response.UpdateStateSuccess
+
+    def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
+        """Subscribe to events. Returns the id of the subscription and the current state."""
+        wanted = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)
+        subscription = self._send_new(base.Request(completeStateRequest=wanted), STATE_LOST)
+        response = self._response(subscription, ("completeStateResponse",), STATE_LOST)
+        return subscription, response.completeStateResponse
+
+    def next_event(self, subscription: str) -> base.CompleteStateResponse:
+        while True:
+            message = self._receive(None, UPDATE_LOST)
+            response = message.response if message else None
+            if response and response.requestId == subscription and response.HasField("completeStateResponse"):
+                return response.completeStateResponse
+
+    def request_logs(self, wanted: base.LogsRequest) -> base.Response:
+        """Returns the acceptance or the error. The id of the response is the id of the log campaign."""
+        campaign = self._send_new(base.Request(logsRequest=wanted), LOGS_LOST)
+        return self._response(campaign, ("logsRequestAccepted", "error"), LOGS_LOST)
+
+    def next_log_response(self, campaign: str) -> base.Response:
+        while True:
+            message = self._receive(None, LOGS_LOST)
+            if message and message.response.requestId == campaign:
+                return message.response
+
+    def cancel_logs(self, campaign: str) -> None:
+        """Cancel without waiting for the response: the command ends afterwards."""
+        self._send(base.Request(requestId=campaign, logsCancelRequest=base.LogsCancelRequest()), LOGS_LOST)
+
+    def kept_states(self) -> list[base.WorkloadState]:
+        """The states that arrived while another response was awaited."""
+        kept = list(self._states)
+        self._states.clear()
+        return kept
+
+    def next_states(self, limit: float | None = None) -> list[base.WorkloadState]:
+        """The kept states, or else those of the next message; [] at the time limit."""
+        if self._states:
+            return self.kept_states()
+        end = None if limit is None else monotonic() + limit
+        while True:
+            message = self._receive(_remaining(end), UPDATE_LOST)
+            if message is None:
+                return []
+            self._keep(message)
+            if self._states:
+                return self.kept_states()
+
+    def watch(self, descriptor: int | None) -> None:
+        """End every wait with `WaitInterrupted` as soon as this descriptor is readable. None ends the watching."""
+        self._connection.watch(descriptor)
+
+    def goodbye(self) -> None:
+        """Announce the end of the session and wait a moment for the server to end the stream."""
+        end = monotonic() + _GOODBYE_SECONDS
+        try:
+            self._connection.send(grpc.ToServer(goodbye=grpc.Goodbye()))
+            while self._connection.receive(_remaining(end)) is not None:
+                pass
+        except Unavailable:
+            return
+
+    def _send_new(self, request: base.Request, lost: str) -> str:
+        request.requestId = os.urandom(16).hex()
+        self._awaited[request.requestId] = None
+        self._send(request, lost)
+        return request.requestId
+
+    def _response(
+        self, request_id: str, kinds: tuple[str, ...], lost: str, limit_ms: int | None = None
+    ) -> base.Response:
+        """Wait for a response of one of the kinds. Workload states and other responses are kept."""
+        limit_ms = self._timeout_ms if limit_ms is None else min(limit_ms, self._timeout_ms)
+        end = monotonic() + limit_ms / 1000
+        rejection = ""
+        while True:
+            response = self._awaited[request_id]
+            if response is not None and response.WhichOneof("ResponseContent") in kinds:
+                del self._awaited[request_id]
+                return response
+            rejection = response.error.message if response is not None else rejection
+            self._awaited[request_id] = None
+            message = self._receive(_remaining(end), lost)
+            if message is None:
+                raise _timed_out(limit_ms, rejection)
+            self._keep(message)
+
+    def _keep(self, message: grpc.FromServer) -> None:
+        if message.HasField("updateWorkloadState"):
+            self._states.extend(message.updateWorkloadState.workloadStates)
+        elif message.response.requestId in self._awaited:
+            self._awaited[message.response.requestId] = message.response
+        elif self.on_response is not None:
+            self.on_response(message.response)
+
+    def _send(self, request: base.Request, lost: str) -> None:
+        try:
+            self._connection.send(grpc.ToServer(request=request))
+        except ConnectionLost as error:
+            raise RequestFailed(lost) from error
+
+    def _receive(self, limit: float | None, lost: str) -> grpc.FromServer | None:
+        """The next message, or None at the time limit."""
+        try:
+            return self._connection.receive(limit)
+        except ConnectionLost as error:
+            raise RequestFailed(lost) from error
+
+
+def _timed_out(limit_ms: int, rejection: str) -> RequestFailed:
+    hint = f"the server answered '{rejection}'" if rejection else "give it more time with '--response-timeout MS'"
+    return RequestFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint)
+
+
+def _remaining(end: float | None) -> float | None:
+    return None if end is None else max(end - monotonic(), 0)
+
+
+def duration_text(milliseconds: int) -> str:
+    """`500ms`, `1.5s`, `3s`."""
+    if milliseconds == 0:
+        return "0ns"
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    whole, rest = divmod(milliseconds, 1000)
+    fraction = f".{rest:03}".rstrip("0") if rest else ""
+    return f"{whole}{fraction}s"

@@ -1,0 +1,1 @@
+"""The declarations of all commands of `ank`. They import no command."""

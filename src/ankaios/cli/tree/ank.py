@@ -1,0 +1,50 @@
+"""The command `ank` with its global options. `ANK` is the tree of all commands.
+
+To add a command, declare it in one of the modules of this package and write its function in `ankaios.cli.commands`. The
+declarations import no command, so that help, completion and usage errors are fast.
+"""
+
+from ankaios.cli.argument_values import milliseconds
+from ankaios.cli.arguments import Command, Option
+from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
+from ankaios.cli.tree.inspect_commands import DESCRIBE, GET, LOGS
+from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
+
+GLOBAL_OPTIONS = (
+    Option("-x, --ank-config <PATH>", "Configuration file", complete="files"),
+    Option("-s, --server-url <URL>", "Server address, default https://127.0.0.1:25551", env="ANK_SERVER_URL"),
+    Option("--response-timeout <MS>", "Time limit for a response in milliseconds, default 3000", convert=milliseconds),
+    Option("-v, --verbose", "Print debug messages"),
+    Option("-q, --quiet", "Print only results, warnings and errors"),
+    Option("--no-wait", "Do not wait for workloads to be created or deleted"),
+    Option("-k, --insecure", "Connect to the server without TLS", env="ANK_INSECURE"),
+    Option("--ca_pem <PATH>", "Certificate authority", env="ANK_CA_PEM", complete="files"),
+    Option("--crt_pem <PATH>", "Certificate of this client", env="ANK_CRT_PEM", complete="files"),
+    Option("--key_pem <PATH>", "Private key of this client", env="ANK_KEY_PEM", complete="files"),
+    Option("-V, --version", "Print the version"),
+)
+
+ANK = Command(
+    "ank",
+    "Command line of Ankaios: see and change the workloads of a cluster.",
+    options=GLOBAL_OPTIONS,
+    children=(GET, DESCRIBE, LOGS, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
+    details="""\
+Exit codes:
+  0    success (also if a started workload failed later)
+  1    failure, the reason is on standard error
+  2    invalid usage
+  141  the reader of the output closed the pipe
+
+Configuration file:
+  ~/.config/ankaios/ank.conf, else /etc/ankaios/ank.conf; command line, then environment, then file
+
+Shell completion:
+  source <(COMPLETE=bash ank)    also: zsh, fish, elvish, powershell""",
+    examples=(
+        ("ank up web.yaml", "try it: run a cluster in this terminal, with the workloads of a manifest"),
+        ("ank -k apply web.yaml", "start the workloads of a manifest on an insecure local server"),
+        ("ank get workloads", "show the states of all workloads"),
+        ("ank logs -f web", "follow the output of a workload"),
+    ),
+)

@@ -1,0 +1,98 @@
+"""Declarations of the commands that change the cluster: `apply`, `run`, `set` and `delete`."""
+
+from ankaios.cli.argument_values import tag, update_mask
+from ankaios.cli.arguments import Command, Option, Positional
+
+GROUP = "Change the cluster"
+
+APPLY = Command(
+    "apply",
+    "Create or replace what manifests describe",
+    "apply:run",
+    group=GROUP,
+    bare_help=True,
+    options=(
+        Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents"),
+        Option("-d", "Delete what the manifests describe", key="delete"),
+    ),
+    positionals=(Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files"),),
+    examples=(
+        ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
+        ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),
+        ("ank apply -d web.yaml", "delete what the manifest describes"),
+    ),
+)
+
+_RUN_EXAMPLE = (
+    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
+    "run a container on an agent",
+)
+RUN = Command(
+    "run",
+    "Run a workload without a manifest",
+    group=GROUP,
+    examples=(_RUN_EXAMPLE,),
+    children=(
+        Command(
+            "workload",
+            "Run a workload and wait until it runs",
+            "run_workload:run",
+            options=(
+                Option("--runtime <RUNTIME_NAME>", "For example podman", required=True, complete="runtimes"),
+                Option("--config <RUNTIME_CONFIG>", "Configuration for the runtime", required=True),
+                Option("--agent <AGENT_NAME>", "Agent that runs it", required=True, complete="agents"),
+                Option("--tags <KEY=VALUE>", "A tag, may be given several times", convert=tag, repeat=True),
+            ),
+            positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the new workload"),),
+            examples=(_RUN_EXAMPLE,),
+        ),
+    ),
+)
+
+_SET_EXAMPLE = ("ank set state desiredState.workloads.web.tags state.yaml", "set the tags of a workload")
+SET = Command(
+    "set",
+    "Set parts of the state",
+    group=GROUP,
+    examples=(_SET_EXAMPLE,),
+    children=(
+        Command(
+            "state",
+            "Set the parts of the state that masks select to the content of a file",
+            "set_state:run",
+            positionals=(
+                Positional("masks", "<MASK>...", "Parts of the state", convert=update_mask, complete="masks"),
+                Positional(
+                    "file", "<FILE>", "State in the form of 'ank get state', or - for standard input", complete="files"
+                ),
+            ),
+            details="A part that is not in the file is deleted.",
+            examples=(_SET_EXAMPLE, ("ank get state | edit | ank set state desiredState -", "replace everything")),
+        ),
+    ),
+)
+
+DELETE = Command(
+    "delete",
+    "Delete workloads or configuration items",
+    group=GROUP,
+    examples=(("ank delete workload web", "stop and remove a workload"),),
+    children=(
+        Command(
+            "workload",
+            "Delete workloads and wait until they are removed",
+            "delete:delete_workloads",
+            aliases=("workloads",),
+            positionals=(Positional("names", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+            examples=(("ank delete workload web db", "stop and remove two workloads"),),
+        ),
+        Command(
+            "config",
+            "Delete configuration items",
+            "delete:delete_configs",
+            aliases=("configs",),
+            positionals=(Positional("names", "<CONFIG_NAME>...", "Keys of the items", complete="configs"),),
+            examples=(("ank delete config ports", "remove one item"),),
+        ),
+    ),
+)

@@ -1,0 +1,134 @@
+"""Declarations of the commands that inspect the cluster: `get`, `describe` and `logs`."""
+
+from ankaios.cli.argument_values import line_count, point_in_time
+from ankaios.cli.arguments import Command, Option, Positional
+
+GROUP = "Look at the cluster"
+
+_FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")
+_STATE_MASKS = Positional(
+    "masks",
+    "[MASK]...",
+    "Parts of the state, such as desiredState.workloads.web or workloadStates.*; none means everything",
+    complete="masks",
+)
+
+GET = Command(
+    "get",
+    "Show the state, workloads, agents, configs, devices, or events as they happen",
+    group=GROUP,
+    examples=(("ank get workloads", "a table of all workloads"),),
+    children=(
+        Command(
+            "state",
+            "Show the complete state or parts of it",
+            "get_state:run",
+            options=(_FORMAT,),
+            positionals=(_STATE_MASKS,),
+            examples=(
+                ("ank get state desiredState.workloads.web", "the desired state of one workload"),
+                ("ank get state -o json 'workloadStates.*.*.*.state'", "the states of all workloads, for scripts"),
+            ),
+        ),
+        Command(
+            "workload",
+            "Show workloads and their states",
+            "get_workloads:run",
+            aliases=("workloads",),
+            options=(
+                Option("-a, --agent <AGENT_NAME>", "Only workloads on this agent", complete="agents"),
+                Option("-s, --state <STATE>", "Only workloads in this state", complete="states"),
+                Option("-w, --watch", "Show the table again after every change"),
+            ),
+            positionals=(Positional("names", "[WORKLOAD_NAME]...", "Only these workloads", complete="workloads"),),
+            examples=(
+                ("ank get workloads --agent n1 --state 'Running(Ok)'", "the running workloads of one agent"),
+                ("ank get workloads --watch", "watch all workloads"),
+            ),
+        ),
+        Command(
+            "agent",
+            "Show the connected agents",
+            "get_tables:get_agents",
+            aliases=("agents",),
+            examples=(("ank get agents", "a table of all agents"),),
+        ),
+        Command(
+            "config",
+            "Show the keys of the configuration items",
+            "get_tables:get_configs",
+            aliases=("configs",),
+            examples=(("ank get configs", "all keys"),),
+        ),
+        Command(
+            "events",
+            "Show changes of the state as they happen",
+            "get_events:run",
+            options=(_FORMAT, Option("-c, --include-current-state", "Start with the current state")),
+            positionals=(_STATE_MASKS,),
+            examples=(
+                ("ank get events 'workloadStates.*.*.*.state'", "every change of a workload's state"),
+                ("ank get events -o json agents", "agents that connect and disconnect, one line for each event"),
+            ),
+        ),
+        Command(
+            "device",
+            "Show discovered devices, their slots, and the workloads that use them",
+            "get_tables:get_devices",
+            aliases=("devices",),
+            examples=(("ank get devices", "a table of all devices"),),
+        ),
+        Command(
+            "resource",
+            "Show the resources that agents offer to workloads",
+            "get_tables:get_resources",
+            aliases=("resources",),
+            examples=(("ank get resources", "a table of all resources by agent"),),
+        ),
+    ),
+)
+
+DESCRIBE = Command(
+    "describe",
+    "Show the details of one workload or device",
+    group=GROUP,
+    examples=(("ank describe workload web", "state, reason, dependencies and devices of a workload"),),
+    children=(
+        Command(
+            "workload",
+            "Show state, reason, restarts, dependencies and devices of a workload",
+            "describe_workload:run",
+            aliases=("workloads",),
+            positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+            examples=(("ank describe workload web", "why does it not run?"),),
+        ),
+        Command(
+            "device",
+            "Show slots, users and properties of a device",
+            "describe_device:run",
+            aliases=("devices",),
+            positionals=(Positional("name", "<DEVICE_NAME>", "Name of the device", complete="devices"),),
+            examples=(("ank describe device camera-1a2b3c", "which workload uses it?"),),
+        ),
+    ),
+)
+
+LOGS = Command(
+    "logs",
+    "Show the output of workloads",
+    "logs:run",
+    group=GROUP,
+    bare_help=True,
+    options=(
+        Option("-f, --follow", "Continue with new output"),
+        Option("-t, --tail <N>", "Only the last lines, default all", convert=line_count, default=-1, negative=True),
+        Option("-n, --names", "Print the workload name before every line"),
+        Option("-s, --since <TIMESTAMP>", "Only output after this RFC 3339 time", convert=point_in_time),
+        Option("-u, --until <TIMESTAMP>", "Only output before this RFC 3339 time", convert=point_in_time),
+    ),
+    positionals=(Positional("workloads", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+    examples=(
+        ("ank logs -f --tail 10 web", "the last ten lines and all new ones"),
+        ("ank logs -n web db --since 2026-03-01T08:00:00Z", "two workloads since eight o'clock"),
+    ),
+)

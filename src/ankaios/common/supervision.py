@@ -1,0 +1,111 @@
+"""Keeps the tasks of a program going when one of them fails unexpectedly.
+
+In come named pieces of work and how their failure is reported; out go tasks. An exception that leaves a piece of work
+is a bug: it is logged with its traceback, reported in the state that the work serves, and ends nothing else. Work
+without an end is started again after a delay that doubles with each failure up to a limit. Only `Fatal` errors and
+cancellation pass. Owned: the tasks of a `Supervisor`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+from ankaios.common.errors import Fatal
+
+FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
+MAX_REASON = 500
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+FailureReport = Callable[[str], None]
+
+log = logging.getLogger(__name__)
+
+
+def restart_delay(failures: int) -> float:
+    """Seconds until work that has failed so many times in a row is started again."""
+    return float(min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(failures - 1, 20)))
+
+
+def failures_in_a_row(before: int, lasted: float) -> int:
+    """With the one after a run of so many seconds: a failure after a long time counts as the first one."""
+    return 1 if lasted > LONGEST_DELAY else before + 1
+
+
+def internal_error(where: str, error: BaseException, consequence: str = "") -> str:
+    """Log an unexpected exception; returns what people are shown of it."""
+    first = _first(error)
+    reason = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
+    shown = reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
+    log.error("internal error in %s%s: %s", where, f", {consequence}" if consequence else "", shown, exc_info=error)
+    return f"Internal error: {shown}"
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of a group; most have only one."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _ignore(why: str) -> None:
+    del why
+
+
+async def keep_running(name: str, work: Work, report: FailureReport = _ignore) -> None:
+    """Until the work ends by itself."""
+    clock = asyncio.get_running_loop().time
+    failures = 0
+    while True:
+        began = clock()
+        try:
+            await work()
+            return
+        except Exception as error:
+            _raise_fatal(error)
+            failures = failures_in_a_row(failures, clock() - began)
+            delay = restart_delay(failures)
+            _report(name, error, f"starting it again in {delay:g} s", report)
+        await asyncio.sleep(delay)
+
+
+async def run_once(name: str, work: Work, report: FailureReport = _ignore) -> None:
+    """For work that has an end, and must not be done twice."""
+    try:
+        await work()
+    except Exception as error:
+        _raise_fatal(error)
+        _report(name, error, "giving it up", report)
+
+
+def _raise_fatal(error: Exception) -> None:
+    if isinstance(error, Fatal) or (isinstance(error, BaseExceptionGroup) and error.subgroup(Fatal) is not None):
+        raise error
+
+
+def _report(name: str, error: Exception, consequence: str, report: FailureReport) -> None:
+    try:
+        report(f"{internal_error(name, error, consequence)}, {consequence}")
+    except Exception as again:
+        internal_error(f"the failure report of {name}", again)
+
+
+class Supervisor:
+    """A task group in which one task cannot end the others, unless its error is `Fatal`."""
+
+    def __init__(self) -> None:
+        self._group = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._group.__aexit__(kind, error, at)
+
+    def keep_running(self, name: str, work: Work, report: FailureReport = _ignore) -> asyncio.Task[None]:
+        return self._group.create_task(keep_running(name, work, report), name=name)
+
+    def run_once(self, name: str, work: Work, report: FailureReport = _ignore) -> asyncio.Task[None]:
+        return self._group.create_task(run_once(name, work, report), name=name)

@@ -1,0 +1,61 @@
+"""A native workload of another user that does its worst with what root's agent gave it.
+
+Needs: root rights and the right to make mount namespaces.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mount_rights import needs_mounts
+from tests.system.cluster import Cluster
+
+pytestmark = needs_mounts
+
+MANIFEST = """
+apiVersion: v1
+workloads:
+  evil:
+    agent: agent_A
+    runtime: native
+    restartPolicy: ALWAYS
+    controlInterfaceAccess: {{allowRules: [{{type: StateRule, operation: Read, filterMask: ["*"]}}]}}
+    files: [{{mountPoint: /etc/evil.conf, data: text}}]
+    runtimeConfig: |
+      user: nobody
+      command:
+        - sh
+        - -c
+        - |
+          test -p /run/ankaios/control_interface/input && test "$(cat /etc/evil.conf)" = text || exec sleep 1000
+          cd /run/ankaios/control_interface && rm input && ln -s {victim} input
+          sleep 0.1
+          exit {code}
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as made:
+        yield made
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_no_restart_gives_a_file_of_root_away(cluster: Cluster, tmp_path: Path, code: int) -> None:
+    """It exchanges a FIFO by a link and ends, again and again: the FIFO is made anew, and the link leads nowhere."""
+    victim = tmp_path / "shadow"
+    victim.write_text("secret")
+    victim.chmod(0o600)
+    cluster.start_server(MANIFEST.format(victim=victim, code=code))
+    cluster.start_agent("agent_A", runtimes=["native"])
+
+    def has_tried_again() -> bool:
+        assert (victim.stat().st_uid, victim.stat().st_mode & 0o777) == (0, 0o600)
+        log = (cluster.folder / "agent_A.log").read_text()
+        return log.count("'evil' replaced FIFOs of its control interface, they are made anew") >= 3
+
+    cluster.wait_until("it was restarted three times", has_tried_again)
+    assert (victim.stat().st_uid, victim.read_text()) == (0, "secret")
+    (instance,) = (cluster.folder / "run/agent_A_io").glob("evil.*")
+    assert instance.stat().st_mode & 0o777 == 0o700

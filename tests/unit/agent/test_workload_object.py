@@ -1,0 +1,68 @@
+"""The control interface over the life of a workload that may do with its folder what it likes."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ankaios.common.execution_state import exited
+from ankaios.common.workload import ControlInterfaceAccess, Operation, RestartPolicy, StateRule
+from tests.builders import a_workload
+from tests.unit.agent.harness import AgentStory, an_agent, server_hello
+from tests.unit.agent.pipes import Pipes
+
+ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
+NAV = a_workload("nav", "A", access=ACCESS, restart_policy=RestartPolicy.ON_FAILURE)
+
+
+async def restart(story: AgentStory) -> None:
+    story.podman.set_state(story.podman.named("nav").id, exited(1))
+    await story.until(lambda: [call for call, _ in story.podman.calls].count("check") == 2)
+
+
+def interface_of(story: AgentStory) -> Path:
+    return story.folder.control_interface(NAV.instance_name)
+
+
+async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
+    before = os.umask(0)
+    try:
+        async with an_agent() as a:
+            await a.server_says(server_hello(NAV))
+            folder, interface = a.folder.of(NAV.instance_name), interface_of(a)
+            modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, interface, interface / "input")]
+            assert modes == [0o700, 0o755, 0o700]
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("trap", ["link", "file", "full folder", "nothing"])
+async def test_fifos_that_the_workload_replaced_are_made_anew_with_its_next_start(trap: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    async with an_agent() as a:
+        await a.server_says(server_hello(NAV))
+        place = interface_of(a) / "input"
+        place.unlink()
+        match trap:
+            case "link":
+                place.symlink_to(tmp_path / "victim")
+            case "file":
+                place.write_text("")
+            case "full folder":
+                (place / "a/b/c").mkdir(parents=True)
+        await restart(a)
+        assert place.is_fifo()
+        pipes = Pipes(interface_of(a))
+        pipes.hello()
+        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        pipes.close()
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+async def test_fifos_that_the_workload_left_alone_are_kept() -> None:
+    async with an_agent() as a:
+        await a.server_says(server_hello(NAV))
+        before = (interface_of(a) / "input").stat().st_ino
+        await restart(a)
+        assert (interface_of(a) / "input").stat().st_ino == before

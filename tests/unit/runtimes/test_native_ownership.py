@@ -1,0 +1,109 @@
+"""What the user of a native workload is given, whatever that user has put there before."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ankaios.runtimes.native_ownership import give_folders
+
+NOBODY, OTHER = 65534, 4711
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """The folder of an instance as the agent makes it."""
+    folder = tmp_path / "web.1"
+    folder.mkdir(mode=0o700)
+    (folder / "control_interface").mkdir(mode=0o755)
+    for name in ("input", "output"):
+        os.mkfifo(folder / "control_interface" / name, 0o700)
+    (folder / "files").mkdir(mode=0o700)
+    (folder / "files/app.conf").write_text("text")
+    return folder
+
+
+def an_order(instance: Path, user: int | None = NOBODY) -> dict[str, Any]:
+    return {
+        "user": None if user is None else (user, user, [user]),
+        "control_interface": str(instance / "control_interface"),
+        "files": str(instance / "files"),
+    }
+
+
+def owners(instance: Path) -> dict[str, int]:
+    return {str(path.relative_to(instance)): path.lstat().st_uid for path in (instance, *instance.rglob("*"))}
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_with_mounts_the_user_gets_the_control_interface_and_nothing_else(instance: Path) -> None:
+    give_folders(an_order(instance), is_mounted=True)
+    theirs = [name for name, uid in owners(instance).items() if uid == NOBODY]
+    assert sorted(theirs) == ["control_interface", "control_interface/input", "control_interface/output"]
+    assert mode_of(instance) == 0o700
+    give_folders(an_order(instance), is_mounted=True)  # as with each start
+
+
+def test_without_mounts_the_way_is_open_and_everything_on_it_closed_to_others(instance: Path) -> None:
+    give_folders(an_order(instance), is_mounted=False)
+    modes = {name: mode_of(instance / name) for name in (".", "control_interface", "files")}
+    assert modes == {".": 0o711, "control_interface": 0o700, "files": 0o700}
+    found = owners(instance)
+    assert [found[name] for name in (".", "control_interface", "files")] == [0, NOBODY, NOBODY]
+
+
+def test_the_own_user_needs_nothing(instance: Path) -> None:
+    give_folders(an_order(instance, user=None), is_mounted=False)
+    give_folders(an_order(instance, user=0), is_mounted=False)
+    assert set(owners(instance).values()) == {0}
+    assert mode_of(instance) == 0o700
+
+
+@pytest.mark.parametrize("name", ["input", "output"])
+@pytest.mark.parametrize("trap", ["link", "hard link", "file", "second name"])
+def test_what_is_no_fifo_of_the_agent_is_not_given_away(instance: Path, tmp_path: Path, name: str, trap: str) -> None:
+    victim = tmp_path / "shadow"
+    victim.write_text("secret")
+    os.mkfifo(tmp_path / "pipe")
+    place = instance / "control_interface" / name
+    place.unlink()
+    match trap:
+        case "link":
+            place.symlink_to(victim)
+        case "hard link":
+            os.link(victim, place)
+        case "file":
+            place.write_text("")
+        case "second name":
+            os.link(tmp_path / "pipe", place)
+    with pytest.raises(OSError, match=f"'{name}' of the control interface is not the FIFO that the agent made"):
+        give_folders(an_order(instance), is_mounted=True)
+    assert {victim.stat().st_uid, (tmp_path / "pipe").stat().st_uid, place.lstat().st_uid} == {0}
+
+
+def test_a_fifo_that_belongs_to_a_third_user_stays_theirs(instance: Path) -> None:
+    os.chown(instance / "control_interface/input", OTHER, OTHER)
+    with pytest.raises(OSError, match=f"'input' of the control interface belongs to another user .id {OTHER}"):
+        give_folders(an_order(instance), is_mounted=True)
+
+
+@pytest.mark.parametrize("name", ["control_interface", "files"])
+def test_a_link_in_place_of_a_folder_is_not_followed(instance: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "etc"
+    victim.mkdir(mode=0o755)
+    (instance / name).rename(tmp_path / "away")
+    (instance / name).symlink_to(victim)
+    with pytest.raises(OSError, match="Not a directory"):
+        give_folders(an_order(instance), is_mounted=False)
+    assert (victim.stat().st_uid, mode_of(victim)) == (0, 0o755)
+
+
+def test_a_fifo_that_the_workload_removed_is_its_own_loss(instance: Path) -> None:
+    (instance / "control_interface/input").unlink()
+    give_folders(an_order(instance), is_mounted=True)
