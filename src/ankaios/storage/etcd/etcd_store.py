@@ -91,7 +91,8 @@ class EtcdStore:
         content = decode_content(self._keys, pairs_after)
         self._session = await self._begin(leadership, pairs, pairs_after, unfinished, content.last_revision)
         unknown, self._unknown = self._unknown, None
-        self._size = (await self._client.status(_STATUS_LIMIT)).dbSize
+        with suppress(StorageFailed):
+            self._size = (await self._client.status(_STATUS_LIMIT)).dbSize
         return Stored(
             content.entries,
             tuple(content.revisions[number] for number in sorted(content.revisions)),
