@@ -128,7 +128,7 @@ async def test_a_bug_in_the_renewal_ends_the_leadership(
     leadership = await server.lead()
     monkeypatch.setattr(server.client, "renew_lease", None)
     await asyncio.wait_for(leadership.lost.wait(), LIMIT)
-    assert "the renewal of the lease failed: TypeError" in str(leadership.reason)
+    assert "Internal error: TypeError" in str(leadership.reason)
     assert "Traceback" in caplog.text
 
 

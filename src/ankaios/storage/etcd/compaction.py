@@ -9,11 +9,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from ankaios.common.supervision import run_once
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.state_store import StorageFailed
 
 INTERVAL = 600.0  # seconds
 _LIMIT = 30.0
+_NAME = "the compaction of etcd"
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +34,8 @@ class HistoryCompactor:
             self._marked = (now, revision)
         elif now - marked[0] >= INTERVAL and (self._task is None or self._task.done()):
             self._marked = (now, revision)
-            self._task = asyncio.create_task(self._compact(marked[1]), name="compaction of etcd")
+            work = run_once(_NAME, lambda: self._compact(marked[1]))
+            self._task = asyncio.create_task(work, name=_NAME)
 
     async def _compact(self, revision: int) -> None:
         try:

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ankaios.common.supervision import run_once
 from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.core.etcd_transactions import get_key, has_revision, put_key
 from ankaios.storage.core.lease_rules import DEFAULT_SECONDS, attempt_limit, renewal_interval, valid_until
@@ -26,6 +27,7 @@ from ankaios.storage.pb.etcd_api_pb2 import KeyValue, RangeRequest, RangeRespons
 from ankaios.storage.state_store import StorageFailed
 
 _READ_LIMIT, _REVOKE_LIMIT, _RETRY_SECONDS = 5.0, 1.0, 0.5
+_KEEPER = "the lease of the leader"
 
 _log = logging.getLogger(__name__)
 
@@ -100,8 +102,12 @@ class EtcdElection:
 
     def _start_keeper(self, leadership: Leadership) -> None:
         self.leadership = leadership
-        self._keeper = asyncio.create_task(self._keep(leadership), name="lease of the leader")
-        self._keeper.add_done_callback(lambda task: _end_after(task, leadership))
+        self._keeper = asyncio.create_task(self._keep_supervised(leadership), name=_KEEPER)
+
+    async def _keep_supervised(self, leadership: Leadership) -> None:
+        """Without renewal there is no leadership, whatever the reason."""
+        await run_once(_KEEPER, lambda: self._keep(leadership), leadership.end)
+        leadership.end("the lease is not renewed any more")
 
     async def _keep(self, leadership: Leadership) -> None:
         """Renew the lease until that is not possible any more."""
@@ -160,14 +166,6 @@ class EtcdElection:
 
     async def close(self) -> None:
         await self.resign()
-
-
-def _end_after(task: "asyncio.Task[None]", leadership: Leadership) -> None:
-    """Without renewal there is no leadership, whatever the reason."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("The lease of the leader is not renewed any more.", exc_info=error)
-        leadership.end(f"the renewal of the lease failed: {error!r}")
-    leadership.end("the lease is not renewed any more")
 
 
 def _leader_info(found: KeyValue) -> LeaderInfo:

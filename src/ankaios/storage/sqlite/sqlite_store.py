@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
+from ankaios.common.supervision import run_once
 from ankaios.storage.core.encoding import decode_revision, decode_value, encode_value, write_set
 from ankaios.storage.sqlite.backup import copied_summary, copy_database
 from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
@@ -29,6 +30,7 @@ from ankaios.storage.state_store import (
 _LOAD_LIMIT, _COMMIT_LIMIT = 120.0, 30.0  # seconds; a disk that needs longer is broken
 _REVISIONS_PER_COPY = 50
 _SECONDS_PER_COPY = 60.0
+_COPYING = "the copy of the state database"
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -128,7 +130,7 @@ class SqliteStore:
     def _start_copy(self) -> None:
         if self._copy_task is None or self._copy_task.done():
             self._copied_at = time.monotonic()
-            self._copy_task = asyncio.create_task(self._copy(), name="copy of the state database")
+            self._copy_task = asyncio.create_task(run_once(_COPYING, self._copy), name=_COPYING)
 
     async def _copy(self) -> None:
         """A failure does not affect the server: the previous copy still exists."""

@@ -6,7 +6,6 @@ file of one server.
 
 import fcntl
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ankaios.common.trusted_path import untrusted_part
 from ankaios.storage.core.content_summary import row_checksum
 from ankaios.storage.core.recovery import ConfirmedCommit
 from ankaios.storage.state_store import StorageFailed
@@ -81,11 +81,8 @@ def prepare_directory(database: Path) -> None:
     directory = database.parent
     with translated_os_errors("use the directory", directory):
         directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        mode = directory.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise StorageFailed(
-            f"cannot store the state in '{directory}': every user may write there; run 'chmod o-w {directory}'"
-        )
+        if fault := untrusted_part(directory):
+            raise StorageFailed(f"cannot store the state in '{database}': {fault}")
     if database.exists() and not database.is_file():
         raise StorageFailed(f"cannot store the state in '{database}': it is not a regular file")
 
