@@ -69,8 +69,8 @@ class SqliteDatabase:
             return old, None
         new = row_checksum(entry_set(kind), name, value)
         self._connection.execute(
-            "INSERT INTO entry VALUES (?1, ?2, ?3, ?4)"
-            " ON CONFLICT (kind, name) DO UPDATE SET value = ?3, checksum = ?4",
+            "INSERT INTO entry VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
             (kind, name, value, new),
         )
         return old, new
@@ -103,7 +103,8 @@ class SqliteDatabase:
             self._connection.execute("DELETE FROM record WHERE name = ?", (name,))
             return
         self._connection.execute(
-            "INSERT INTO record VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET value = ?2, checksum = ?3",
+            "INSERT INTO record VALUES (?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
             (name, value, row_checksum(RECORDS, name, value)),
         )
 
