@@ -93,7 +93,7 @@ async def test_the_result_of_a_lost_commit_is_found_out_by_the_next_load(
     await server.store.commit([a_change(1, "web", 1)])
     lost = frozenset(range(2, 100_000))
     server.client.after, server.client.before = (lost, frozenset()) if is_stored else (frozenset(), lost)
-    monkeypatch.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 0.2)
+    monkeypatch.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 2.0)
     with pytest.raises(CommitUnknown, match="it is not known whether the change is stored"):
         await server.store.commit([a_change(2, "web", 2, 1)])
     with pytest.raises(StorageFailed, match="has to be loaded first"):
@@ -182,7 +182,7 @@ async def test_a_large_change_that_is_not_applied_yet_is_applied_before_the_next
 ) -> None:
     change, values = a_large_change()
     with monkeypatch.context() as patched:
-        patched.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 0.2)
+        patched.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 2.0)
         server.client.is_lost = lambda request: request.compare[-1].target == Compare.VALUE and (
             request.compare[-1].key == server.keys.journal
         )
@@ -201,7 +201,7 @@ async def test_a_large_change_whose_parts_cannot_be_written_is_not_stored_and_th
     server: EtcdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change, _ = a_large_change()
-    monkeypatch.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 0.2)
+    monkeypatch.setattr("ankaios.storage.etcd.guarded_writer.WRITE_LIMIT", 2.0)
     server.client.is_lost = lambda request: request.success[0].request_put.key.startswith(server.keys.parts)
     with pytest.raises(StorageFailed) as failed:
         await server.store.commit([change])
