@@ -1,0 +1,170 @@
+"""Sends a call to whichever member of an etcd cluster responds.
+
+Input: calls. Output: their results; `EtcdUnavailable` if no member responded within the limit, `EtcdRejected` if etcd
+rejected the call. Owns one channel for each member, and the authentication token for it.
+
+A call is repeated at the next member after a failure, so every call must be one that can be repeated without harm.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from ankaios.grpc.addresses import TcpAddress
+from ankaios.grpc.channel import GrpcChannel
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.tls import TlsSession
+from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
+from ankaios.storage.pb.etcd_api_pb2 import AuthenticateRequest, AuthenticateResponse
+from ankaios.storage.state_store import StorageFailed
+from ankaios.storage.storage_url import EtcdEndpoint
+
+ATTEMPT_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05  # after all members have failed
+# etcd closes connections with more frequent pings than one in five seconds.
+_KEEPALIVE = Keepalive(interval=6.0, timeout=3.0)
+_TRANSIENT = frozenset({Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED, Status.ABORTED})
+_OLD_TOKEN = "revision of auth store is old"
+
+T = TypeVar("T")
+
+
+class EtcdUnavailable(StorageFailed):
+    """No member responded. `may_be_done`: a member may have executed the call nevertheless."""
+
+    def __init__(self, text: str, *, may_be_done: bool) -> None:
+        super().__init__(text)
+        self.may_be_done = may_be_done
+
+
+class EtcdRejected(StorageFailed):
+    """etcd rejects the call. `may_be_done`: an earlier attempt at another member may have been executed."""
+
+    def __init__(self, text: str, status: Status, *, may_be_done: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.may_be_done = may_be_done
+
+
+class EtcdCredentials(Struct, frozen=True):
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"EtcdCredentials({self.user!r})"
+
+
+class EtcdMember:
+    """A member of the cluster. A token is valid for the member that gave it, until that member restarts."""
+
+    def __init__(self, endpoint: EtcdEndpoint, tls: Callable[[str], TlsSession] | None) -> None:
+        self.endpoint = endpoint
+        self.token: str | None = None
+        self.channel = GrpcChannel(
+            TcpAddress(endpoint.host, endpoint.port, secure=tls is not None),
+            tls=None if tls is None else lambda: tls(endpoint.host),
+            keepalive=_KEEPALIVE,
+            connect_timeout=ATTEMPT_SECONDS,
+        )
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        return {} if self.token is None else {"token": self.token}
+
+    async def prepare(self, credentials: EtcdCredentials | None, seconds: float) -> None:
+        """Connect and authenticate if necessary; raises `CallFailed`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.channel.connect()
+        except TimeoutError as error:
+            raise CallFailed(Status.DEADLINE_EXCEEDED, f"no connection within {seconds:.2g} s") from error
+        if credentials is not None and self.token is None:
+            request = AuthenticateRequest(name=credentials.user, password=credentials.password)
+            path = "/etcdserverpb.Auth/Authenticate"
+            self.token = (await self.channel.unary(path, request, AuthenticateResponse, time_limit=seconds)).token
+
+
+class EtcdMembers:
+    def __init__(
+        self,
+        endpoints: Sequence[EtcdEndpoint],
+        tls: Callable[[str], TlsSession] | None,
+        credentials: EtcdCredentials | None,
+    ) -> None:
+        self._members = [EtcdMember(endpoint, tls) for endpoint in endpoints]
+        self._credentials = credentials
+        self._current = 0
+
+    def close(self) -> None:
+        for member in self._members:
+            member.channel.close()
+
+    async def attempt(
+        self, call: Callable[[EtcdMember, float], Awaitable[T]], limit: float, seconds: float = ATTEMPT_SECONDS
+    ) -> T:
+        """Call members one after the other, each for up to `seconds`, until one responds or the limit is reached."""
+        now = asyncio.get_running_loop().time
+        deadline, failures = now() + limit, _Failures()
+        while (left := deadline - now()) > 0:
+            member = self._members[self._current]
+            try:
+                return await self._attempt_one(member, call, min(left, seconds), failures)
+            except CallFailed as failure:
+                failures.add(member, failure)
+            self._leave(member)
+            if failures.count % len(self._members) == 0:
+                await asyncio.sleep(min(_PAUSE_SECONDS, max(deadline - now(), 0)))
+        raise EtcdUnavailable(f"etcd did not respond within {limit:g} s{failures}", may_be_done=failures.may_be_done)
+
+    async def _attempt_one(
+        self,
+        member: EtcdMember,
+        call: Callable[[EtcdMember, float], Awaitable[T]],
+        seconds: float,
+        failures: "_Failures",
+    ) -> T:
+        await member.prepare(self._credentials, seconds)
+        try:
+            return await call(member, seconds)
+        except CallFailed as failure:
+            if failure.status in _TRANSIENT:
+                failures.may_be_done = True
+            elif member.token is not None and _is_token_rejected(failure):
+                member.token = None
+                raise ConnectionBroken(failure.text) from failure
+            raise
+
+    def _leave(self, member: EtcdMember) -> None:
+        """The next call begins with the next member, unless another call has changed that already."""
+        if self._members[self._current] is member:
+            self._current = (self._current + 1) % len(self._members)
+
+
+class _Failures:
+    """The failed attempts of one call."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.may_be_done = False
+        self._texts: dict[str, str] = {}
+
+    def add(self, member: EtcdMember, failure: CallFailed) -> None:
+        """Raises `EtcdRejected` if another attempt makes no sense."""
+        if failure.status not in _TRANSIENT:
+            text = f"etcd rejected the request: {failure}"
+            raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
+        self.count += 1
+        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure says more
+            self._texts.setdefault(str(member.endpoint), failure.text)
+        else:
+            self._texts[str(member.endpoint)] = str(failure)
+
+    def __str__(self) -> str:
+        texts = "; ".join(f"{endpoint}: {text}" for endpoint, text in self._texts.items())
+        return f" ({texts})" if texts else ""
+
+
+def _is_token_rejected(failure: CallFailed) -> bool:
+    return failure.status is Status.UNAUTHENTICATED or _OLD_TOKEN in failure.text

@@ -1,0 +1,182 @@
+"""One open SQLite database: transactions of entries, revisions and records.
+
+Input: sets of writes. Output: durable rows, or `sqlite3.Error`. Owns the connection and the current summary. Blocking,
+and used by one thread.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, SetDigest, entry_set, row_checksum
+from ankaios.storage.core.encoding import WriteSet
+from ankaios.storage.core.recovery import DatabaseContent, content_digests
+from ankaios.storage.sqlite.content_reader import RECORDS
+from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION, migrate, read_summary, write_summary
+from ankaios.storage.sqlite.store_files import restrict_mode
+
+_BUSY_SECONDS = 5.0
+_MAX_WAL_BYTES = 16 * 1024 * 1024  # what is kept after a large commit
+
+
+class SqliteDatabase:
+    def __init__(self, path: Path) -> None:
+        """Open a database, and migrate it if it is old."""
+        self._connection = _connect(path)
+        try:
+            self.summary = read_summary(self._connection)
+            self._configure()
+            if self.summary.version < VERSION:
+                self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def _configure(self) -> None:
+        """`FULL`: a commit returns when it is on the disk."""
+        for setting in ("journal_mode = WAL", "synchronous = FULL", f"journal_size_limit = {_MAX_WAL_BYTES}"):
+            self._connection.execute(f"PRAGMA {setting}").fetchall()
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+
+    def _migrate(self) -> None:
+        with self._transaction():
+            migrate(self._connection, self.summary.version)
+            migrated = replace(self.summary, version=VERSION)
+            write_summary(self._connection, migrated)
+        self.summary = migrated
+
+    def commit(self, writes: WriteSet) -> None:
+        """One transaction, one fsync."""
+        with self._transaction():
+            sets = dict(self.summary.sets)
+            for key, value in writes.entries.items():
+                _apply(sets, entry_set(key.kind), *self._write_entry(key.kind, key.name, value))
+            for number, value in writes.revisions.items():
+                _apply(sets, REVISIONS, *self._write_revision(number, value))
+            last = max(self.summary.last_revision, writes.last_revision)
+            after = replace(self.summary, sequence=self.summary.sequence + 1, last_revision=last, sets=sets)
+            write_summary(self._connection, after)
+        self.summary = after
+
+    def _write_entry(self, kind: str, name: str, value: bytes | None) -> tuple[int | None, int | None]:
+        """Return the checksums of the row before and after."""
+        old = self._checksum("SELECT checksum FROM entry WHERE kind = ? AND name = ?", kind, name)
+        if value is None:
+            self._connection.execute("DELETE FROM entry WHERE kind = ? AND name = ?", (kind, name))
+            return old, None
+        new = row_checksum(entry_set(kind), name, value)
+        self._connection.execute(
+            "INSERT INTO entry VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
+            (kind, name, value, new),
+        )
+        return old, new
+
+    def _write_revision(self, number: int, value: bytes | None) -> tuple[int | None, int | None]:
+        old = self._checksum("SELECT checksum FROM revision WHERE number = ?", number)
+        if value is None:
+            self._connection.execute("DELETE FROM revision WHERE number = ?", (number,))
+            return old, None
+        new = row_checksum(REVISIONS, str(number), value)
+        self._connection.execute("INSERT OR REPLACE INTO revision VALUES (?, ?, ?)", (number, value, new))
+        return old, new
+
+    def _checksum(self, query: str, *key: str | int) -> int | None:
+        row = self._connection.execute(query, key).fetchone()
+        return None if row is None else int(row[0])
+
+    def save_records(self, records: Mapping[str, bytes | None]) -> None:
+        """Without fsync: records may be lost in a power failure, the state may not."""
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self._transaction():
+                for name, value in records.items():
+                    self._write_record(name, value)
+        finally:
+            self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _write_record(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self._connection.execute("DELETE FROM record WHERE name = ?", (name,))
+            return
+        self._connection.execute(
+            "INSERT INTO record VALUES (?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
+            (name, value, row_checksum(RECORDS, name, value)),
+        )
+
+    def probe(self) -> None:
+        """Write the summary again. It also overwrites what a failed commit may have left in the WAL."""
+        with self._transaction():
+            write_summary(self._connection, self.summary)
+
+    def checkpoint(self) -> None:
+        """Write everything into the database file."""
+        busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("the checkpoint was not completed")
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):  # the checkpoint failed; the WAL stays and is used at the next start
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+            raise
+
+
+def _apply(sets: dict[str, SetDigest], name: str, old: int | None, new: int | None) -> None:
+    sets[name] = sets.get(name, SetDigest()).replaced(old, new)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+
+
+def create_database(
+    path: Path, content: DatabaseContent, store: str, sequence: int, last_revision: int
+) -> ContentSummary:
+    """Create a complete database with one transaction; an incomplete one has no summary."""
+    restrict_mode(path)
+    summary = ContentSummary(store, VERSION, sequence, last_revision, content_digests(content))
+    connection = _connect(path)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        migrate(connection, 0)
+        _insert(connection, content)
+        write_summary(connection, summary)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    return summary
+
+
+def _insert(connection: sqlite3.Connection, content: DatabaseContent) -> None:
+    connection.executemany(
+        "INSERT INTO entry VALUES (?, ?, ?, ?)",
+        (
+            (key.kind, key.name, value, row_checksum(entry_set(key.kind), key.name, value))
+            for key, value in content.entries.items()
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO revision VALUES (?, ?, ?)",
+        ((number, value, row_checksum(REVISIONS, str(number), value)) for number, value in content.revisions.items()),
+    )
+    connection.executemany(
+        "INSERT INTO record VALUES (?, ?, ?)",
+        ((name, value, row_checksum(RECORDS, name, value)) for name, value in content.records.items()),
+    )

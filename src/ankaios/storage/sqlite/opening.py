@@ -1,0 +1,160 @@
+"""Opens the files of a SQLite store: creates, verifies, and repairs the database.
+
+Input: the files of a store. Output: verified content, and a report if the database was damaged. Blocking; the caller
+has the lock.
+
+A damaged database is never changed: the best content (`core/recovery.py`) is written to a new file, the damaged files
+are renamed, and the new file takes their place. A crash in between is completed at the next start.
+"""
+
+import logging
+import os
+from pathlib import Path
+
+from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent, problem_of, restore_content
+from ankaios.storage.sqlite.backup import new_store_id
+from ankaios.storage.sqlite.content_reader import read_content
+from ankaios.storage.sqlite.database import create_database
+from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION
+from ankaios.storage.sqlite.store_files import (
+    StoreFiles,
+    read_head,
+    restrict_mode,
+    sync_directory,
+    translated_os_errors,
+)
+from ankaios.storage.state_store import RecoveryReport, StorageFailed
+
+_HEADER_SIZE, _APPLICATION_ID_OFFSET = 100, 68  # of a SQLite file
+
+_log = logging.getLogger(__name__)
+
+
+def open_files(files: StoreFiles, now: float) -> tuple[DatabaseContent, RecoveryReport | None]:
+    """Afterwards there is an intact database with this content. Raises `StorageFailed` or `sqlite3.Error`."""
+    return _Opening(files, now).run()
+
+
+class _Opening:
+    def __init__(self, files: StoreFiles, now: float) -> None:
+        self.files = files
+        self._now = now
+        self._head = read_head(files.head)
+
+    def run(self) -> tuple[DatabaseContent, RecoveryReport | None]:
+        finished = self._finish_replacement()
+        content, report = self._content()
+        return content, report or finished
+
+    def _content(self) -> tuple[DatabaseContent, RecoveryReport | None]:
+        """Return verified content; afterwards there is a database with this content."""
+        head = self._head
+        if not self.files.has_content():
+            return self._create(head)
+        self._reject_other_files(head)
+        self._protect_wal()
+        content = read_content(self.files.database)
+        if content.summary is not None:
+            self._reject_newer_version(content.summary)
+            head = head if head is not None and head.store == content.summary.store else None
+        problem = problem_of(content, head)
+        if problem is None:
+            return content, None
+        return self._recover(content, head, problem)
+
+    def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
+        """A database that was removed on purpose starts empty; the numbers of commits continue."""
+        report, sequence, revision = None, 0, 0
+        if head is not None and head.sequence > 0:
+            lost = (f"the state of commit {head.sequence}, revision {head.revision}",)
+            copy = f"; a copy is in '{self.files.copy}'" if self.files.copy.exists() else ""
+            report = RecoveryReport(f"the database '{self.files.database}' is missing{copy}", lost)
+            sequence, revision = head.sequence, head.revision
+        self._write_replacement(DatabaseContent(), new_store_id(), sequence, revision)
+        self._activate_replacement()
+        return read_content(self.files.database), report
+
+    def _reject_other_files(self, head: ConfirmedCommit | None) -> None:
+        """Only a file that was a store of this program is repaired, and so renamed."""
+        if head is not None or not self.files.database.exists():
+            return
+        with translated_os_errors("read", self.files.database), self.files.database.open("rb") as file:
+            header = file.read(_APPLICATION_ID_OFFSET + 4)
+        if header[_APPLICATION_ID_OFFSET:] != APPLICATION_ID.to_bytes(4, "big"):
+            raise StorageFailed(
+                f"cannot use '{self.files.database}': it is not a database of ank-server; choose another path"
+            )
+
+    def _protect_wal(self) -> None:
+        """SQLite deletes the WAL of a database without header, even if the WAL has the whole content: add zeros."""
+        restrict_mode(self.files.database)
+        with translated_os_errors("repair", self.files.database):
+            if self.files.database.stat().st_size < _HEADER_SIZE:
+                os.truncate(self.files.database, _HEADER_SIZE)
+
+    def _reject_newer_version(self, summary: ContentSummary) -> None:
+        if summary.version > VERSION:
+            raise StorageFailed(
+                f"cannot use '{self.files.database}': it has version {summary.version} of the format, "
+                f"and this program supports versions up to {VERSION}; install a newer ank-server"
+            )
+
+    def _recover(
+        self, damaged: DatabaseContent, head: ConfirmedCommit | None, problem: str
+    ) -> tuple[DatabaseContent, RecoveryReport]:
+        """Replace the database by the best content that exists."""
+        restored = restore_content(damaged, self._copy(damaged, head), head)
+        self._write_replacement(restored.content, _identity(damaged, head), restored.sequence, restored.last_revision)
+        report = RecoveryReport(problem, restored.lost, str(self.files.damaged(self._now)))
+        _log.warning("Repairing '%s': %s", self.files.database, report)
+        self._keep_damaged()
+        self._activate_replacement()
+        return read_content(self.files.database), report
+
+    def _copy(self, damaged: DatabaseContent, head: ConfirmedCommit | None) -> DatabaseContent | None:
+        """Return the copy if it is intact and was made from this database."""
+        if not self.files.copy.exists():
+            return None
+        copy = read_content(self.files.copy, immutable=True)
+        same_store = copy.summary is not None and copy.summary.store == _identity(damaged, head, copy.summary.store)
+        return copy if same_store and problem_of(copy, None) is None else None
+
+    def _write_replacement(self, content: DatabaseContent, store: str, sequence: int, last_revision: int) -> None:
+        with translated_os_errors("remove", self.files.replacement):
+            self.files.replacement.unlink(missing_ok=True)
+        create_database(self.files.replacement, content, store, sequence, last_revision)
+
+    def _keep_damaged(self) -> Path:
+        kept_as = self.files.damaged(self._now)
+        with translated_os_errors("rename", self.files.database):
+            for path, suffix in ((self.files.database, ""), (self.files.wal, "-wal")):
+                if path.exists():
+                    path.rename(kept_as.with_name(kept_as.name + suffix))
+        return kept_as
+
+    def _activate_replacement(self) -> None:
+        with translated_os_errors("rename", self.files.replacement):
+            self.files.wal.unlink(missing_ok=True)
+            self.files.shared_memory.unlink(missing_ok=True)
+            self.files.replacement.replace(self.files.database)
+            sync_directory(self.files.database.parent)
+
+    def _finish_replacement(self) -> RecoveryReport | None:
+        """Complete a repair that was interrupted after the new database had been written."""
+        if not self.files.replacement.exists() or self._head is None:
+            return None
+        if problem_of(read_content(self.files.replacement), None) is not None:
+            return None
+        kept_as = self._keep_damaged() if self.files.has_content() else None
+        self._activate_replacement()
+        lost = ("the log of the previous start states what was lost",)
+        return RecoveryReport(
+            "a repair was interrupted and is complete now", lost, None if kept_as is None else str(kept_as)
+        )
+
+
+def _identity(damaged: DatabaseContent, head: ConfirmedCommit | None, otherwise: str | None = None) -> str:
+    if damaged.summary is not None:
+        return damaged.summary.store
+    return head.store if head is not None else otherwise or new_store_id()

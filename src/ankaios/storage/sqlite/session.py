@@ -1,0 +1,135 @@
+"""The blocking part of the SQLite store: opens the database, commits, and finds out what a failed commit has done.
+
+Input: the path of the database, sets of writes. Output: content, durable commits, or errors as `state_store.py`
+defines them. Owns the lock, the open database and the file with the last confirmed commit. Used by one thread.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from msgspec import Struct
+
+from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.encoding import WriteSet
+from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent
+from ankaios.storage.sqlite.content_reader import is_damage
+from ankaios.storage.sqlite.database import SqliteDatabase
+from ankaios.storage.sqlite.opening import open_files
+from ankaios.storage.sqlite.store_files import StoreFiles, WriterLock, prepare_directory, write_head
+from ankaios.storage.state_store import CommitUnknown, RecoveryReport, StorageFailed
+
+_NOTHING_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY})
+
+_log = logging.getLogger(__name__)
+
+
+class OpenedDatabase(Struct, frozen=True):
+    content: DatabaseContent
+    last_revision: int
+    report: RecoveryReport | None
+    unknown_commit_stored: bool | None
+
+
+class SqliteSession:
+    def __init__(self, path: Path) -> None:
+        self.files = StoreFiles(path)
+        self._lock = WriterLock(self.files.lock)
+        self._database: SqliteDatabase | None = None
+        self._unknown_sequence: int | None = None
+
+    @property
+    def summary(self) -> ContentSummary | None:
+        return None if self._database is None else self._database.summary
+
+    def load(self, now: float) -> OpenedDatabase:
+        """Open the database, or open it again after a commit with unknown result."""
+        self._close_database()
+        prepare_directory(self.files.database)
+        self._lock.acquire()
+        try:
+            content, report = open_files(self.files, now)
+            self._database = SqliteDatabase(self.files.database)
+        except sqlite3.Error as error:
+            raise StorageFailed(f"cannot open '{self.files.database}': {error}") from error
+        summary = self._database.summary
+        unknown, self._unknown_sequence = self._unknown_sequence, None
+        self._confirm()
+        stored = None if unknown is None else summary.sequence >= unknown
+        return OpenedDatabase(content, summary.last_revision, report, stored)
+
+    def commit(self, writes: WriteSet) -> None:
+        database = self._opened()
+        expected = database.summary.sequence + 1
+        try:
+            database.commit(writes)
+        except sqlite3.Error as error:
+            self._settle(expected, error)
+        self._confirm()
+
+    def _opened(self) -> SqliteDatabase:
+        if self._database is None:
+            raise StorageFailed(f"cannot write to '{self.files.database}': it has to be loaded first")
+        return self._database
+
+    def _settle(self, expected: int, error: sqlite3.Error) -> None:
+        """Find out whether a failed commit is stored: return if it is, else raise."""
+        text = f"cannot write to '{self.files.database}': {error}"
+        if _primary_code(error) in _NOTHING_WRITTEN:
+            raise StorageFailed(text) from error
+        self._close_database()
+        if is_damage(error):
+            self._fail_unknown(expected, text, error)
+        try:
+            self._database = SqliteDatabase(self.files.database)
+            if self._database.summary.sequence == expected:
+                self._database.checkpoint()
+                return
+            self._database.probe()
+        except sqlite3.Error as second:
+            self._fail_unknown(expected, f"{text}; then: {second}", error)
+        raise StorageFailed(text) from error
+
+    def _fail_unknown(self, expected: int, text: str, cause: sqlite3.Error) -> NoReturn:
+        self._close_database()
+        self._unknown_sequence = expected
+        raise CommitUnknown(f"{text}; it is not known whether the change is stored") from cause
+
+    def _confirm(self) -> None:
+        """Write down the last commit outside of the database. If that fails, the commit is still valid."""
+        summary = self._opened().summary
+        try:
+            write_head(self.files.head, ConfirmedCommit(summary.store, summary.sequence, summary.last_revision))
+        except StorageFailed as failure:
+            _log.warning("%s", failure)
+
+    def save_records(self, records: Mapping[str, bytes | None]) -> None:
+        try:
+            self._opened().save_records(records)
+        except sqlite3.Error as error:
+            raise StorageFailed(f"cannot write records to '{self.files.database}': {error}") from error
+
+    def probe(self) -> None:
+        try:
+            self._opened().probe()
+        except sqlite3.Error as error:
+            raise StorageFailed(f"cannot write to '{self.files.database}': {error}") from error
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in (self.files.database, self.files.wal) if path.exists())
+
+    def close(self) -> None:
+        self._close_database()
+        self._lock.release()
+
+    def _close_database(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF

@@ -1,0 +1,101 @@
+"""Reads the value of `--storage`.
+
+Input: a URL. Output: which store it names, or `Rejected` with the reason and the expected form.
+
+| URL | store |
+|---|---|
+| `memory:` | in the process |
+| `sqlite:/var/lib/ankaios/state.db` | a database on this machine |
+| `etcd://host1:2379,host2:2379/prefix` | an etcd cluster |
+| `etcds://host1:2379,host2:2379/prefix` | the same with TLS |
+"""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ankaios.common.errors import Rejected
+
+DEFAULT_PREFIX = "/ankaios"
+_DEFAULT_PORT = 2379
+_FORMS = "expected memory:, sqlite:/absolute/path, etcd://host:port,.../prefix or etcds://host:port,.../prefix"
+
+
+class MemoryLocation(Struct, frozen=True):
+    def __str__(self) -> str:
+        return "memory:"
+
+
+class SqliteLocation(Struct, frozen=True):
+    path: Path
+
+    def __str__(self) -> str:
+        return f"sqlite:{self.path}"
+
+
+class EtcdEndpoint(Struct, frozen=True):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class EtcdLocation(Struct, frozen=True):
+    """`prefix` begins with a slash and does not end with one."""
+
+    endpoints: tuple[EtcdEndpoint, ...]
+    prefix: str
+    uses_tls: bool
+
+    def __str__(self) -> str:
+        return f"etcd{'s' if self.uses_tls else ''}://{','.join(map(str, self.endpoints))}{self.prefix}"
+
+
+StorageLocation = MemoryLocation | SqliteLocation | EtcdLocation
+
+
+def parse_storage_url(text: str) -> StorageLocation:
+    scheme, _, rest = text.partition(":")
+    if scheme == "memory" and not rest:
+        return MemoryLocation()
+    if scheme == "sqlite":
+        return _sqlite_location(text, rest)
+    if scheme in ("etcd", "etcds") and rest.startswith("//"):
+        return _etcd_location(text, rest[2:], uses_tls=scheme == "etcds")
+    raise _rejected(text, _FORMS)
+
+
+def _rejected(text: str, reason: str) -> Rejected:
+    return Rejected(f"invalid storage URL '{text}': {reason}")
+
+
+def _sqlite_location(text: str, rest: str) -> SqliteLocation:
+    path = rest.removeprefix("//") if rest.startswith("///") else rest
+    if not path.startswith("/") or path.startswith("//") or path.endswith("/") or "\0" in path:
+        raise _rejected(text, "expected the absolute path of a file, as in sqlite:/var/lib/ankaios/state.db")
+    return SqliteLocation(Path(path))
+
+
+def _etcd_location(text: str, rest: str, *, uses_tls: bool) -> EtcdLocation:
+    hosts, _, path = rest.partition("/")
+    if "@" in hosts:
+        # The text is not repeated: it contains a password, and messages are logged.
+        raise Rejected("invalid storage URL: user and password belong into a file or into the environment")
+    if "?" in rest or "#" in rest:
+        raise _rejected(text, f"etcd has no options here; {_FORMS}")
+    endpoints = tuple(_endpoint(text, host) for host in hosts.split(","))
+    prefix = "/" + path.strip("/") if path.strip("/") else DEFAULT_PREFIX
+    return EtcdLocation(endpoints, prefix, uses_tls)
+
+
+def _endpoint(text: str, host: str) -> EtcdEndpoint:
+    try:
+        parts = urlsplit(f"//{host}")
+        port = _DEFAULT_PORT if parts.port is None else parts.port
+    except ValueError as error:
+        raise _rejected(text, f"'{host}' is no host with an optional port: {error}") from error
+    if not parts.hostname or port == 0 or host.endswith(":") or any(not sign.isprintable() for sign in host):
+        raise _rejected(text, f"'{host}' is no host with an optional port")
+    return EtcdEndpoint(parts.hostname, port)
