@@ -7,7 +7,7 @@ from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Field, Object
 from ankaios.common.model.scalars import Boolean, Integer, Text, Words
-from ankaios.common.model.unions import ConfigItem, Variants
+from ankaios.common.model.unions import ConfigItem, TextSources, Variants
 from ankaios.common.names import NAME_PATTERN
 from tools.reference.markdown import code, heading, link, plain, table, words
 
@@ -74,6 +74,8 @@ def _value(kind: Kind, links: Mapping[str, str]) -> str:
         case MapOf():
             inner = _value(kind.element, links)
             return f"map to {inner}" if " or " in inner else f"map of {_plural(inner)}"
+        case TextSources():
+            return "map of strings or references"
         case Integer():
             return f"integer, {kind.minimum} or more"
         case Boolean():

@@ -113,14 +113,19 @@ class ResourceRequest(Struct, frozen=True):
     name: str
     quantity: int
     container: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def resource(self) -> str:
         return self.name if "/" in self.name else DEFAULT_RESOURCE_PREFIX + self.name
 
 
-class Placement(Struct, frozen=True):
+class Placement(Struct, frozen=True, rename="camel"):
     tags: Mapping[str, str] = field(default_factory=dict)
+    replicas: int | None = None
+    spread: bool = False
+    every_agent: bool = False
+    replica_of: str | None = None
 
 
 class WorkloadSpec(Struct, frozen=True, rename="camel"):
