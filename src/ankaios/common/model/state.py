@@ -89,8 +89,8 @@ UPDATE_STRATEGY = Message(
     base.UpdateStrategy,
     startNewFirst=Field(
         Boolean(),
-        "Whether an update starts the new instance beside the old one and removes the old one when the new one runs and "
-        "is healthy.",
+        "Whether an update starts the new instance beside the old one and removes the old one when the new one runs "
+        "and is healthy.",
         default=False,
     ),
 )
