@@ -128,6 +128,10 @@ class Placement(Struct, frozen=True, rename="camel"):
     replica_of: str | None = None
 
 
+class UpdateStrategy(Struct, frozen=True, rename="camel"):
+    start_new_first: bool = False
+
+
 class WorkloadSpec(Struct, frozen=True, rename="camel"):
     """A rendered workload. Mappings are never changed after construction."""
 
@@ -141,6 +145,7 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
     access: ControlInterfaceAccess = field(name="controlInterfaceAccess", default=ControlInterfaceAccess())
     resources: tuple[ResourceRequest, ...] = ()
     placement: Placement | None = None
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
     @property
     def name(self) -> str:

@@ -103,6 +103,16 @@ PLACEMENT = Message(
     replicaOf=Field(Text(), "Only in the effective state: the workload of which this is an instance."),
 )
 
+UPDATE_STRATEGY = Message(
+    base.UpdateStrategy,
+    startNewFirst=Field(
+        Boolean(),
+        "Whether an update starts the new instance beside the old one and removes the old one when the new one runs "
+        "and is healthy.",
+        default=False,
+    ),
+)
+
 
 class _Workload(Message[base.Workload]):
     def read(self, value: Any) -> Form:
@@ -147,6 +157,9 @@ WORKLOAD = _Workload(
         PLACEMENT,
         "Instead of an agent: the server chooses one that has all these tags and the requested devices, or runs "
         "several instances.",
+    ),
+    updateStrategy=Field(
+        UPDATE_STRATEGY, "How an update replaces the running instance. By default the old one is removed first."
     ),
 )
 WORKLOAD_TEMPLATE = Message(
