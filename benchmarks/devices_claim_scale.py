@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.devices.core.claim_plan import SlotPlan
+from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import slot_request
 from ankaios.devices.core.discovered_device import DiscoveredDevice
@@ -52,7 +52,7 @@ class SimulatedCluster:
 
     def claim_and_release(self, name: str, owner: str) -> None:
         node = self.nodes[name]
-        plan = node.plan([("akri.sh/cam", 1)], owner)
+        plan = node.plan([ResourceNeed(None, "akri.sh/cam", 1)], owner)
         assert isinstance(plan, SlotPlan), plan
         _, requested = node.shared.begin(plan.changes)
         self.deliver(self.directory.slot_request(name, slot_request("1", requested)))

@@ -119,6 +119,16 @@ class ResourceRequest(Struct, frozen=True):
     def resource(self) -> str:
         return self.name if "/" in self.name else DEFAULT_RESOURCE_PREFIX + self.name
 
+    @property
+    def description(self) -> str:
+        """The resource with the selector, as it is part of reasons."""
+        return described_resource(self.resource, self.where)
+
+
+def described_resource(resource: str, where: Mapping[str, str]) -> str:
+    properties = ", ".join(f"{key}={value}" for key, value in sorted(where.items()))
+    return f"{resource} with {properties}" if properties else resource
+
 
 class Placement(Struct, frozen=True, rename="camel"):
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -31,12 +31,13 @@ log = logging.getLogger(__name__)
 
 
 class Allocation(Struct, frozen=True):
-    """Devices of one resource in one container, and their grant."""
+    """Devices of one resource in one container, and their grant. `where`: the selector that they were chosen by."""
 
     resource: str
     container: str | None
     ids: tuple[str, ...]
     grant: DeviceGrant = field(default_factory=DeviceGrant)
+    where: tuple[tuple[str, str], ...] = ()
 
 
 class HeldSlot(Struct, frozen=True):

@@ -87,6 +87,8 @@ class ForeignDevices:
         """What is missing for these needs."""
         wanted: dict[str, int] = {}
         for need in needs:
+            if need.where:
+                return f"waits for {need.description}: devices of a device plugin have no properties to select by"
             wanted[need.resource] = wanted.get(need.resource, 0) + need.quantity
         for resource, quantity in wanted.items():
             free = len(self._free(resource))

@@ -76,14 +76,14 @@ class WorkloadClaims:
         foreign = tuple(need for need in needs if need not in own)
         if reason := self._foreign.shortage(foreign):
             return Denied(reason)
-        slots = self._node.plan([(need.resource, need.quantity) for need in own], owner)
+        slots = self._node.plan(own, owner)
         return slots if isinstance(slots, Denied) else ClaimPlan(own, slots, foreign)
 
     def _meets(self, record: ClaimRecord, needs: Sequence[ResourceNeed]) -> bool:
         if self._is_lost(record):
             return False
-        held = {(it.container, it.resource): len(it.ids) for it in record.allocations}
-        return held == {(need.container, need.resource): need.quantity for need in needs}
+        held = {(it.container, it.resource, it.where): len(it.ids) for it in record.allocations}
+        return held == {(need.container, need.resource, need.where): need.quantity for need in needs}
 
     def _is_lost(self, record: ClaimRecord) -> bool:
         return record.lost or any(self._node.ledger.claim(held.slot) != held.claim for held in record.slots)
@@ -139,7 +139,7 @@ class WorkloadClaims:
             await self._allocator.claim(plan.slots.changes)
             for need, assignment in zip(plan.own, plan.slots.assignments, strict=True):
                 grant = self._node.grant(need.resource, assignment)
-                allocations.append(Allocation(need.resource, need.container, tuple(assignment), grant))
+                allocations.append(Allocation(need.resource, need.container, tuple(assignment), grant, need.where))
             await self._claim_foreign(owner, plan.foreign, allocations)
             return await self._record(owner, allocations)
         except BaseException:

@@ -70,7 +70,7 @@ def test_a_broker_is_no_news_for_agents_except_what_happens_when_its_device_is_l
 def test_an_agent_without_devices_is_told_nothing() -> None:
     directory = DeviceDirectory()
     directory.configure({"cam": a_configuration()})
-    assert directory.hello("old", {}, offers_devices=False) == NOTHING
+    assert directory.hello("old", {}, offers_devices=False).messages == []
     assert not directory.offers_devices("old")
     changes = directory.report("old", a_report())
     assert changes == DirectoryChanges(warnings=changes.warnings)
@@ -434,10 +434,11 @@ def test_room_is_what_a_container_could_get() -> None:
     directory = a_directory("a", capacity=2)
     directory.hello("b", {"zone": "x"}, True)
     directory.hello("old", {}, offers_devices=False)
-    assert directory.candidates() == {"a": {}, "b": {"zone": "x"}}
-    assert directory.free_devices("a", "akri.sh/cam") == FreeDevices({CAM: 2}, distinct=True)
-    assert directory.free_devices("a", f"akri.sh/{CAM}") == FreeDevices({CAM: 2})
-    assert directory.free_devices("b", "akri.sh/cam") == FreeDevices({}, distinct=True)
-    assert directory.free_devices("b", "x/gpu") == FreeDevices()
+    assert directory.candidates(with_devices=True) == {"a": {}, "b": {"zone": "x"}}
+    assert directory.candidates(with_devices=False) == {"a": {}, "b": {"zone": "x"}, "old": {}}
+    assert directory.free_devices("a", "akri.sh/cam", {}) == FreeDevices({CAM: 2}, distinct=True)
+    assert directory.free_devices("a", f"akri.sh/{CAM}", {}) == FreeDevices({CAM: 2})
+    assert directory.free_devices("b", "akri.sh/cam", {}) == FreeDevices({}, distinct=True)
+    assert directory.free_devices("b", "x/gpu", {}) == FreeDevices()
     directory.report("b", grpc.DeviceReport(resources=[base.NodeResource(name="x/gpu", allocatable=3, allocated=1)]))
-    assert directory.free_devices("b", "x/gpu") == FreeDevices({"b:x/gpu": 2})
+    assert directory.free_devices("b", "x/gpu", {}) == FreeDevices({"b:x/gpu": 2})

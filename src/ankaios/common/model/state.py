@@ -174,9 +174,11 @@ DISCOVERY_HANDLER = Message(
     name=Field(Text(), "For example udev, onvif, opcua or debugEcho.", required=True),
     discoveryDetails=Field(Text(), "Configuration of the handler, usually YAML text."),
     discoveryProperties=Field(
-        TextSources(config=NAME, file=Text(names.ABSOLUTE_PATH_PATTERN)),
-        "More configuration of the handler, such as credentials: texts, {config: <key>} for a configuration item, or "
-        "{file: <path>} for a file of the agent, whose content is not part of the state.",
+        TextSources(
+            config=Field(NAME, "Key of a configuration item that is a string."),
+            file=Field(Text(names.ABSOLUTE_PATH_PATTERN), "Path of a file that the agent reads, for secrets."),
+        ),
+        "More configuration of the handler, such as credentials. Each is a text or names where the text is.",
         keeps_empty=False,
     ),
 )

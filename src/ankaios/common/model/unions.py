@@ -85,12 +85,12 @@ class TextSources(Composite):
 
     name = "textSource"
 
-    def __init__(self, **sources: Text) -> None:
-        self._sources = sources
+    def __init__(self, **sources: Field) -> None:
+        self.sources = sources
 
     def to_form(self, value: Any) -> Form:
         form: Form = dict(value.values)
-        for source in self._sources:
+        for source in self.sources:
             form |= {key: {source: reference} for key, reference in getattr(value, f"{source}s").items()}
         return dict(sorted(form.items()))
 
@@ -112,13 +112,13 @@ class TextSources(Composite):
         return form
 
     def _read_reference(self, entry: Any) -> Form:
-        keys = " or ".join(f"`{source}`" for source in self._sources)
+        keys = " or ".join(f"`{source}`" for source in self.sources)
         if not isinstance(entry, dict):
             raise wrong_type(entry, f"a string or a map with {keys}")
-        if len(entry) != 1 or not entry.keys() <= self._sources.keys():
+        if len(entry) != 1 or not entry.keys() <= self.sources.keys():
             raise Malformed(f"expected a map with exactly one key, {keys}")
         ((source, reference),) = entry.items()
-        return {source: self._sources[source].read_at(reference, source)}
+        return {source: self.sources[source].kind.read_at(reference, source)}
 
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
         if not isinstance(value, dict):
@@ -132,11 +132,11 @@ class TextSources(Composite):
             return
         if not isinstance(entry, dict):
             yield at, not_of_type(entry, "string", "object")
-        elif len(entry) != 1 or not entry.keys() <= self._sources.keys():
+        elif len(entry) != 1 or not entry.keys() <= self.sources.keys():
             yield at, f"{shown(entry)} is not valid under any of the schemas listed in the 'oneOf' keyword"
         else:
             for source, reference in entry.items():
-                yield from self._sources[source].violations(reference, pointer(at, source))
+                yield from self.sources[source].kind.violations(reference, pointer(at, source))
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         references = [
@@ -146,7 +146,7 @@ class TextSources(Composite):
                 "additionalProperties": False,
                 "properties": {source: kind.schema(definitions)},
             }
-            for source, kind in self._sources.items()
+            for source, kind in self.sources.items()
         ]
         definitions[self.name] = {"oneOf": [{"type": "string"}, *references]}
         return {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{self.name}"}}

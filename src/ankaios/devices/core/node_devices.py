@@ -5,20 +5,21 @@ and wake-ups follow; plans and grants for workloads. Owns the ledger of the node
 a copy of the server's ledger for shared devices.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import SlotNeed, SlotPlan, plan_slots
+from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, plan_slots
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.grants import GrantedDevice, grant_for
+from ankaios.devices.core.grants import GrantedDevice, broker_properties, grant_for
 from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
@@ -183,12 +184,31 @@ class NodeDevices:
             return SlotNeed(resource, target, quantity, True, self.configurations[target].distinct)
         return None
 
+    def _selected(self, wanted: ResourceNeed) -> SlotNeed | None:
+        need = self.slot_need(wanted.resource, wanted.quantity)
+        if need is None:
+            return None
+        matching = None
+        if wanted.where:
+            names = self.ledger.instances(need.target) if need.by_configuration else [need.target]
+            matching = frozenset(name for name in names if self.has_properties(name, wanted.where))
+        return replace(need, matching=matching, group=wanted.container or "", description=wanted.description)
+
+    def has_properties(self, name: str, where: Iterable[tuple[str, str]]) -> bool:
+        """Whether the device has these properties, its own ones or those of its configuration."""
+        instance = self._inventory.get(name)
+        if instance is None:
+            return False
+        configuration = self.configurations.get(instance.configuration)
+        properties = broker_properties(instance, configuration.broker_properties if configuration else {})
+        return all(properties.get(key) == value for key, value in where)
+
     def is_own(self, resource: str) -> bool:
         return self.slot_need(resource, 0) is not None
 
-    def plan(self, wanted: Sequence[tuple[str, int]], owner: str) -> SlotPlan | Denied:
-        """The slots for all these quantities of own resources, or all reasons why there are none."""
-        needs = [need for resource, quantity in wanted if (need := self.slot_need(resource, quantity)) is not None]
+    def plan(self, wanted: Iterable[ResourceNeed], owner: str) -> SlotPlan | Denied:
+        """The slots for all these needs of own resources, or all reasons why there are none."""
+        needs = list(filter(None, map(self._selected, wanted)))
         found = plan_slots(self.ledger, needs, self.node, owner)
         if isinstance(found, Denied):
             return Denied("; ".join([found.reason, *self.reasons(need.resource for need in needs)]))

@@ -120,7 +120,8 @@ class AnkaiosServer:
 
     def prepare_start(self, desired: Form) -> PreparedUpdate:
         """The startup state, checked like every update."""
-        return prepare_update(self.state, change_by_replacement(self.state.desired, {"desiredState": desired}))
+        change = change_by_replacement(self.state.desired, {"desiredState": desired})
+        return prepare_update(self.state, change, self._devices.agents())
 
     def finish_start(self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None) -> None:
         """Take the startup state over; nobody is there yet who would have to be told.
@@ -129,7 +130,7 @@ class AnkaiosServer:
         """
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._take_over(prepared, self._devices.plan(changes))
-        self._devices.desired_changed(prepared.desired)
+        self._devices.desired_changed(prepared.desired, prepared.rendered)
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -175,8 +176,9 @@ class AnkaiosServer:
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
         self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
-        effects += self._greetings()
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
+        effects += self._seen_changes()
+        own = self._commit_own()  # decides what runs on the agent, which its greeting contains
+        return [*effects, *self._greetings(), *messages, *own]
 
     def _greetings(self) -> list[Effect]:
         """For those agents of which it is known by now what they are to run."""
@@ -216,7 +218,8 @@ class AnkaiosServer:
         for name, state in states:
             if state.is_same(REMOVED):
                 self._forget_workload(name)
-        return effects + broadcast_states(states)
+        effects += broadcast_states(states)
+        return effects + self._commit_own() if self._devices.has_due else effects
 
     def _forget_workload(self, name: InstanceName) -> None:
         """[impl->swdd~server-cleans-up-state~1]
@@ -307,7 +310,7 @@ class AnkaiosServer:
         try:
             change = change_by_request(self.state.desired, request.updateStateRequest)
             self._check_rights(requester, change)
-            prepared = prepare_update(self.state, change)
+            prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
         if self._has_hooks and prepared.changes:
@@ -336,7 +339,7 @@ class AnkaiosServer:
         except UpdateRejected as fault:
             effects = [_refuse_update(request_id, fault), *self._commit_own()]
         self._unanswered = None
-        return effects
+        return effects + self._greetings()
 
     def _turn(self) -> list[Effect]:
         """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
@@ -355,7 +358,7 @@ class AnkaiosServer:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
         committed = self._take_over(prepared, self._devices.plan(changes))
-        messages = self._devices.desired_changed(prepared.desired)
+        messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
         events = self._seen_changes()
         success = update_success(request_id, committed)
         consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
@@ -389,7 +392,7 @@ class AnkaiosServer:
         self._watch()
         planned = self._devices.due()
         nothing = DesiredChange(self.state.desired["apiVersion"])
-        committed = self._take_over(PreparedUpdate(nothing, {}, planned.changes), planned)
+        committed = self._take_over(PreparedUpdate(nothing, planned.rendered, planned.changes), planned)
         return self._consequences(committed, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -29,14 +29,17 @@ NOT_SETTLED = "the server has just started and waits for the reports of its agen
 
 class DirectoryChanges(Struct):
     """The effect of one event. `instances` and `resources` are the new content of `deviceInstances.<name>` (None:
-    removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `warnings` are
-    for the log.
+    removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `unseen` are
+    devices by the agent that has lost them, `agents_changed`: there are other agents or tags, `warnings` are for the
+    log.
     """
 
     messages: list[ToAgent] = field(default_factory=list)
     instances: dict[str, base.DeviceInstance | None] = field(default_factory=dict)
     resources: dict[str, tuple[base.NodeResource, ...]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    unseen: list[tuple[str, str]] = field(default_factory=list)
+    agents_changed: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -116,8 +119,9 @@ class DeviceDirectory:
     # --- agents ---
 
     def hello(self, agent: str, tags: Mapping[str, str], offers_devices: bool) -> DirectoryChanges:
-        if self._first_hello is None and offers_devices:
+        if self._first_hello is None:
             self._first_hello = self._now
+        self._changes.agents_changed = True
         record = self._agents.setdefault(agent, _Agent())
         record.tags, record.offers_devices = dict(tags), offers_devices
         record.connected = record.said_hello = True
@@ -131,6 +135,7 @@ class DeviceDirectory:
     def tags_changed(self, agent: str, tags: Mapping[str, str]) -> DirectoryChanges:
         if agent in self._agents:
             self._agents[agent].tags = dict(tags)
+            self._changes.agents_changed = True
             self._send_configurations(agent)
         return self._take_changes()
 
@@ -153,6 +158,7 @@ class DeviceDirectory:
             if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
                 self._forget(name)
                 self._changes.lost.append(name)
+                self._changes.agents_changed = True
                 del self._agents[name]
         return self._take_changes()
 
@@ -162,6 +168,7 @@ class DeviceDirectory:
 
     def _unsee(self, agent: str, names: Iterable[str]) -> None:
         for name in sorted(names):
+            self._changes.unseen.append((agent, name))
             if self._registry.unsee(agent, name):
                 self._publish([name])
             else:
@@ -327,20 +334,58 @@ class DeviceDirectory:
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
         return self._registry.instances_of(configuration)
 
-    def candidates(self) -> dict[str, Mapping[str, str]]:
-        return {name: it.tags for name, it in sorted(self._agents.items()) if it.connected and it.offers_devices}
+    def agents(self) -> dict[str, Mapping[str, str]]:
+        """Agents that are connected or may return, with their tags."""
+        return {name: it.tags for name, it in sorted(self._agents.items()) if it.said_hello}
 
-    def free_devices(self, agent: str, resource: str) -> FreeDevices:
+    def candidates(self, with_devices: bool) -> dict[str, Mapping[str, str]]:
+        return {
+            name: it.tags
+            for name, it in sorted(self._agents.items())
+            if it.connected and (it.offers_devices or not with_devices)
+        }
+
+    def free_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        return self._devices(
+            agent,
+            resource,
+            where,
+            lambda name: len(self.ledger.free_slots(name)) if self._registry.is_online_at(name, agent) else 0,
+            lambda known: max(0, known.allocatable - known.allocated),
+        )
+
+    def all_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        """As if nothing was in use, and those that are offline for a short time were online."""
+        return self._devices(agent, resource, where, self.ledger.capacity, lambda known: known.capacity)
+
+    def _devices(
+        self,
+        agent: str,
+        resource: str,
+        where: Mapping[str, str],
+        slots: Callable[[str], int],
+        quantity: Callable[[base.NodeResource], int],
+    ) -> FreeDevices:
         sees = self._registry.seen_by(agent)
         target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
         if target in sees:
-            return FreeDevices({target: len(self.ledger.free_slots(target))})
+            return FreeDevices({target: slots(target)} if self._has(target, where) else {})
         if target in self.configurations and resource != target:
             seen = (name for name in sees if self._registry.configuration_of(name) == target)
             required = self.configurations[target].distinct == base.DISTINCT_REQUIRED
-            return FreeDevices({name: len(self.ledger.free_slots(name)) for name in seen}, required)
+            return FreeDevices({name: slots(name) for name in seen if self._has(name, where)}, required)
         known = self._agents[agent].resources.get(resource)
-        return FreeDevices({f"{agent}:{resource}": max(0, known.allocatable - known.allocated)} if known else {})
+        return FreeDevices({f"{agent}:{resource}": quantity(known)} if known and not where else {})
+
+    def _has(self, name: str, where: Mapping[str, str]) -> bool:
+        public = self._registry.public(name)
+        return not where or (public is not None and where.items() <= dict(public.brokerProperties.values).items())
+
+    def moves_when_lost(self, resource: str) -> bool:
+        """Whether a workload that loses such a device for good is restarted, and so may be restarted elsewhere."""
+        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
+        configuration = self.configurations.get(target) or self.configurations.get(target.rpartition("-")[0])
+        return configuration is not None and _on_lost(configuration) == base.ON_DEVICE_LOST_RESTART
 
 
 def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping[str, str]) -> bool:
@@ -354,18 +399,22 @@ def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping
 
 
 def _for_agents(configuration: base.DeviceConfiguration) -> base.DeviceConfiguration:
-    """Agents do not need broker and placement, and a change of these must not disturb them.
-
-    Only brokers that may use any device can go elsewhere when they lose theirs, so they are restarted.
-    """
+    """Agents do not need broker and placement, and a change of these must not disturb them."""
     message = base.DeviceConfiguration()
     message.CopyFrom(configuration)
-    anywhere = message.HasField("broker") and message.broker.strategy == base.BROKER_PER_CONFIGURATION
-    if anywhere and not message.HasField("onDeviceLost"):
-        message.onDeviceLost = base.ON_DEVICE_LOST_RESTART
+    if (policy := _on_lost(configuration)) != message.onDeviceLost:
+        message.onDeviceLost = policy
     message.ClearField("broker")
     message.ClearField("placement")
     return message
+
+
+def _on_lost(configuration: base.DeviceConfiguration) -> base.OnDeviceLost:
+    """Brokers that may use any device can go elsewhere when they lose theirs, so they are restarted by default."""
+    anywhere = configuration.HasField("broker") and configuration.broker.strategy == base.BROKER_PER_CONFIGURATION
+    if anywhere and not configuration.HasField("onDeviceLost"):
+        return base.ON_DEVICE_LOST_RESTART
+    return configuration.onDeviceLost
 
 
 def _slots(instance: base.DeviceInstance) -> tuple[int, dict[str, str], dict[str, str]]:

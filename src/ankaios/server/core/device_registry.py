@@ -146,6 +146,8 @@ class DeviceRegistry:
         public.nodes.extend(sorted(views))
         public.capacity = self.ledger.capacity(name)
         public.attributes.online = self.ledger.is_online(name)
+        del public.onlineNodes[:]
+        public.onlineNodes.extend(node for node in sorted(views) if self.is_online_at(name, node))
         public.deviceUsage.values.clear()
         public.deviceUsage.values.update(self.ledger.usage(name))
         public.slotOwners.values.clear()
@@ -164,6 +166,11 @@ class DeviceRegistry:
 
     def viewers(self, name: str) -> list[str]:
         return sorted(self._devices[name].views)
+
+    def is_online_at(self, name: str, node: str) -> bool:
+        """Whether this node sees the device now; another one may see it though this one does not."""
+        view = self._devices[name].views.get(node)
+        return view is not None and view.attributes.online and self._is_connected(node)
 
     def seen_by(self, node: str) -> AbstractSet[str]:
         return self._seen.get(node, frozenset())
