@@ -125,6 +125,10 @@ class Placement(Struct, frozen=True):
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
+class UpdateStrategy(Struct, frozen=True, rename="camel"):
+    start_new_first: bool = False
+
+
 class WorkloadSpec(Struct, frozen=True, rename="camel"):
     """A rendered workload. Mappings are never changed after construction."""
 
@@ -139,6 +143,7 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
     resources: tuple[ResourceRequest, ...] = ()
     placement: Placement | None = None
     health: Health | None = None
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
     @property
     def name(self) -> str:

@@ -178,6 +178,15 @@ HEALTH = HealthKind(
         default=health.OnUnhealthy.RESTART.value,
     ),
 )
+UPDATE_STRATEGY = Message(
+    base.UpdateStrategy,
+    startNewFirst=Field(
+        Boolean(),
+        "Whether an update starts the new instance beside the old one and removes the old one when the new one runs "
+        "and is healthy.",
+        default=False,
+    ),
+)
 
 
 class _Workload(Message[base.Workload]):
@@ -226,6 +235,9 @@ WORKLOAD = _Workload(
     health=Field(
         HEALTH,
         "Checks whether the running workload works. The word image alone stands for the HEALTHCHECK of its image.",
+    ),
+    updateStrategy=Field(
+        UPDATE_STRATEGY, "How an update replaces the running instance. By default the old one is removed first."
     ),
 )
 WORKLOAD_TEMPLATE = Message(
