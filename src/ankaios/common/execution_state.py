@@ -61,6 +61,7 @@ NOT_SCHEDULED = ExecutionState("NotScheduled", "NotScheduled")
 REMOVED = ExecutionState("Removed", "Removed")
 
 TRIGGERED_AT_RUNTIME = "Triggered at runtime."
+ENDED_WITHOUT_CODE = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
 
 
 def exited(code: int) -> ExecutionState:
