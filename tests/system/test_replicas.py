@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import CONFIGURATION, FOO1, a_cluster, a_user, apply, cameras, delete, native, users
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import CONFIGURATION, FOO1, a_cluster, a_user, apply, cameras, delete, native, users
 
 
 @pytest.fixture
