@@ -50,6 +50,7 @@ LINK_CAPACITY = 256
 def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServer:
     """[impl->swdd~agent-sends-hello~1]"""
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
+    hello.usage = True
     return ToServer(agentHello=hello)
 
 

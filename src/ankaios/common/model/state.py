@@ -242,12 +242,19 @@ AGENT_ATTRIBUTES = Message(
     tags=Field(TEXTS, "Tags of the agent, for placement."),
     resources=Field(ListOf(NODE_RESOURCE), "Devices of the node, by resource."),
 )
+RESOURCE_USAGE = Message(
+    base.ResourceUsage,
+    cpuMillis=Field(Integer(), "Used processors in thousandths: 1500 are one and a half."),
+    memoryBytes=Field(Integer(maximum=2**64 - 1), "Used memory in bytes."),
+    uptimeSeconds=Field(Integer(maximum=2**64 - 1), "Seconds since the start of the first process."),
+)
 EXECUTION_STATE = ExecutionStateKind(
     "executionState",
     {
         "additionalInfo": Field(Text(), "Why the workload is in this state."),
         "state": Field(Words(*STATE_WORDS), "What the workload does."),
         "subState": Field(Words(*SUB_STATE_WORDS), "More about the state."),
+        "usage": Field(RESOURCE_USAGE, "Used resources. Only there while a client requests it."),
     },
 )
 

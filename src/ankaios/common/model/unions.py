@@ -15,6 +15,7 @@ from ankaios.common.model.values import Form, Malformed, Violation, not_of_type,
 
 # What protobuf can carry: each level of a config item takes three of its hundred levels.
 MAX_CONFIG_DEPTH = 29
+_EXECUTION_STATE_WORDS = ("additionalInfo", "state", "subState")
 
 
 class Variants(Composite):
@@ -152,7 +153,14 @@ class ExecutionStateKind(Object):
         if value.WhichOneof("ExecutionStateEnum"):
             state = execution_state_from_pb(value)
             form |= {"state": state.state, "subState": state.sub_state}
+        for name in self._added_fields():
+            if value.HasField(name):
+                form[name] = self.fields[name].kind.to_form(getattr(value, name))
         return form
+
+    def _added_fields(self) -> Iterator[str]:
+        """Those that Eclipse Ankaios does not have. They have the same name in the message."""
+        return (name for name in self.fields if name not in _EXECUTION_STATE_WORDS)
 
     def fill(self, target: Any, value: Any) -> None:
         if (info := value.get("additionalInfo")) is not None:
@@ -162,3 +170,6 @@ class ExecutionStateKind(Object):
                 set_execution_state(target, value["state"], value["subState"])
             except KeyError:
                 raise Malformed("state and subState are no known execution state") from None
+        for name in self._added_fields():
+            if name in value:
+                self.fields[name].kind.put_field(target, name, value[name])

@@ -118,23 +118,25 @@ BROKER_PER_DEVICE: BrokerStrategy
 BROKER_PER_CONFIGURATION: BrokerStrategy
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "usageRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    USAGEREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
     completeStateRequest: CompleteStateRequest
     logsRequest: LogsRequest
     logsCancelRequest: LogsCancelRequest
     eventsCancelRequest: EventsCancelRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ...) -> None: ...
+    usageRequest: UsageRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., usageRequest: _Optional[_Union[UsageRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "usageResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +146,7 @@ class Response(_message.Message):
     LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    USAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
     completeStateResponse: CompleteStateResponse
@@ -153,7 +156,8 @@ class Response(_message.Message):
     logsStopResponse: LogsStopResponse
     logsCancelAccepted: LogsCancelAccepted
     eventsCancelAccepted: EventsCancelAccepted
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ...) -> None: ...
+    usageResponse: UsageResponse
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., usageResponse: _Optional[_Union[UsageResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -485,7 +489,7 @@ class ExecutionsStatesForId(_message.Message):
     def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
 
 class ExecutionState(_message.Message):
-    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed")
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "usage")
     ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
     AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -495,6 +499,7 @@ class ExecutionState(_message.Message):
     FAILED_FIELD_NUMBER: _ClassVar[int]
     NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     additionalInfo: str
     agentDisconnected: AgentDisconnected
     pending: Pending
@@ -504,7 +509,8 @@ class ExecutionState(_message.Message):
     failed: Failed
     notScheduled: NotScheduled
     removed: Removed
-    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ...) -> None: ...
+    usage: ResourceUsage
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ...) -> None: ...
 
 class WorkloadState(_message.Message):
     __slots__ = ("instanceName", "executionState")
@@ -755,3 +761,35 @@ class DeviceNode(_message.Message):
     hostPath: str
     permissions: str
     def __init__(self, containerPath: _Optional[str] = ..., hostPath: _Optional[str] = ..., permissions: _Optional[str] = ...) -> None: ...
+
+class UsageRequest(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class UsageResponse(_message.Message):
+    __slots__ = ("workloads", "missingAgents")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    MISSINGAGENTS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadUsage]
+    missingAgents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workloads: _Optional[_Iterable[_Union[WorkloadUsage, _Mapping]]] = ..., missingAgents: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkloadUsage(_message.Message):
+    __slots__ = ("instanceName", "usage")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    usage: ResourceUsage
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("cpuMillis", "memoryBytes", "uptimeSeconds")
+    CPUMILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORYBYTES_FIELD_NUMBER: _ClassVar[int]
+    UPTIMESECONDS_FIELD_NUMBER: _ClassVar[int]
+    cpuMillis: int
+    memoryBytes: int
+    uptimeSeconds: int
+    def __init__(self, cpuMillis: _Optional[int] = ..., memoryBytes: _Optional[int] = ..., uptimeSeconds: _Optional[int] = ...) -> None: ...
