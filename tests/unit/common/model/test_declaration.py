@@ -31,6 +31,9 @@ NOT_DECLARED = {
          "LogEntriesResponse", "LogEntry", "EventsCancelRequest", "EventsCancelAccepted"),
         "content of a request; handled as protobuf message",
     ),
+    **dict.fromkeys(
+        ("UsageRequest", "UsageResponse", "WorkloadUsage"), "content of a request; handled as protobuf message"
+    ),
     **dict.fromkeys(("WorkloadState", "WorkloadInstanceName"), "converted to typed objects by proto_conversion"),
 }  # fmt: skip
 """Messages that are no part of the state, with the reason."""
