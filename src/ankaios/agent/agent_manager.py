@@ -217,7 +217,7 @@ class AgentManager:
             await room.acquire()
             self._outbox.put(ToServer(request=request), room.release)
 
-        return ControlCallbacks(forward, self._cancel_logs)
+        return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
 
     def _cancel_logs(self, full_id: str) -> None:
         """Nobody reads these logs."""

@@ -84,6 +84,19 @@ class AnkaiosServer:
         self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
 
+    @property
+    def waiting_updates(self) -> int:
+        """Updates that wait until the mutating hooks have seen the ones before."""
+        return len(self._waiting) + (self._at_hooks is not None)
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self._events)
+
+    @property
+    def log_request_count(self) -> int:
+        return len(self._logs)
+
     def handle(self, message: ServerMessage) -> list[Effect]:
         match message:
             case FromAgent(agent, content):
