@@ -36,7 +36,7 @@ def memory_text(number: float) -> str:
 
 def time_text(seconds: int) -> str:
     """The two largest units: `3h 12m`."""
-    parts = []
+    parts: list[str] = []
     for size, unit in _PARTS:
         if seconds >= size or (size == 1 and not parts):
             parts.append(f"{seconds // size}{unit}")
