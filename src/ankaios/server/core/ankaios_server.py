@@ -274,7 +274,9 @@ class AnkaiosServer:
             return self._logs.cancel(request_id)
         if content == "usageRequest":
             return self._usage.request(request_id, request.usageRequest, requester)
-        return self._unsubscribe(request_id)
+        if content == "eventsCancelRequest":
+            return self._unsubscribe(request_id)
+        return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
         """The answer, and whether the masks were masks.
