@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.cluster import Cluster, free_port
+from tests.support.cluster import Cluster, free_port
 from tools.reference.metrics_page import agent_metrics, server_metrics
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """CPU and memory of real workloads, on request and never otherwise."""
 
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
 
 BUSY = """
 apiVersion: v1

@@ -7,7 +7,7 @@ from ankaios.agent.metrics import AgentMetrics
 from ankaios.common.execution_state import ExecutionState, exited
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB = a_workload("web", "A", runtime="fake")
 

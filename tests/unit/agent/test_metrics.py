@@ -14,7 +14,7 @@ from ankaios.common.pb.ank_base_pb2 import NodeResource, Request
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.common.workload import InstanceName
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import server_hello
 
 WEB = a_workload("web", "A")

@@ -4,7 +4,7 @@ import os
 
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.pb.grpc_api_pb2 import FromServer, MeasureUsage, ToServer
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello
 
 
