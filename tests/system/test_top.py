@@ -33,9 +33,10 @@ class Terminal:
 
     def __init__(self, cluster: Cluster, width: int, height: int) -> None:
         self._socket = str(cluster.folder / "tmux")
-        self._tmux(
-            "-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "sh", env=cluster.environ
-        )
+        size = ("-x", str(width), "-y", str(height))
+        environ = {**cluster.environ, "PS1": "ready> "}
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "sh", env=environ)
+        self.wait_for("ready>")  # what is typed before may be lost
 
     def _tmux(self, *arguments: str, env: dict[str, str] | None = None) -> str:
         command = ["tmux", "-S", self._socket, *arguments]
