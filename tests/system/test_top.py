@@ -34,9 +34,8 @@ class Terminal:
     def __init__(self, cluster: Cluster, width: int, height: int) -> None:
         self._socket = str(cluster.folder / "tmux")
         size = ("-x", str(width), "-y", str(height))
-        environ = {**cluster.environ, "PS1": "ready> "}
-        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "sh", env=environ)
-        self.wait_for("ready>")  # what is typed before may be lost
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "sh", env=cluster.environ)
+        cluster.wait_until("the shell is ready, for what is typed before may be lost", lambda: self.screen().strip())
 
     def _tmux(self, *arguments: str, env: dict[str, str] | None = None) -> str:
         command = ["tmux", "-S", self._socket, *arguments]
