@@ -118,23 +118,29 @@ BROKER_PER_DEVICE: BrokerStrategy
 BROKER_PER_CONFIGURATION: BrokerStrategy
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "historyRequest", "rollbackRequest", "serversRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    HISTORYREQUEST_FIELD_NUMBER: _ClassVar[int]
+    ROLLBACKREQUEST_FIELD_NUMBER: _ClassVar[int]
+    SERVERSREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
     completeStateRequest: CompleteStateRequest
     logsRequest: LogsRequest
     logsCancelRequest: LogsCancelRequest
     eventsCancelRequest: EventsCancelRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ...) -> None: ...
+    historyRequest: HistoryRequest
+    rollbackRequest: RollbackRequest
+    serversRequest: ServersRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "historyResponse", "serversResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +150,8 @@ class Response(_message.Message):
     LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    HISTORYRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    SERVERSRESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
     completeStateResponse: CompleteStateResponse
@@ -153,7 +161,9 @@ class Response(_message.Message):
     logsStopResponse: LogsStopResponse
     logsCancelAccepted: LogsCancelAccepted
     eventsCancelAccepted: EventsCancelAccepted
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ...) -> None: ...
+    historyResponse: HistoryResponse
+    serversResponse: ServersResponse
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -220,20 +230,114 @@ class CompleteStateRequest(_message.Message):
     def __init__(self, fieldMask: _Optional[_Iterable[str]] = ..., subscribeForEvents: bool = ...) -> None: ...
 
 class UpdateStateRequest(_message.Message):
-    __slots__ = ("newState", "updateMask")
+    __slots__ = ("newState", "updateMask", "ifRevision")
     NEWSTATE_FIELD_NUMBER: _ClassVar[int]
     UPDATEMASK_FIELD_NUMBER: _ClassVar[int]
+    IFREVISION_FIELD_NUMBER: _ClassVar[int]
     newState: CompleteState
     updateMask: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ...) -> None: ...
+    ifRevision: int
+    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., ifRevision: _Optional[int] = ...) -> None: ...
 
 class UpdateStateSuccess(_message.Message):
-    __slots__ = ("addedWorkloads", "deletedWorkloads")
+    __slots__ = ("addedWorkloads", "deletedWorkloads", "revision")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     DELETEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedScalarFieldContainer[str]
     deletedWorkloads: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ...) -> None: ...
+    revision: int
+    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class HistoryRequest(_message.Message):
+    __slots__ = ("workloads", "first", "last", "limit", "values")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    first: int
+    last: int
+    limit: int
+    values: bool
+    def __init__(self, workloads: _Optional[_Iterable[str]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., limit: _Optional[int] = ..., values: bool = ...) -> None: ...
+
+class HistoryResponse(_message.Message):
+    __slots__ = ("revisions", "current")
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_FIELD_NUMBER: _ClassVar[int]
+    revisions: _containers.RepeatedCompositeFieldContainer[RevisionInfo]
+    current: int
+    def __init__(self, revisions: _Optional[_Iterable[_Union[RevisionInfo, _Mapping]]] = ..., current: _Optional[int] = ...) -> None: ...
+
+class RevisionInfo(_message.Message):
+    __slots__ = ("number", "timeMs", "requester", "updateMasks", "entries", "note")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    UPDATEMASKS_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    timeMs: int
+    requester: str
+    updateMasks: _containers.RepeatedScalarFieldContainer[str]
+    entries: _containers.RepeatedCompositeFieldContainer[EntryChange]
+    note: str
+    def __init__(self, number: _Optional[int] = ..., timeMs: _Optional[int] = ..., requester: _Optional[str] = ..., updateMasks: _Optional[_Iterable[str]] = ..., entries: _Optional[_Iterable[_Union[EntryChange, _Mapping]]] = ..., note: _Optional[str] = ...) -> None: ...
+
+class EntryChange(_message.Message):
+    __slots__ = ("kind", "name", "before", "after")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    before: str
+    after: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class RollbackRequest(_message.Message):
+    __slots__ = ("revision", "workloads")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., workloads: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ServersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServersResponse(_message.Message):
+    __slots__ = ("servers",)
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    servers: _containers.RepeatedCompositeFieldContainer[ServerInfo]
+    def __init__(self, servers: _Optional[_Iterable[_Union[ServerInfo, _Mapping]]] = ...) -> None: ...
+
+class ServerInfo(_message.Message):
+    __slots__ = ("name", "url", "leader", "term", "version", "storage", "revision", "lagMs", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    LAGMS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    url: str
+    leader: bool
+    term: int
+    version: str
+    storage: str
+    revision: int
+    lagMs: int
+    problem: str
+    def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., leader: bool = ..., term: _Optional[int] = ..., version: _Optional[str] = ..., storage: _Optional[str] = ..., revision: _Optional[int] = ..., lagMs: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class CompleteStateResponse(_message.Message):
     __slots__ = ("completeState", "alteredFields")
