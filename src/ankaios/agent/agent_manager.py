@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.log_streams import LogSource, LogStreams
-from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, LinkEvent, Outbox
 from ankaios.agent.workload_object import WorkloadObject
@@ -71,9 +71,9 @@ class AgentManager:
         self._tasks = tasks
         self._runtimes = tuple(connectors)
         self._planner = RuntimeManager(self._runtimes)
-        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._outside, tasks, chance)
+        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._callbacks, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
-        self._listings = Listings(self._work.existing_workloads, self._listed, self._excuse, tasks)
+        self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
         self._is_welcome = False
@@ -150,7 +150,7 @@ class AgentManager:
     def _listed(self, runtime: str, found: list[Found]) -> None:
         self._work.apply(self._planner.listed(runtime, found, self._work.workloads, self._work.waiting))
 
-    def _excuse(self, runtime: str, why: str) -> None:
+    def _report_delay(self, runtime: str, why: str) -> None:
         for spec in self._planner.held(runtime):
             self._work.report(spec.instance_name, PENDING_STARTING.because(why))
 
@@ -204,7 +204,7 @@ class AgentManager:
         if response.HasField("logEntriesResponse"):
             self._cancel_logs(full_id)
 
-    def _outside(self) -> Outside:
+    def _callbacks(self) -> ControlCallbacks:
         """Each control interface has its own limit of requests that wait for the server."""
         room = asyncio.Semaphore(REQUESTS_UNDER_WAY)
 
@@ -212,7 +212,7 @@ class AgentManager:
             await room.acquire()
             self._outbox.put(ToServer(request=request), room.release)
 
-        return Outside(forward, self._cancel_logs)
+        return ControlCallbacks(forward, self._cancel_logs)
 
     def _cancel_logs(self, full_id: str) -> None:
         """Nobody reads these logs."""

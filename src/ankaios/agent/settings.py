@@ -62,7 +62,7 @@ def default_run_folder() -> Path:
     return Path(os.environ.get("TMPDIR") or "/tmp") / "ankaios"
 
 
-def read_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
+def read_agent_settings(arguments: Sequence[str] | None = None) -> AgentSettings:
     """Usage errors and invalid environment variables end the process with code 2."""
     parser = make_parser()
     flags = vars(parser.parse_args(arguments))

@@ -109,7 +109,7 @@ class FakeRuntime:
         self.workloads.pop(workload, None)
         self._tell(workload)
 
-    def lie(self, workload: WorkloadId, state: ExecutionState) -> None:
+    def report_wrong_state(self, workload: WorkloadId, state: ExecutionState) -> None:
         """Checkers tell this state although it is not true."""
         for checker in list(self.checkers):
             if checker.workload == workload:

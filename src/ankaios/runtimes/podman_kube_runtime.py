@@ -183,12 +183,12 @@ class PodmanKubeRuntime:
             return
         watched = self._getters[workload].containers() if workload in self._getters else []
         for container in watched:
-            self._podman.watch.hush(container)
+            self._podman.watch.suspend_reports(container)
         try:
             await self._down(known)
         except RuntimeFailed:
             for container in watched:
-                self._podman.watch.unhush(container)
+                self._podman.watch.resume_reports(container)
             raise
         await self._forget(workload)
 

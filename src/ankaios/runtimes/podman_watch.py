@@ -85,7 +85,7 @@ class ContainerWatch:
         self.fact = fact
         self.since = self._hub.now()
 
-    def told(self, fact: ExecutionState | None, asked: float) -> None:
+    def update(self, fact: ExecutionState | None, asked: float) -> None:
         """Podman knows better: this is what it told when it was asked."""
         if not self.alive:
             self.fact, self.since, self.seen_ending = fact, asked, 0
@@ -188,12 +188,12 @@ class PodmanWatch:
     def is_quiet(self, container: str) -> bool:
         return container in self._quiet
 
-    def hush(self, container: str) -> None:
+    def suspend_reports(self, container: str) -> None:
         """We are ending it ourselves: what happens to it is no news."""
         if container in self._watches:
             self._quiet.add(container)
 
-    def unhush(self, container: str) -> None:
+    def resume_reports(self, container: str) -> None:
         self._quiet.discard(container)
         self._doubt(container)
 

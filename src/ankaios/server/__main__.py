@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from ankaios.common.errors import StartupFailed
 from ankaios.common.log import log_startup_error, setup_logging
-from ankaios.server.settings import read_settings
+from ankaios.server.settings import read_server_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     setup_logging()
     try:
-        settings = read_settings(arguments)
+        settings = read_server_settings(arguments)
         from ankaios.server.shell import serve  # not needed to print a version or a usage error
 
         asyncio.run(serve(settings))

@@ -63,7 +63,7 @@ class ServerSettings(Struct, frozen=True):
     max_message_size: int
 
 
-def read_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
+def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
     """Usage errors end the process with code 2, as does a senseless environment variable."""
     parser = _parser()
     flags = parser.parse_args(arguments)

@@ -442,7 +442,7 @@ async def test_what_an_old_checker_saw_of_the_removal_does_not_count() -> None:
         await a.server_says(update_workload((tagged,), {spec.instance_name: {}}))
         old = a.podman.named("web").id
         for state in (STOPPING, exited(137), FAILED_LOST):
-            a.podman.lie(old, state)
+            a.podman.report_wrong_state(old, state)
         a.podman.release("delete")
         assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
 

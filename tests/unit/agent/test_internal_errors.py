@@ -131,7 +131,7 @@ async def decision(given: Given) -> None:
         return failing(workload, event) if isinstance(event, StateSeen) else reduce(workload, event)
 
     given.patch.setattr("ankaios.agent.workload_task.reduce", decide)
-    given.story.podman.lie(given.story.podman.named("web").id, exited(7))
+    given.story.podman.report_wrong_state(given.story.podman.named("web").id, exited(7))
     given.told.clear()
     await given.until_told("web Running(Ok)")
 

@@ -62,7 +62,7 @@ async def test_states_lies_and_losses_are_told() -> None:
     await asyncio.sleep(0)
     runtime.set_state(workload.id, RUNNING_OK)
     runtime.set_state(workload.id, RUNNING_OK)
-    runtime.lie(workload.id, SUCCEEDED_OK)
+    runtime.report_wrong_state(workload.id, SUCCEEDED_OK)
     runtime.vanish(workload.id)
     checker.stop()
     checker.stop()

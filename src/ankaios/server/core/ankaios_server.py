@@ -2,7 +2,7 @@
 
 In come messages of agents and command lines, and the news that one of them is gone. Out go effects, in the order in
 which they are to be performed. The facts live in `ServerState`, subscriptions in `EventHandler`, log requests in
-`LogDesk`; all of them change only in here, one message at a time.
+`LogRequestHandler`; all of them change only in here, one message at a time.
 """
 
 import logging
@@ -28,7 +28,7 @@ from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_replacement, change_by_request
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
-from ankaios.server.core.log_desk import LogDesk
+from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
@@ -74,7 +74,7 @@ class AnkaiosServer:
         self.state = ServerState()
         self._view = StateView(self.state.tree)
         self._events = EventHandler()
-        self._logs = LogDesk(self.state)
+        self._logs = LogRequestHandler(self.state)
         self._has_hooks = has_hooks
         self._sessions = AgentSessions()
         self._devices = DeviceCoordinator(self.state, self._sessions)

@@ -16,7 +16,7 @@ from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
 
 
-class LogDesk:
+class LogRequestHandler:
     """Reads the state to know which workloads there are."""
 
     def __init__(self, state: ServerState) -> None:
