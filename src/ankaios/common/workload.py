@@ -123,6 +123,10 @@ class Placement(Struct, frozen=True):
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
+class UpdateStrategy(Struct, frozen=True, rename="camel"):
+    start_new_first: bool = False
+
+
 class WorkloadSpec(Struct, frozen=True, rename="camel"):
     """A rendered workload. Mappings are never changed after construction."""
 
@@ -136,6 +140,7 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
     access: ControlInterfaceAccess = field(name="controlInterfaceAccess", default=ControlInterfaceAccess())
     resources: tuple[ResourceRequest, ...] = ()
     placement: Placement | None = None
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
     @property
     def name(self) -> str:

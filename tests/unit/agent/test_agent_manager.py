@@ -38,7 +38,7 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload, added_workload_to_pb
+from tests.support.builders import a_workload, added_workload_to_pb
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import (
     NOT_PENDING_NOR_RUNNING,

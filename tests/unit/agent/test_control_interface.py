@@ -15,7 +15,7 @@ from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, 
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.pipes import Pipes
 
 SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),)))

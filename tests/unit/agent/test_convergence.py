@@ -14,8 +14,8 @@ from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed, StateChecker, StateSink
-from tests.bugs import BUG
-from tests.builders import a_workload
+from tests.support.bugs import BUG
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")

@@ -24,8 +24,8 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras
-from tests.bugs import BUG, SHOWN, FailsOnce
-from tests.builders import a_workload
+from tests.support.bugs import BUG, SHOWN, FailsOnce
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes

@@ -18,7 +18,7 @@ from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operation, StateRule
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.pipes import Pipes
 

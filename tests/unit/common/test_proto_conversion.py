@@ -31,7 +31,7 @@ from ankaios.common.workload import (
     StateRule,
     WorkloadSpec,
 )
-from tests.builders import added_workload_to_pb
+from tests.support.builders import added_workload_to_pb
 
 NAME = InstanceName.of("web", "A", "x")
 FULL = WorkloadSpec(

@@ -12,7 +12,7 @@ from ankaios.common.workload import (
     runtime_config_id,
 )
 from ankaios.common.workload import Operation as Op
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.plugin_folder import bind_socket, open_plugin_folder, short_folder
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.short_paths import short_path  # noqa: F401
 
 
 def test_only_the_owner_may_register(short_path: Path) -> None:  # noqa: F811

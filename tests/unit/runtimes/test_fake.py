@@ -7,7 +7,7 @@ import pytest
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed, Unsupported
-from tests.builders import a_workload, an_instance
+from tests.support.builders import a_workload, an_instance
 
 SPEC = a_workload(runtime="fake")
 

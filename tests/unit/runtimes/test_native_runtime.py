@@ -13,7 +13,7 @@ from ankaios.runtimes.exit_watch import boot_id, process_start
 from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
-from tests.builders import a_workload, an_instance
+from tests.support.builders import a_workload, an_instance
 
 NATIVE = a_workload(runtime="native", config="command: [sleep, '100']")
 

@@ -11,7 +11,7 @@ from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes import podman_watch
 from ankaios.runtimes.podman_places import Monitor, exit_code, read_monitor
 from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
-from tests.bugs import FailsOnce
+from tests.support.bugs import FailsOnce
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 
 C1, C2 = "c1" * 32, "c2" * 32

@@ -85,6 +85,16 @@ RESOURCE_REQUEST = Message(
 )
 PLACEMENT = Message(base.Placement, tags=Field(TEXTS, "Tags that the agent must have, with these values."))
 
+UPDATE_STRATEGY = Message(
+    base.UpdateStrategy,
+    startNewFirst=Field(
+        Boolean(),
+        "Whether an update starts the new instance beside the old one and removes the old one when the new one runs "
+        "and is healthy.",
+        default=False,
+    ),
+)
+
 
 class _Workload(Message[base.Workload]):
     def read(self, value: Any) -> Form:
@@ -128,6 +138,9 @@ WORKLOAD = _Workload(
     placement=Field(
         PLACEMENT,
         "Instead of an agent: the server chooses one that has all these tags and the requested devices.",
+    ),
+    updateStrategy=Field(
+        UPDATE_STRATEGY, "How an update replaces the running instance. By default the old one is removed first."
     ),
 )
 WORKLOAD_TEMPLATE = Message(

@@ -82,6 +82,23 @@ class BrokerStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BROKER_PER_NODE: _ClassVar[BrokerStrategy]
     BROKER_PER_DEVICE: _ClassVar[BrokerStrategy]
     BROKER_PER_CONFIGURATION: _ClassVar[BrokerStrategy]
+
+class PlannedAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLANNED_CREATE: _ClassVar[PlannedAction]
+    PLANNED_UPDATE: _ClassVar[PlannedAction]
+    PLANNED_RESTART: _ClassVar[PlannedAction]
+    PLANNED_MOVE: _ClassVar[PlannedAction]
+    PLANNED_DELETE: _ClassVar[PlannedAction]
+
+class RolloutPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLLOUT_WAITING: _ClassVar[RolloutPhase]
+    ROLLOUT_SETTLING: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORING: _ClassVar[RolloutPhase]
+    ROLLOUT_COMPLETED: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORED: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORE_INCOMPLETE: _ClassVar[RolloutPhase]
 ADD_COND_RUNNING: AddCondition
 ADD_COND_SUCCEEDED: AddCondition
 ADD_COND_FAILED: AddCondition
@@ -116,17 +133,32 @@ ON_DEVICE_LOST_RESTART: OnDeviceLost
 BROKER_PER_NODE: BrokerStrategy
 BROKER_PER_DEVICE: BrokerStrategy
 BROKER_PER_CONFIGURATION: BrokerStrategy
+PLANNED_CREATE: PlannedAction
+PLANNED_UPDATE: PlannedAction
+PLANNED_RESTART: PlannedAction
+PLANNED_MOVE: PlannedAction
+PLANNED_DELETE: PlannedAction
+ROLLOUT_WAITING: RolloutPhase
+ROLLOUT_SETTLING: RolloutPhase
+ROLLOUT_RESTORING: RolloutPhase
+ROLLOUT_COMPLETED: RolloutPhase
+ROLLOUT_RESTORED: RolloutPhase
+ROLLOUT_RESTORE_INCOMPLETE: RolloutPhase
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "historyRequest", "rollbackRequest", "serversRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "historyRequest", "rollbackRequest", "recordsRequest", "whyRequest", "rolloutsRequest", "serversRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    PLANREQUEST_FIELD_NUMBER: _ClassVar[int]
     HISTORYREQUEST_FIELD_NUMBER: _ClassVar[int]
     ROLLBACKREQUEST_FIELD_NUMBER: _ClassVar[int]
+    RECORDSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    WHYREQUEST_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUTSREQUEST_FIELD_NUMBER: _ClassVar[int]
     SERVERSREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
@@ -134,13 +166,17 @@ class Request(_message.Message):
     logsRequest: LogsRequest
     logsCancelRequest: LogsCancelRequest
     eventsCancelRequest: EventsCancelRequest
+    planRequest: PlanRequest
     historyRequest: HistoryRequest
     rollbackRequest: RollbackRequest
+    recordsRequest: RecordsRequest
+    whyRequest: WhyRequest
+    rolloutsRequest: RolloutsRequest
     serversRequest: ServersRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ...) -> None: ...
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "historyResponse", "serversResponse")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "historyResponse", "recordsResponse", "whyResponse", "rolloutsResponse", "serversResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -150,7 +186,11 @@ class Response(_message.Message):
     LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    PLANRESPONSE_FIELD_NUMBER: _ClassVar[int]
     HISTORYRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    RECORDSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    WHYRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUTSRESPONSE_FIELD_NUMBER: _ClassVar[int]
     SERVERSRESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
@@ -161,9 +201,13 @@ class Response(_message.Message):
     logsStopResponse: LogsStopResponse
     logsCancelAccepted: LogsCancelAccepted
     eventsCancelAccepted: EventsCancelAccepted
+    planResponse: PlanResponse
     historyResponse: HistoryResponse
+    recordsResponse: RecordsResponse
+    whyResponse: WhyResponse
+    rolloutsResponse: RolloutsResponse
     serversResponse: ServersResponse
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ...) -> None: ...
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -230,24 +274,28 @@ class CompleteStateRequest(_message.Message):
     def __init__(self, fieldMask: _Optional[_Iterable[str]] = ..., subscribeForEvents: bool = ...) -> None: ...
 
 class UpdateStateRequest(_message.Message):
-    __slots__ = ("newState", "updateMask", "ifRevision")
+    __slots__ = ("newState", "updateMask", "ifRevision", "atomic")
     NEWSTATE_FIELD_NUMBER: _ClassVar[int]
     UPDATEMASK_FIELD_NUMBER: _ClassVar[int]
     IFREVISION_FIELD_NUMBER: _ClassVar[int]
+    ATOMIC_FIELD_NUMBER: _ClassVar[int]
     newState: CompleteState
     updateMask: _containers.RepeatedScalarFieldContainer[str]
     ifRevision: int
-    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., ifRevision: _Optional[int] = ...) -> None: ...
+    atomic: AtomicOptions
+    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., ifRevision: _Optional[int] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
 
 class UpdateStateSuccess(_message.Message):
-    __slots__ = ("addedWorkloads", "deletedWorkloads", "revision")
+    __slots__ = ("addedWorkloads", "deletedWorkloads", "revision", "rollout")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     DELETEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedScalarFieldContainer[str]
     deletedWorkloads: _containers.RepeatedScalarFieldContainer[str]
     revision: int
-    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ...) -> None: ...
+    rollout: str
+    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., rollout: _Optional[str] = ...) -> None: ...
 
 class HistoryRequest(_message.Message):
     __slots__ = ("workloads", "first", "last", "limit", "values")
@@ -300,12 +348,14 @@ class EntryChange(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
 
 class RollbackRequest(_message.Message):
-    __slots__ = ("revision", "workloads")
+    __slots__ = ("revision", "workloads", "atomic")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ATOMIC_FIELD_NUMBER: _ClassVar[int]
     revision: int
     workloads: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, revision: _Optional[int] = ..., workloads: _Optional[_Iterable[str]] = ...) -> None: ...
+    atomic: AtomicOptions
+    def __init__(self, revision: _Optional[int] = ..., workloads: _Optional[_Iterable[str]] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
 
 class ServersRequest(_message.Message):
     __slots__ = ()
@@ -397,7 +447,7 @@ class WorkloadMap(_message.Message):
     def __init__(self, workloads: _Optional[_Mapping[str, Workload]] = ...) -> None: ...
 
 class Workload(_message.Message):
-    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement")
+    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement", "updateStrategy")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     RESTARTPOLICY_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
@@ -409,6 +459,7 @@ class Workload(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    UPDATESTRATEGY_FIELD_NUMBER: _ClassVar[int]
     agent: str
     restartPolicy: RestartPolicy
     dependencies: Dependencies
@@ -420,7 +471,8 @@ class Workload(_message.Message):
     files: Files
     resources: ResourceRequests
     placement: Placement
-    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ...) -> None: ...
+    updateStrategy: UpdateStrategy
+    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., updateStrategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ...) -> None: ...
 
 class Tags(_message.Message):
     __slots__ = ("tags",)
@@ -611,12 +663,14 @@ class ExecutionState(_message.Message):
     def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ...) -> None: ...
 
 class WorkloadState(_message.Message):
-    __slots__ = ("instanceName", "executionState")
+    __slots__ = ("instanceName", "executionState", "timeMs")
     INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
     instanceName: WorkloadInstanceName
     executionState: ExecutionState
-    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ...) -> None: ...
+    timeMs: int
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., timeMs: _Optional[int] = ...) -> None: ...
 
 class WorkloadInstanceName(_message.Message):
     __slots__ = ("workloadName", "agentName", "id")
@@ -859,3 +913,189 @@ class DeviceNode(_message.Message):
     hostPath: str
     permissions: str
     def __init__(self, containerPath: _Optional[str] = ..., hostPath: _Optional[str] = ..., permissions: _Optional[str] = ...) -> None: ...
+
+class PlanRequest(_message.Message):
+    __slots__ = ("update",)
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    update: UpdateStateRequest
+    def __init__(self, update: _Optional[_Union[UpdateStateRequest, _Mapping]] = ...) -> None: ...
+
+class PlanResponse(_message.Message):
+    __slots__ = ("accepted", "rejection", "rejectedBy", "workloads", "entries", "revision")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REJECTION_FIELD_NUMBER: _ClassVar[int]
+    REJECTEDBY_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    rejection: str
+    rejectedBy: str
+    workloads: _containers.RepeatedCompositeFieldContainer[PlannedWorkload]
+    entries: _containers.RepeatedCompositeFieldContainer[PlannedEntry]
+    revision: int
+    def __init__(self, accepted: bool = ..., rejection: _Optional[str] = ..., rejectedBy: _Optional[str] = ..., workloads: _Optional[_Iterable[_Union[PlannedWorkload, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[PlannedEntry, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class PlannedWorkload(_message.Message):
+    __slots__ = ("name", "action", "before", "after", "fields", "waitsFor", "step", "startsNewFirst")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    WAITSFOR_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STARTSNEWFIRST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: PlannedAction
+    before: WorkloadInstanceName
+    after: WorkloadInstanceName
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    waitsFor: _containers.RepeatedScalarFieldContainer[str]
+    step: int
+    startsNewFirst: bool
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[_Union[PlannedAction, str]] = ..., before: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., after: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ..., waitsFor: _Optional[_Iterable[str]] = ..., step: _Optional[int] = ..., startsNewFirst: bool = ...) -> None: ...
+
+class PlannedEntry(_message.Message):
+    __slots__ = ("kind", "name", "action", "fields")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    action: PlannedAction
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., action: _Optional[_Union[PlannedAction, str]] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ...) -> None: ...
+
+class FieldChange(_message.Message):
+    __slots__ = ("path", "before", "after")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    before: str
+    after: str
+    def __init__(self, path: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class RecordsRequest(_message.Message):
+    __slots__ = ("workloads", "sinceMs", "follow")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    SINCEMS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    sinceMs: int
+    follow: bool
+    def __init__(self, workloads: _Optional[_Iterable[str]] = ..., sinceMs: _Optional[int] = ..., follow: bool = ...) -> None: ...
+
+class RecordsResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[WorkloadRecord]
+    def __init__(self, records: _Optional[_Iterable[_Union[WorkloadRecord, _Mapping]]] = ...) -> None: ...
+
+class WorkloadRecord(_message.Message):
+    __slots__ = ("instanceName", "timeMs", "executionState", "source", "exitCode", "output", "outOfMemory")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EXITCODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTOFMEMORY_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    timeMs: int
+    executionState: ExecutionState
+    source: str
+    exitCode: int
+    output: _containers.RepeatedScalarFieldContainer[str]
+    outOfMemory: bool
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., timeMs: _Optional[int] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., source: _Optional[str] = ..., exitCode: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ..., outOfMemory: bool = ...) -> None: ...
+
+class WhyRequest(_message.Message):
+    __slots__ = ("workload",)
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    workload: str
+    def __init__(self, workload: _Optional[str] = ...) -> None: ...
+
+class WhyResponse(_message.Message):
+    __slots__ = ("causes",)
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    causes: _containers.RepeatedCompositeFieldContainer[Cause]
+    def __init__(self, causes: _Optional[_Iterable[_Union[Cause, _Mapping]]] = ...) -> None: ...
+
+class Cause(_message.Message):
+    __slots__ = ("workload", "agent", "kind", "text", "sinceMs", "output")
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SINCEMS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    workload: str
+    agent: str
+    kind: str
+    text: str
+    sinceMs: int
+    output: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workload: _Optional[str] = ..., agent: _Optional[str] = ..., kind: _Optional[str] = ..., text: _Optional[str] = ..., sinceMs: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AtomicOptions(_message.Message):
+    __slots__ = ("timeoutMs", "settleMs")
+    TIMEOUTMS_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMS_FIELD_NUMBER: _ClassVar[int]
+    timeoutMs: int
+    settleMs: int
+    def __init__(self, timeoutMs: _Optional[int] = ..., settleMs: _Optional[int] = ...) -> None: ...
+
+class RolloutsRequest(_message.Message):
+    __slots__ = ("names", "follow")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    follow: bool
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., follow: bool = ...) -> None: ...
+
+class RolloutsResponse(_message.Message):
+    __slots__ = ("rollouts",)
+    ROLLOUTS_FIELD_NUMBER: _ClassVar[int]
+    rollouts: _containers.RepeatedCompositeFieldContainer[RolloutInfo]
+    def __init__(self, rollouts: _Optional[_Iterable[_Union[RolloutInfo, _Mapping]]] = ...) -> None: ...
+
+class RolloutInfo(_message.Message):
+    __slots__ = ("name", "phase", "requester", "startedMs", "deadlineMs", "settleMs", "phaseSinceMs", "workloads", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    STARTEDMS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINEMS_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMS_FIELD_NUMBER: _ClassVar[int]
+    PHASESINCEMS_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    phase: RolloutPhase
+    requester: str
+    startedMs: int
+    deadlineMs: int
+    settleMs: int
+    phaseSinceMs: int
+    workloads: _containers.RepeatedCompositeFieldContainer[RolloutWorkload]
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., requester: _Optional[str] = ..., startedMs: _Optional[int] = ..., deadlineMs: _Optional[int] = ..., settleMs: _Optional[int] = ..., phaseSinceMs: _Optional[int] = ..., workloads: _Optional[_Iterable[_Union[RolloutWorkload, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RolloutWorkload(_message.Message):
+    __slots__ = ("instanceName", "executionState", "isReady")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    ISREADY_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    executionState: ExecutionState
+    isReady: bool
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., isReady: bool = ...) -> None: ...
+
+class UpdateStrategy(_message.Message):
+    __slots__ = ("startNewFirst",)
+    STARTNEWFIRST_FIELD_NUMBER: _ClassVar[int]
+    startNewFirst: bool
+    def __init__(self, startNewFirst: bool = ...) -> None: ...

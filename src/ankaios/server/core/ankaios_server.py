@@ -321,7 +321,9 @@ class AnkaiosServer:
             return self._logs.request(request_id, request.logsRequest, requester)
         if content == "logsCancelRequest":
             return self._logs.cancel(request_id)
-        return self._unsubscribe(request_id)
+        if content == "eventsCancelRequest":
+            return self._unsubscribe(request_id)
+        return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
         """The answer, and whether the masks were masks.

@@ -32,7 +32,7 @@ from ankaios.common.execution_state import (
     ExecutionState,
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 RUNNING, SUCCEEDED, FAILED = AddCondition
 LET_GO, RUNS = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING, DeleteCondition.DEL_COND_RUNNING

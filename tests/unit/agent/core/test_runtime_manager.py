@@ -10,7 +10,7 @@ from ankaios.agent.core.operations import CreateOperation, DeleteOperation, Upda
 from ankaios.agent.core.runtime_manager import Found, Plan, Replace, ResumeOperation, RuntimeManager
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, RestartPolicy, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB = a_workload("web", "A")
 WEB2 = a_workload("web", "A", config="image: two")

@@ -72,7 +72,7 @@ from ankaios.common.workload import (
     RestartPolicy,
     WorkloadSpec,
 )
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB = a_workload(config="image: one")
 WEB2 = a_workload(config="image: two")

@@ -28,7 +28,10 @@ NOT_DECLARED = {
     ),
     **dict.fromkeys(
         ("LogsRequest", "LogsRequestAccepted", "LogsCancelRequest", "LogsCancelAccepted", "LogsStopResponse",
-         "LogEntriesResponse", "LogEntry", "EventsCancelRequest", "EventsCancelAccepted"),
+         "LogEntriesResponse", "LogEntry", "EventsCancelRequest", "EventsCancelAccepted", "PlanRequest",
+         "PlanResponse", "PlannedWorkload", "PlannedEntry", "FieldChange", "RecordsRequest", "RecordsResponse",
+         "WorkloadRecord", "WhyRequest", "WhyResponse", "Cause", "AtomicOptions", "RolloutsRequest",
+         "RolloutsResponse", "RolloutInfo", "RolloutWorkload"),
         "content of a request; handled as protobuf message",
     ),
     **dict.fromkeys(("WorkloadState", "WorkloadInstanceName"), "converted to typed objects by proto_conversion"),
