@@ -25,7 +25,7 @@ import pytest
 from ankaios.cli.arguments import HelpRequested, UsageError
 from ankaios.cli.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
-from tests.support.leftovers import KEEPER_VARIABLE, RUN_VARIABLE
+from tests.support.leftovers import RUN_VARIABLE
 from tests.support.notes import note
 from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
 from tests.support.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
@@ -177,7 +177,7 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
 def type_in(text: str, home: Path, more: dict[str, str]) -> tuple[int, str]:
     """A shell that knows nothing of this test run; exit code and all it printed."""
     environ = {
-        **{name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, KEEPER_VARIABLE)},
+        **{name: value for name, value in os.environ.items() if name != RUN_VARIABLE},
         **more,
         "HOME": str(home),
         "TMPDIR": str(home),
