@@ -58,9 +58,7 @@ def _candidates(version: str, environ: Mapping[str, str]) -> Iterator[Path]:
 def probe(program: Path) -> Python | None:
     """None if it does not run: pyenv puts programs on PATH that fail unless their version is selected."""
     try:
-        done = subprocess.run(
-            [program, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
+        done = subprocess.run([program, "-c", PROBE], capture_output=True, text=True, timeout=LIMIT, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     words = done.stdout.split()
@@ -89,7 +87,7 @@ def prepare_environment(python: Python) -> Path:
             "install",
             "--quiet",
         ]
-        cache = {"PIP_CACHE_DIR": str(ROOT / ".venv/.cache/pip")}
-        subprocess.run([*pip, "--editable", ".", "--group", "unit"], cwd=ROOT, env={**os.environ, **cache}, check=True)
+        quiet = {"PIP_CACHE_DIR": str(ROOT / ".venv/.cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        subprocess.run([*pip, "--editable", ".", "--group", "unit"], cwd=ROOT, env={**os.environ, **quiet}, check=True)
         stamp.write_text(wanted)
     return program
