@@ -32,7 +32,7 @@ class Run:
         self._owned = given is None
         self.whole = Path(given or tempfile.mkdtemp(prefix=RUN_PREFIX)).resolve()
         # Paths of sockets must not be too long.
-        self.folder = self.whole / os.environ.get(WORKER_VARIABLE, "c").removeprefix("g")
+        self.folder = self.whole / os.environ.get(WORKER_VARIABLE, "c").removeprefix("gw")
         self.folder.mkdir(exist_ok=True)
         self._podman = IsolatedPodman(
             with_image=False, folder=Path(tempfile.mkdtemp(prefix="podman-", dir=self.folder))
@@ -69,8 +69,10 @@ class Run:
 THE_RUN = pytest.StashKey[Run]()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses a longer path for tmp_path
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[THE_RUN] = Run()
+    config.stash[THE_RUN] = run = Run()
+    config.option.basetemp = run.folder / "t"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -99,6 +101,8 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """No test is skipped silently, and every failed test is in the summary of `scripts/test`."""
+    if WORKER_VARIABLE in os.environ:
+        return  # the process that started the workers gets all reports
     for report in terminalreporter.stats.get("skipped", []):
         file, _, reason = report.longrepr
         note("skipped", reason.removeprefix("Skipped: "), str(Path(file).relative_to(ROOT)))

@@ -134,3 +134,32 @@ def test_own_processes_are_known_by_the_folder_in_their_environment(tmp_path: Pa
         child.kill()
         child.wait()
     assert wait_until_gone(lambda: processes_of(tmp_path)) == {}
+
+
+STEPS = """
+import sys
+from tests.support.clean_run import CleanRun
+from tests.support.runner import Runner, finish
+runner = Runner(CleanRun())
+runner.step("good", lambda: runner.command(["true"]))
+runner.step("bad", lambda: runner.command(["sh", "-c", "exit 3"], ["true"]))
+runner.step("untidy", lambda: runner.command(["sh", "-c", "sleep 12345 & "]))
+sys.exit(finish(runner))
+"""
+
+
+def test_the_last_line_of_a_run_names_all_that_failed(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS],
+        env={**environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "bad: 'sh -c exit 3' ended with code 3\n" in done.stdout
+    assert ": sleep 12345" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("== failed: bad, nothing left behind (after ")
+    assert list(tmp_path.iterdir()) == []
