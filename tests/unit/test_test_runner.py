@@ -127,7 +127,9 @@ def test_files_that_share_a_place_are_one_group() -> None:
 
 
 def test_long_groups_come_first() -> None:
-    by_seconds = sorted((file for file in SECONDS if file not in SHARED_PLACES), key=lambda file: -SECONDS[file])
+    by_seconds = sorted(
+        (file for file in SECONDS if file not in SHARED_PLACES), key=lambda file: (-SECONDS[file], file)
+    )
     positions = longest_first(["tests/unit/test_short.py", *reversed(by_seconds)])
     assert sorted(positions, key=lambda file: positions[file]) == [*by_seconds, "tests/unit/test_short.py"]
 
