@@ -92,11 +92,13 @@ class WorkloadClaims:
         """The devices of a record must be usable before each start."""
         for allocation in record.allocations:
             if not self._is_usable(allocation):
-                reasons = self._node.reasons([allocation.resource])
+                reasons = [*self._node.reasons([allocation.resource])]
+                if not self._node.is_own(allocation.resource):
+                    reasons += filter(None, [self._foreign.outage(allocation.resource)])
                 return "; ".join([f"waits for its devices of {allocation.resource} to return", *reasons])
         foreign = (it.resource for it in record.allocations if not self._node.is_own(it.resource))
-        absent = (resource for resource in foreign if not self._foreign.is_ready(resource))
-        return next((f"waits for the device plugin of {resource}" for resource in absent), None)
+        outages = ((resource, self._foreign.outage(resource)) for resource in foreign)
+        return next((f"waits for the device plugin of {resource}: {why}" for resource, why in outages if why), None)
 
     def _is_usable(self, allocation: Allocation) -> bool:
         if not self._node.is_own(allocation.resource):

@@ -135,6 +135,8 @@ def make_order(
     config: NativeConfig, extras: Extras, folder: str, user: User | None, inherited: Mapping[str, str]
 ) -> dict[str, Any]:
     """`inherited` is the agent's own environment, of which little is passed on."""
+    for name in (name for grant in extras.grants for name in grant.cdi_devices):
+        raise Unsupported(f"Cannot add devices. The native runtime has no CDI devices, such as '{name}'.")
     env = {"PATH": DEFAULT_PATH} | {key: inherited[key] for key in INHERITED if key in inherited}
     if user:
         env |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}

@@ -150,3 +150,10 @@ def test_the_folder_of_the_files_is_found_however_the_mount_point_is_written(
 ) -> None:
     extras = Extras(files={Path(host): target})
     assert make_order(NativeConfig.parse("command: [a]"), extras, "/folder", None, {})["files"] == folder
+
+
+def test_cdi_devices_are_reported_as_unsupported() -> None:
+    """A workload that starts without its device would fail later, and without a reason."""
+    grants = (DeviceGrant(cdi_devices=("vendor.com/camera=c1",)),)
+    with pytest.raises(Unsupported, match=r"The native runtime has no CDI devices, such as 'vendor\.com/camera=c1'"):
+        make_order(NativeConfig.parse("command: [x]"), Extras(grants=grants), "/f", None, {})

@@ -13,6 +13,7 @@ from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replicas import check_replicas, derived_name, instances_of
 from ankaios.server.core.replies import Effect, HooksFinished, SecondPassed
+from ankaios.storage.state_store import EntryKey, Stored
 from tests.unit.server.story import CONFIG, Story, a_form, a_state, effects_as_lines, error_of, success_of
 
 
@@ -207,3 +208,17 @@ def test_after_a_start_of_the_server_instances_stay_where_agents_report_them() -
     effects = story.from_agent("n2", deviceReport=grpc.DeviceReport(complete=True))
     assert "n2: hello +[web-1]" in effects_as_lines(effects)
     assert story.get("workloadStates")["workloadStates"][""]["web-0"]
+
+
+def test_a_stored_state_is_restored_with_its_instances() -> None:
+    """Each instance stays on the agent that was stored for it."""
+    form = a_form("", placement={"replicas": 2}, restartPolicy="NEVER")
+    entries = {
+        EntryKey("workload", "web"): form,
+        EntryKey("placement", "web-1"): {"agent": "n2", "id": InstanceName.of("", "", CONFIG).id},
+    }
+    story = Story()
+    story.server.restore(Stored(entries=entries))
+    assert story.get("effectiveState")["effectiveState"]["workloads"].keys() == {"web-0", "web-1"}
+    story.hello("n1")
+    assert "n2: hello +[web-1]" in effects_as_lines(story.hello("n2"))
