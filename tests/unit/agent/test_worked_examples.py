@@ -24,7 +24,7 @@ from tests.unit.agent.harness import (
     update_workload,
 )
 
-RUNNING, SUCCEEDED, FAILED = AddCondition
+RUNNING, SUCCEEDED, FAILED, _ = AddCondition
 
 
 def on(agent: str, name: str, config: str = "image: one", **more: Any) -> WorkloadSpec:
