@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import TRIGGERED_AT_RUNTIME
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import MISSING, Form, Path, get_value, parse_path, remove_value, set_value
@@ -164,7 +165,7 @@ def _instance(agent: str, instance_id: str, state: Form) -> Entry:
         "id": instance_id,
         "state": state.get("state", "Unknown"),
         "sub": state.get("subState", ""),
-        "info": state.get("additionalInfo", ""),
+        "info": info if (info := state.get("additionalInfo", "")) != TRIGGERED_AT_RUNTIME else "",
         "restarts": state.get("restarts", 0),
         "health": state.get("health"),
     }

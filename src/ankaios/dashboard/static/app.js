@@ -1,6 +1,6 @@
 // Starts the page: opens the stream, shows the page of the address, and tells when the connection is lost.
 
-import { h, replace } from "./dom.js";
+import { h, replace, show } from "./dom.js";
 import { changed, fetchJson, model, onChange, takeConnection, takePatch, takeSnapshot, takeUsage } from "./model.js";
 import * as pages from "./pages.js";
 
@@ -43,8 +43,8 @@ function showConnection() {
   const { connected, fault, server } = model.connection;
   const state = document.getElementById("connection"), banner = document.getElementById("banner");
   const good = connected && !streamLost;
-  const text = good ? `Connected to ${server}` : "Not connected";
-  if (state.textContent !== text) { state.textContent = text; state.className = `connection ${good ? "good" : "bad"}`; }
+  state.className = `connection ${good ? "good" : "bad"}`;
+  show(state, [good, server], () => (good ? h("span", {}, "Connected", h("span", { class: "where" }, ` to ${server}`)) : "Not connected"));
   const reason = streamLost ? "The connection to the dashboard is lost. The page shows the last known state and tries again."
     : connected ? "" : `${fault} The page shows the last known state and tries again.`;
   if (banner.textContent !== reason) banner.textContent = reason;

@@ -50,10 +50,12 @@ export function drawGraph({ nodes, edges }) {
   const width = columns.length * (WIDTH + GAP_X) - GAP_X + 4;
   const height = Math.max(...columns.map((column) => column.length)) * (HEIGHT + GAP_Y) - GAP_Y + 4;
   const picture = s("svg", { class: "graph", viewBox: `-2 -2 ${width} ${height}`, width, height, role: "group", "aria-label": "Dependency graph" });
+  picture.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
+    s("path", { d: "M0,0 L8,4 L0,8 Z" }))));
   for (const [from, to, condition] of edges) {
     const [x1, y1] = place.get(from), [x2, y2] = place.get(to);
     const start = x1 + WIDTH, end = x2, middle = (start + end) / 2;
-    picture.append(s("path", { class: "edge", d: `M${start},${y1 + HEIGHT / 2} C${middle},${y1 + HEIGHT / 2} ${middle},${y2 + HEIGHT / 2} ${end},${y2 + HEIGHT / 2}` },
+    picture.append(s("path", { class: "edge", "marker-end": "url(#arrow)", d: `M${start},${y1 + HEIGHT / 2} C${middle},${y1 + HEIGHT / 2} ${middle},${y2 + HEIGHT / 2} ${end},${y2 + HEIGHT / 2}` },
       s("title", {}, `${to} needs ${from} (${condition})`)));
   }
   for (const node of nodes) {
