@@ -24,7 +24,6 @@ from ankaios.dashboard.security import AccessRules, is_loopback, own_names
 from ankaios.dashboard.web import make_app
 from ankaios.middleware.connecting import ConnectionSettings
 
-DEFAULT_LISTEN = "127.0.0.1:8080"
 MIN_TOKEN_LENGTH = 16
 CLOSE_SECONDS = 1
 
@@ -32,25 +31,24 @@ log = logging.getLogger(__name__)
 
 
 class DashboardSettings(Struct, frozen=True):
-    """`mtls`: browsers need a certificate of the same authority as the dashboard. `token`: browsers need this token."""
+    """`tls`: browsers need a certificate of its authority. `token`: browsers need this token."""
 
     connection: ConnectionSettings
     host: str
     port: int
     allow_changes: bool = False
     token: str = ""
-    mtls: bool = False
+    tls: PemMaterial | None = None
 
 
 def checked_settings(settings: DashboardSettings) -> DashboardSettings:
-    """Another address than loopback needs a token or mTLS; a token is made if none is given."""
-    if settings.mtls and settings.connection.pem is None:
-        raise Rejected("'--mtls' needs the certificate files of 'ank'")
+    """Raises `Rejected` if an address that others can reach would be open to everybody."""
     if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
         raise Rejected(f"the token is shorter than {MIN_TOKEN_LENGTH} characters")
-    if not is_loopback(settings.host) and not settings.token and not settings.mtls:
+    if not is_loopback(settings.host) and not settings.token and settings.tls is None:
         raise Rejected(
-            f"'{settings.host}' can be reached by others: give '--token-file PATH' or '--mtls', or listen on 127.0.0.1"
+            f"'{settings.host}' can be reached by others: give '--token-file', or '--tls-crt' and '--tls-key', "
+            "or listen on 127.0.0.1"
         )
     return settings
 
@@ -98,7 +96,7 @@ def _listen(settings: DashboardSettings) -> socket.socket:
 def _url(settings: DashboardSettings, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     token = f"?token={settings.token}" if settings.token else ""
-    return f"{'https' if settings.mtls else 'http'}://{host}:{port}/{token}"
+    return f"{'http' if settings.tls is None else 'https'}://{host}:{port}/{token}"
 
 
 class _Server(uvicorn.Server):
@@ -123,8 +121,8 @@ def _uvicorn_config(settings: DashboardSettings, app: Any) -> uvicorn.Config:
         h11_max_incomplete_event_size=64 * 1024,
     )
     config.load()
-    if settings.mtls and settings.connection.pem is not None:
-        config.ssl = _tls_context(settings.connection.pem)
+    if settings.tls is not None:
+        config.ssl = _tls_context(settings.tls)
     return config
 
 

@@ -227,14 +227,16 @@ async def _manifest(request: Request) -> base.UpdateStateRequest | Response:
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_BODY_BYTES:
-            return _json({"fault": f"The manifest is larger than {MAX_BODY_BYTES} bytes."})
+            return _invalid(f"The manifest is larger than {MAX_BODY_BYTES} bytes.")
     try:
         update = update_request(body.decode(errors="replace"))
     except Rejected as error:
-        return _json({"fault": str(error)})
-    if not update.updateMask:
-        return _json({"fault": "The manifest contains nothing to apply."})
-    return update
+        return _invalid(str(error))
+    return update if update.updateMask else _invalid("The manifest contains nothing to apply.")
+
+
+def _invalid(reason: str) -> Response:
+    return _json({"fault": reason, "invalid": True})
 
 
 def _form(message: Any) -> dict[str, Any]:

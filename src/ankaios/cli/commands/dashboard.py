@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.output import CliError
+from ankaios.common.config import PemMaterial, load_pem_material
 from ankaios.common.errors import Rejected
 from ankaios.common.observation_settings import parse_metrics_address
 from ankaios.middleware.connecting import ConnectionSettings, address_of
@@ -32,7 +33,7 @@ def run(call: CommandCall) -> None:
             port=port,
             allow_changes=bool(call.values["allow_changes"]),
             token=_token(call.values["token_file"]),
-            mtls=bool(call.values["mtls"]),
+            tls=_tls(call),
         )
     )
 
@@ -66,6 +67,18 @@ def _token(file: str | None) -> str:
     if path.stat().st_mode & 0o077:
         raise Rejected(f"others can read the token in '{file}': its mode must be 0600")
     return path.read_text(encoding="ascii", errors="replace").strip()
+
+
+def _tls(call: CommandCall) -> PemMaterial | None:
+    given = {"crt_pem": call.values["tls_crt"], "key_pem": call.values["tls_key"]}
+    if not any(given.values()):
+        return None
+    found, ca = load_pem_material(given, "", {}, environ={}), call.settings.given_pem.ca
+    if found.crt is None or found.key is None or ca is None:
+        raise Rejected(
+            "https needs all of '--tls-crt', '--tls-key', and '--ca_pem' of 'ank' for the browsers' certificates"
+        )
+    return PemMaterial(ca, found.crt, found.key)
 
 
 def _open(url: str) -> None:

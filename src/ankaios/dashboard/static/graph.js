@@ -60,9 +60,8 @@ export function drawGraph({ nodes, edges }) {
   }
   for (const node of nodes) {
     const [x, y] = place.get(node.name);
-    picture.append(s("a", { href: `#/workloads/${encodeURIComponent(node.name)}`, class: `node ${node.style}`,
-      "aria-label": `${node.name}, ${node.words}${node.agent ? ` on ${node.agent}` : ""}` },
-      s("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 8 }), s("circle", { cx: x + 16, cy: y + HEIGHT / 2, r: 5 }),
+    picture.append(s("a", { href: `#/workloads/${encodeURIComponent(node.name)}`, class: `node ${node.style}` },
+      s("title", {}, `${node.name} ${node.words} ${node.agent}`), s("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 8 }), s("circle", { cx: x + 16, cy: y + HEIGHT / 2, r: 5 }),
       s("text", { x: x + 30, y: y + 20, class: "label" }, short(node.name, 20)),
       s("text", { x: x + 30, y: y + 36, class: "sub" }, short(`${node.words} ${node.agent}`, 26))));
   }

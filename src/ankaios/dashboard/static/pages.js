@@ -16,7 +16,7 @@ function section(title, ...content) {
 }
 
 function table(caption, columns, body) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` },
     h("table", {}, h("caption", { class: "hidden" }, caption),
       h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))), body));
 }
@@ -132,7 +132,7 @@ export function workloadTable(only = () => true, given = {}) {
     ? h("button", { class: "sort", onclick: () => { by = sort; update(); } }, name) : name);
   const heads = COLUMNS.map(([, kind, sort], place) => h("th", { scope: "col", class: kind, "data-sort": sort }, buttons[place]));
   const element = h("div", {}, h("div", { class: "tools" }, search, choice, count),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Workloads" },
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table: Workloads" },
       h("table", { class: "workloads" }, h("caption", { class: "hidden" }, "Workloads"), h("thead", {}, h("tr", {}, heads)), body)));
   const update = () => {
     const all = rows().filter(only);
@@ -463,8 +463,8 @@ export function apply() {
     replace(result, muted("Planning …"));
     const answer = await post("/api/plan", text.value);
     const refused = answer.data && !answer.data.accepted;
-    commit.disabled = Boolean(answer.fault && !answer.fault.includes("not offer")) || refused;
-    replace(result, answer.fault ? h("p", { class: "fault" }, answer.fault) : refused ? h("p", { class: "fault" }, answer.data.rejection) : planContent(answer.data));
+    commit.disabled = Boolean(answer.invalid || refused);  // without a plan the server still checks the manifest
+    replace(result, answer.fault ? h("p", { class: answer.invalid ? "fault" : "muted" }, answer.invalid ? answer.fault : `No plan: ${answer.fault}`) : refused ? h("p", { class: "fault" }, answer.data.rejection) : planContent(answer.data));
   };
   const send = async () => {
     commit.disabled = true;
