@@ -6,8 +6,9 @@ and the sender tables.
 
 Guarantees:
 - Messages of one connection arrive in the order they were sent.
-- Every `FromAgent` hello is followed by exactly one `AgentGone`, whatever ended the stream. A newer hello of the same
-  name ends the older stream, and the `AgentGone` of the older stream is delivered before the newer hello.
+- Every `FromAgent` hello is followed by exactly one `AgentGone`, whatever ended the stream. A hello with the name of a
+  connected agent is rejected, unless that agent does not respond any more: then its stream ends, and its `AgentGone` is
+  delivered before the newer hello.
 - Every CLI or commander whose hello was accepted causes exactly one `ClientGone`.
 - `dispatch` never waits. A receiver that does not read is disconnected when too much is queued for it; the others are
   not affected.
@@ -19,6 +20,7 @@ Guarantees:
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4
@@ -29,10 +31,13 @@ from msgspec import Struct, field
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
 from ankaios.common.errors import StartupFailed
+from ankaios.common.listening_socket import bind_socket
+from ankaios.common.log_limiter import LimitedLog
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
+from ankaios.grpc.async_connection import SharedBudgets
 from ankaios.grpc.keepalive import Keepalive
-from ankaios.grpc.server import GrpcServer, ServerCall
+from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
 from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
 from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
@@ -71,8 +76,10 @@ class MiddlewareServer:
     def __init__(self, to_server: ToServerChannel, pem: PemMaterial | None, limits: Limits | None = None) -> None:
         self._to_server = to_server
         self._limits = limits or Limits()
+        self._connection_limits = own_connection_limits()
         self._tables: SenderTables[ServerCall] = SenderTables()
         self._agent_calls: dict[str, ServerCall] = {}
+        self._drop_log = LimitedLog(log, "messages were dropped")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._grpc = GrpcServer(
             {
@@ -83,6 +90,8 @@ class MiddlewareServer:
             tls=server_context(pem) if pem is not None else None,
             keepalive=self._limits.keepalive,
             setup_timeout=self._limits.setup_timeout,
+            limits=self._connection_limits,
+            budgets=SharedBudgets(self._limits.max_message_size),
         )
 
     @property
@@ -91,10 +100,13 @@ class MiddlewareServer:
 
     async def start(self, host: str, port: int) -> None:
         try:
-            await self._grpc.listen(host, port)
+            self.listen_on(bind_socket(host, port))
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise StartupFailed("server error", f"cannot listen on '{host}:{port}': {reason}") from error
+            raise cannot_listen(f"{host}:{port}", error) from error
+
+    def listen_on(self, sock: socket.socket) -> None:
+        """Serve the connections of a listening socket."""
+        self._grpc.listen_on(sock)
 
     async def close(self) -> None:
         """Stop listening and close all connections; nothing is delivered after this returns."""
@@ -105,7 +117,7 @@ class MiddlewareServer:
     def dispatch(self, message: FromServerMessage) -> None:
         deliveries, undelivered = self._tables.deliveries(message)
         if undelivered:
-            log.warning("Dropped a message: %s.", undelivered)
+            self._drop_log.warning("Dropped a message: %s.", undelivered)
         encoded, data = None, b""
         for call, payload in deliveries:
             if payload is not encoded:  # receivers of a broadcast share it
@@ -145,8 +157,8 @@ class MiddlewareServer:
         hello = await self._receive_hello(call)
         agent = check_agent_hello(hello, peer)
         assert hello is not None
+        await self._take_name(agent, call)
         call.accept([ADDITIONS_HEADER])
-        self._replace_older(agent, call)
         turn = self._turns.setdefault(agent, asyncio.Lock())
         try:
             async with turn:  # the older stream of this name ends first, with its AgentGone
@@ -158,6 +170,7 @@ class MiddlewareServer:
 
     async def _serve_accepted_agent(self, call: ServerCall, agent: str, hello: ToServer) -> None:
         log.info("Agent '%s' has connected from %s.", agent, call.peer_address)
+        self._grpc.remember_agent(call)
         self._tables.add_agent(agent, call)
         try:
             await self._deliver(FromAgent(agent, hello))
@@ -168,16 +181,32 @@ class MiddlewareServer:
             self._tables.remove_agent(agent)
             await self._deliver_end(AgentGone(agent))
 
-    def _replace_older(self, agent: str, call: ServerCall) -> None:
-        older = self._agent_calls.get(agent)
+    async def _take_name(self, agent: str, call: ServerCall) -> None:
+        """Reject a second agent of the same name. One that was cut off may still seem to be connected, so it is asked.
+
+        The calls are compared again after the answer, because several new ones may wait for it.
+        """
+        while (older := self._agent_calls.get(agent)) is not None and older.broken is None:
+            if await older.connection.responds(self._limits.keepalive.timeout):
+                raise self._name_in_use(agent, older, call)
+            if self._agent_calls.get(agent) is older:
+                text = f"replaced by a newer connection of agent '{agent}'"
+                log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
+                _end_now(older, Status.ABORTED, text)
         self._agent_calls[agent] = call
-        if older is not None and older.broken is None:
-            text = f"replaced by a newer connection of agent '{agent}'"
-            log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
-            _end_now(older, Status.ABORTED, text)
+
+    def _name_in_use(self, agent: str, older: ServerCall, newer: ServerCall) -> CallFailed:
+        return CallFailed(
+            Status.ALREADY_EXISTS,
+            f"Two agents have the name '{agent}': the one at {older.peer_address} is connected, the one at "
+            f"{newer.peer_address} is rejected. Give each agent a name of its own.",
+        )
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
         check_commander_hello(await self._receive_hello(call))
+        if self._tables.client_count >= self._connection_limits.clients:
+            text = f"too many command connections: {self._tables.client_count} are open, the rest is kept for agents"
+            raise CallFailed(Status.RESOURCE_EXHAUSTED, text)
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
         self._tables.add_client(connection, method, call)
@@ -223,6 +252,11 @@ class MiddlewareServer:
                 self._to_server.try_send(message)
             else:
                 await self._to_server.send(message)
+
+
+def cannot_listen(address: str, error: OSError) -> StartupFailed:
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return StartupFailed("server error", f"cannot listen on '{address}': {reason}")
 
 
 def _end_now(call: ServerCall, status: Status, text: str) -> None:
