@@ -25,10 +25,11 @@ from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
 
-RECONNECT_PAUSE = 1.0
+FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
 HEARD_AFTER = 5.0
 MAX_LAST_WORDS = 1024
+MANY_FAILURES = 10  # after which the pause has its full length
 SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,15 @@ def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServe
     """[impl->swdd~agent-sends-hello~1]"""
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
     return ToServer(agentHello=hello)
+
+
+def reconnect_pause(failures: int) -> float:
+    """Seconds until the next attempt after so many failed ones: short at first, as the server may be about to start.
+
+    >>> [reconnect_pause(failures) for failures in (1, 2, 6, 7, 1000)]
+    [0.02, 0.04, 0.64, 1.0, 1.0]
+    """
+    return float(min(RECONNECT_PAUSE, FIRST_RECONNECT_PAUSE * 2 ** min(failures - 1, 10)))
 
 
 class Outbox:
@@ -110,6 +120,7 @@ class ServerLink:
         self._outbox = outbox
         self._inbox = inbox
         self._complaint = ""
+        self._failures = 0
 
     async def run(self) -> None:
         """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
@@ -119,9 +130,8 @@ class ServerLink:
                     await self._session(connection)
             except Unavailable as error:
                 self._complain(error)
-            # Always the same pause, also after a server that lets us in and drops us at once, as it does when another
-            # agent has the same name.
-            await asyncio.sleep(RECONNECT_PAUSE)
+            self._failures += 1
+            await asyncio.sleep(reconnect_pause(self._failures))
 
     async def _session(self, connection: ServerConnection) -> None:
         began = asyncio.get_running_loop().time()
@@ -131,8 +141,11 @@ class ServerLink:
         try:
             await self._converse(connection)
         except Exception:  # also an internal error ends the session
-            if asyncio.get_running_loop().time() - began > SHORT_SESSION:
+            lasted = asyncio.get_running_loop().time() - began
+            if lasted > SHORT_SESSION:
                 self._complaint = ""
+            # A server that accepts the agent and ends the session immediately is asked once a second.
+            self._failures = 0 if lasted > RECONNECT_PAUSE else MANY_FAILURES
             self._outbox.go_offline()
             # Not when the agent ends: nobody takes it then, and a full channel would hold up the end.
             await self._inbox.send(Disconnected())
@@ -166,5 +179,5 @@ class ServerLink:
         """Once for each reason: a server that is away for a day does not fill the log."""
         reason = f"{error} {error.reason}" if isinstance(error, CannotConnect) else str(error)
         if reason != self._complaint:
-            log.warning("no connection to the server, trying again each second: %s", reason)
+            log.warning("no connection to the server, trying again: %s", reason)
             self._complaint = reason

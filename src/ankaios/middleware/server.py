@@ -196,11 +196,11 @@ class MiddlewareServer:
         self._agent_calls[agent] = call
 
     def _name_in_use(self, agent: str, older: ServerCall, newer: ServerCall) -> CallFailed:
-        return CallFailed(
-            Status.ALREADY_EXISTS,
-            f"Two agents have the name '{agent}': the one at {older.peer_address} is connected, the one at "
-            f"{newer.peer_address} is rejected. Give each agent a name of its own.",
+        """Without ports, because an agent logs a reason again only if it is another one."""
+        hosts = (
+            f"the one at {older.connection.peer_host} is connected, the one at {newer.connection.peer_host} is rejected"
         )
+        return CallFailed(Status.ALREADY_EXISTS, f"Two agents have the name '{agent}': {hosts}")
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
         check_commander_hello(await self._receive_hello(call))

@@ -1,7 +1,6 @@
 """Agents, CLIs and commanders exchange messages with a server over real sockets."""
 
 import asyncio
-import re
 
 import pytest
 
@@ -202,9 +201,9 @@ async def test_a_second_agent_of_the_same_name_is_rejected_and_both_are_reported
         with pytest.raises(CannotConnect) as failure:
             async with running.agent("agent_A"):
                 pass
-        first_address, second_address = re.findall(r"127\.0\.0\.1:\d+", failure.value.reason)
-        assert f"Two agents have the name 'agent_A': the one at {first_address} is connected" in caplog.text
-        assert f"the one at {second_address} is rejected" in caplog.text
+        text = "Two agents have the name 'agent_A': the one at 127.0.0.1 is connected, the one at 127.0.0.1 is rejected"
+        assert text in failure.value.reason
+        assert text in caplog.text
         assert len(running.channel) == 0
         running.server.dispatch(ToAgent("agent_A", a_greeting()))
         assert await received(first) == a_greeting()
