@@ -23,10 +23,11 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.server.early_listening import DEFAULT_ADDRESS
+from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 
-DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
-DEFAULT_ADDRESS = "127.0.0.1:25551"
+DEFAULT_CONFIG_FILE = Path(DEFAULT_CONFIG_PATH)
 DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
 _BAD_ADDRESS = f"invalid socket address syntax, expected IP:PORT as {DEFAULT_ADDRESS}"
 

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
@@ -16,11 +17,12 @@ from ankaios import __version__
 from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
+from ankaios.common.listening_socket import bind_socket
 from ankaios.common.messages import FromAgent
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, internal_error
-from ankaios.middleware.server import Limits, MiddlewareServer
+from ankaios.middleware.server import Limits, MiddlewareServer, cannot_listen
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import (
     DropAgent,
@@ -34,7 +36,7 @@ from ankaios.server.core.replies import (
 from ankaios.server.core.state_update import PreparedUpdate, update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
-from ankaios.server.settings import ServerSettings
+from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
 
 _log = logging.getLogger(__name__)
@@ -45,8 +47,11 @@ _CHANNEL_CAPACITY = 4096
 _MESSAGES_PER_TURN = 16
 
 
-async def serve(settings: ServerSettings) -> None:
-    """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
+async def serve(settings: ServerSettings, listener: socket.socket | None = None) -> None:
+    """Run until a signal ends it. Raises `StartupFailed` if it cannot begin.
+
+    Connections of a listener wait until the server is ready.
+    """
     stopped = _asked_to_end()
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
     pem = security(settings)
@@ -54,7 +59,7 @@ async def serve(settings: ServerSettings) -> None:
     # [impl->swdd~server-starts-without-startup-config~1]
     if startup is not None and not await _unless(stopped, shell.load(startup)):
         return
-    await shell.listen(settings)
+    shell.listen(settings, listener)
     await shell.run_until(stopped)
 
 
@@ -115,8 +120,8 @@ class ServerShell:
             return None
         return await run_hooks(self._hooks, update_message(prepared.changes))
 
-    async def listen(self, settings: ServerSettings) -> None:
-        await self.middleware.start(settings.address.host, settings.address.port)
+    def listen(self, settings: ServerSettings, listener: socket.socket | None) -> None:
+        self.middleware.listen_on(listener or _bound(settings.address))
         # What is there now stays: the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -199,6 +204,13 @@ class ServerShell:
         except Exception as error:
             finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
         self._handle(finished, tasks)
+
+
+def _bound(address: Address) -> socket.socket:
+    try:
+        return bind_socket(address.host, address.port)
+    except OSError as error:
+        raise cannot_listen(str(address), error) from error
 
 
 def _kind(message: ServerMessage) -> str:
