@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
 
 LIMIT_MIB, SETTLE, COUNT = 28.0, 3.0, 50
 

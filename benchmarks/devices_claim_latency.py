@@ -13,7 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.integration.devices.cluster import Agent, Cluster, until
+from tests.integration.devices.cluster import Agent, Cluster
+from tests.support.waiting import until
 
 CLAIMS = 100
 CLAIM_LIMIT, RELEASE_LIMIT = 0.050, 0.005

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.system.cluster import Cluster
-from tools.isolated_podman import IMAGE, IsolatedPodman, why_no_podman
+from tests.support.cluster import Cluster
+from tests.support.isolated_podman import IMAGE, IsolatedPodman, why_no_podman
 
 AGENT = "agent_A"
 RUNNING = "Running(Ok)"

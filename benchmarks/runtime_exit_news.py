@@ -19,8 +19,8 @@ from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras
-from tests.builders import a_workload
-from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
+from tests.support.builders import a_workload
+from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
 
 ROUNDS, MAX_RATIO = 15, 1.0
 SCRIPT = "while [ ! -e /moment/now ]; do :; done; exit 3"

@@ -19,8 +19,8 @@ from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras
-from tests.builders import a_workload
-from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
+from tests.support.builders import a_workload
+from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
 
 COUNT, WATCHED, IDLE_PROMISE = 50, 65.0, 0.005
 SPECS = [a_workload(f"w{number}", config=f"image: {IMAGE}\ncommandArgs: [sleep, '100000']") for number in range(COUNT)]

@@ -17,7 +17,7 @@ from ankaios.runtimes.command import run_command
 from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime
 from ankaios.runtimes.runtime_connector import Extras
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 ROUNDS, MAX_RATIO, MAX_MEMORY = 15, 4.0, 4_000
 

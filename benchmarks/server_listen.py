@@ -14,7 +14,7 @@ from ankaios.cli.session import Session
 from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
-from tests.system.cluster import free_port
+from tests.support.cluster import free_port
 
 ROUNDS, LIMIT = 11, 0.040
 

@@ -1,8 +1,8 @@
 """One folder for everything temporary of a test run, and a look after each module at what it left behind.
 
 `scripts/test` brings the folder with it, adopts orphaned processes and looks once more at the end
-(`tools/clean_run.py`); a pytest of its own makes and removes the folder here. Where two run at the same time
-(`tools/test_lanes.py`) each has its part of the folder, and only one looks at places that others use, too. What the
+(`tests/support/clean_run.py`); a pytest of its own makes and removes the folder here. Where two run at the same time
+(`tests/support/lanes.py`) each has its part of the folder, and only one looks at places that others use, too. What the
 machine has of podman is neither seen nor touched: storage and settings are in the folder, too. What was skipped, and
 what needed a second try, is noted for the end of `scripts/test`.
 """
@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.notes import note
-from tools.isolated_podman import FIXED_PLACES, IsolatedPodman
-from tools.leftovers import (
+from tests.support.isolated_podman import FIXED_PLACES, IsolatedPodman
+from tests.support.leftovers import (
     KEEPER_VARIABLE,
     LANE_VARIABLE,
     RUN_PREFIX,
@@ -27,6 +26,7 @@ from tools.leftovers import (
     processes_of,
     wait_until_gone,
 )
+from tests.support.notes import note
 
 ROOT = Path(__file__).resolve().parent.parent
 # What podman leaves there is removed with the podman of the run; whether it is, the end of `scripts/test` sees.

@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
-from tools.leftovers import end_native_workloads  # noqa: E402
+from tests.support.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
+from tests.support.leftovers import end_native_workloads  # noqa: E402
 
 FOLDER = ROOT / ".demo"
 LONGEST_FOLDER = 60  # sockets below it must not have too long a path

@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
+from tests.support.isolated_podman import IMAGE, IsolatedPodman, missing_program  # noqa: E402
 
 SCRATCH = ROOT / "build"
 IMAGE_OF_MANIFEST = "localhost/ankaios-demo"

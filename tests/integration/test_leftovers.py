@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.leftovers import KEEPER_VARIABLE, PLACES, RUN_PREFIX, RUN_VARIABLE, Traces, processes_of, wait_until_gone
+from tests.support.leftovers import (
+    KEEPER_VARIABLE,
+    PLACES,
+    RUN_PREFIX,
+    RUN_VARIABLE,
+    Traces,
+    processes_of,
+    wait_until_gone,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60
@@ -17,7 +25,7 @@ LIMIT = 60
 def clean_run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, KEEPER_VARIABLE)}
     return subprocess.run(
-        [sys.executable, ROOT / "tools/clean_run.py", "bash", "-c", script],
+        [sys.executable, ROOT / "tests/support/clean_run.py", "bash", "-c", script],
         env={**environ, "TMPDIR": str(folder), "HOME": str(folder)},
         capture_output=True,
         text=True,
@@ -36,7 +44,7 @@ def test_a_run_that_leaves_nothing_ends_as_its_command_did(tmp_path: Path) -> No
 def test_who_is_told_to_end_tells_all_that_is_waited_for(tmp_path: Path) -> None:
     waiting = "trap 'exit 143' TERM; echo ready; sleep 12345"
     with subprocess.Popen(
-        [sys.executable, ROOT / "tools/clean_run.py", "bash", "-c", waiting],
+        [sys.executable, ROOT / "tests/support/clean_run.py", "bash", "-c", waiting],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,

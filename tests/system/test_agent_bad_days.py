@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.stand_in import StandIn
+from tests.support.cluster import Cluster
+from tests.support.stand_in import StandIn
 
 SOON = 15.0  # seconds: two pauses between retries, on a busy machine
 FOREVER = "[/bin/sleep, '1000']"

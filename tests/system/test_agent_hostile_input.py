@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.runtimes.native_processes import NativeFolder
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 SLEEPS = "command: [sleep, '1000']"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+from tests.support.cluster import Cluster
+from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 SDK = Path(__file__).resolve().parents[2] / ".venv/sdk"
 pytestmark = [needs_podman, pytest.mark.skipif(not SDK.exists(), reason="needs the SDK in .venv/sdk")]

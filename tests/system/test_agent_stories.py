@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+from tests.support.cluster import Cluster
+from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytestmark = needs_podman
 

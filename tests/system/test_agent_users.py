@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mount_rights import needs_mounts
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
+from tests.support.mount_rights import needs_mounts
 
 pytestmark = needs_mounts
 

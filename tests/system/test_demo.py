@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.one_command import LIMIT, Terminal, left_by, output_of, printed_by, states
-from tools.isolated_podman import why_no_podman
+from tests.support.isolated_podman import why_no_podman
+from tests.support.one_command import LIMIT, Terminal, left_by, output_of, printed_by, states
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "scripts/demo"
 NATIVE = ROOT / "examples/demo/native.yaml"
-MACHINE_COPY = Path(__file__).with_name("machine_copy.sh")
+MACHINE_COPY = ROOT / "tests/support/machine_copy.sh"
 ISOLATED = (
     "unshare",
     "--mount",

@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.devices.foreign_plugin import ForeignPlugin
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import CONFIGURATION, FOO0, FOO1, a_cluster, a_user, apply, cameras, delete, usage
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import CONFIGURATION, FOO0, FOO1, a_cluster, a_user, apply, cameras, delete, usage
 
 RESOURCE = f"akri.sh/{CONFIGURATION}"
 

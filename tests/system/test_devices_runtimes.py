@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import a_cluster, a_user, apply, delete, native, resources, usage, users
-from tests.system.loop_devices import attached, needs_loop_devices, udev_details
-from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import a_cluster, a_user, apply, delete, native, resources, usage, users
+from tests.support.loop_devices import attached, needs_loop_devices, udev_details
+from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytest.importorskip("pyudev", reason="needs the Python package pyudev and libudev")
 pytestmark = needs_loop_devices

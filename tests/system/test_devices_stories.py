@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import (
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import (
     CONFIGURATION,
     FOO0,
     FOO1,

@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import CONFIGURATION, FOO0, FOO1, a_cluster, apply, cameras, delete, resources, usage
-from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import (
+    CONFIGURATION,
+    FOO0,
+    FOO1,
+    a_cluster,
+    apply,
+    cameras,
+    delete,
+    resources,
+    usage,
+)
+from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytestmark = needs_podman
 

@@ -25,10 +25,10 @@ import pytest
 from ankaios.cli.arguments import HelpRequested, UsageError
 from ankaios.cli.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
-from tests.notes import note
-from tests.system.podman_env import IMAGE, PodmanEnv, why_no_podman
-from tests.system.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
-from tools.leftovers import KEEPER_VARIABLE, RUN_VARIABLE
+from tests.support.leftovers import KEEPER_VARIABLE, RUN_VARIABLE
+from tests.support.notes import note
+from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
+from tests.support.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
 
 HERE = Path(__file__).parent
 PAGE_LIMIT_SECONDS = 110

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.system.shown_commands import ROOT
+from tests.support.shown_commands import ROOT
 from tests.system.test_docs_commands import isolated
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="pictures of terminals need tmux")

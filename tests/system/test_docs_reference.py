@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.podman_env import PodmanEnv, why_no_podman
-from tests.system.shown_commands import REFERENCE, ROOT, SHELLS, blocks
+from tests.support.cluster import Cluster
+from tests.support.podman_env import PodmanEnv, why_no_podman
+from tests.support.shown_commands import REFERENCE, ROOT, SHELLS, blocks
 
 LIMIT = 60
 WEB = """\

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.one_command import LIMIT, Terminal, left_by, printed_by, states
-from tests.system.podman_env import needs_podman
+from tests.support.one_command import LIMIT, Terminal, left_by, printed_by, states
+from tests.support.podman_env import needs_podman
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

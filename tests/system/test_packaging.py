@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from ankaios import __version__
-from tests.system.cluster import free_port
-from tests.system.debian_package import BUILD_SECONDS, dist_folder
-from tests.system.shown_commands import installing
+from tests.support.cluster import free_port
+from tests.support.debian_package import BUILD_SECONDS, dist_folder
+from tests.support.shown_commands import installing
 
 ROOT = Path(__file__).resolve().parents[2]
-STORY = Path(__file__).with_name("package_story.sh")
+STORY = ROOT / "tests/support/package_story.sh"
 HELLO = ROOT / "examples/hello/manifest.yaml"
 CONFFILES = {f"/etc/ankaios/{name}.conf" for name in ("ank", "ank-server", "ank-agent")}
 VERSIONS = [f"{program} {__version__}" for program in ("ank", "ank-server", "ank-agent")]

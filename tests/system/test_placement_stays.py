@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.device_manifests import delete, native
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import delete, native
 
 HAS_IT, OTHER = "node-b", "node-a"
 

@@ -19,9 +19,9 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed
-from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT, StateLog
-from tests.system.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
+from tests.support.builders import a_workload
+from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytestmark = needs_podman
 FOREVER = "trap 'exit 0' TERM; while :; do sleep 0.1; done"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import Cluster
-from tests.system.one_command import states
-from tests.system.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
-from tools.isolated_podman import IMAGE
+from tests.support.cluster import Cluster
+from tests.support.isolated_podman import IMAGE
+from tests.support.one_command import states
+from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))

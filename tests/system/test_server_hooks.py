@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.wire.peer import PATIENCE, ServerProcess, message_class
+from tests.support.wire.peer import PATIENCE, ServerProcess, message_class
 
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 MASK = "desiredState.workloads.web"

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]
 import pytest
 
-from tests.integration.middleware.certificates import Authority
-from tests.system.wire.peer import Conversation, ServerProcess
+from tests.support.certificates import Authority
+from tests.support.wire.peer import Conversation, ServerProcess
 
 
 class Certificates:

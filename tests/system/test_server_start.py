@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ankaios import __version__
-from tests.system.wire.peer import ServerProcess
+from tests.support.wire.peer import ServerProcess
 
 MANIFEST = """
 apiVersion: v1

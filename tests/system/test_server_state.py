@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.wire.peer import Conversation, Plain, ServerProcess
+from tests.support.wire.peer import Conversation, Plain, ServerProcess
 
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 

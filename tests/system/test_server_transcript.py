@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from tests.system.wire.peer import ServerProcess, message_class
+from tests.support.wire.peer import ServerProcess, message_class
 
 H = "6b1bdc92fc2d9fafe5e422c4a8862abc63aad7095bd8de46c4aafc92388fabe2"
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
 
 # After so long without an answer the server ends a connection.
 SILENCE_LIMIT = 2.8

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.debian_package import BUILD_SECONDS, dist_folder
-from tests.system.shown_commands import installing
-from tests.system.systemd_machine import SystemdMachine, why_no_machine
+from tests.support.debian_package import BUILD_SECONDS, dist_folder
+from tests.support.isolated_podman import IMAGE, why_no_podman
+from tests.support.shown_commands import installing
+from tests.support.systemd_machine import SystemdMachine, why_no_machine
 from tests.system.test_packaging import needs_index  # noqa: F401 - a fixture
-from tools.isolated_podman import IMAGE, why_no_podman
 
 SERVICES = ("ank-server", "ank-agent")
 # How long workloads sleep, in seconds: by that, their processes are found.

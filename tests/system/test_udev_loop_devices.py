@@ -13,8 +13,8 @@ from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery.udev.handler import UdevHandler
 from ankaios.devices.discovery.udev.tree import PyudevTree
-from tests.system.loop_devices import attached, needs_loop_devices
-from tests.system.loop_devices import udev_details as rule
+from tests.support.loop_devices import attached, needs_loop_devices
+from tests.support.loop_devices import udev_details as rule
 
 pyudev = pytest.importorskip("pyudev", reason="needs the Python package pyudev and libudev")
 

@@ -12,8 +12,8 @@ from typing import IO
 
 import pytest
 
-from tests.mount_rights import needs_mounts
-from tests.system.one_command import environment, processes_of, states
+from tests.support.mount_rights import needs_mounts
+from tests.support.one_command import environment, processes_of, states
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LIMIT = 60

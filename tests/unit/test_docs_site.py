@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.shown_commands import PAGES, blocks
+from tests.support.shown_commands import PAGES, blocks
 from tools import architecture_picture
 
 ROOT = Path(__file__).resolve().parents[2]

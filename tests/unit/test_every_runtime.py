@@ -4,7 +4,7 @@ import pytest
 
 from ankaios.cli.validation.runtime_checks import check_runtime
 from ankaios.runtimes.registry import RUNTIME_NAMES
-from tests.integration.runtimes.subjects import SUBJECTS
+from tests.support.runtime_subjects import SUBJECTS
 from tools.reference_docs import pages
 
 every_runtime = pytest.mark.parametrize("runtime", RUNTIME_NAMES)

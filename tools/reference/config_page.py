@@ -152,11 +152,11 @@ def _cli_flags() -> list[tuple[str, str, str]]:
 
 
 def _server_keys() -> list[Key]:
-    return _keys_read(lambda file: server_settings.read_settings(["-x", file]), server_settings)
+    return _keys_read(lambda file: server_settings.read_server_settings(["-x", file]), server_settings)
 
 
 def _agent_keys() -> list[Key]:
-    read = lambda file: agent_settings.read_settings(["-x", file, "--name", "a"])  # noqa: E731
+    read = lambda file: agent_settings.read_agent_settings(["-x", file, "--name", "a"])  # noqa: E731
     return _keys_read(read, agent_settings)
 
 

@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from ankaios.agent.settings import AgentSettings, read_settings
+from ankaios.agent.settings import AgentSettings, read_agent_settings
 from ankaios.common.errors import StartupFailed
 from ankaios.common.log import log_startup_error, setup_logging
 from ankaios.runtimes.early_listing import EarlyListing
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.disable()  # everything that is loaded now stays in use; the agent enables the collector when it has started
     setup_logging()
     try:
-        _start(read_settings(arguments))
+        _start(read_agent_settings(arguments))
     except StartupFailed as fault:
         log_startup_error(fault)
         return 1
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(settings: AgentSettings) -> None:
+    setup_logging(log_format=settings.log_format)
     early = EarlyListing(settings.podman) if settings.uses_podman else None
     try:
         _run(settings, early)

@@ -10,14 +10,15 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
 from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.log_streams import LogSource, LogStreams
-from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, LinkEvent, Outbox
+from ankaios.agent.usage_reporter import UsageReporter
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
@@ -71,9 +72,10 @@ class AgentManager:
         self._tasks = tasks
         self._runtimes = tuple(connectors)
         self._planner = RuntimeManager(self._runtimes)
-        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._outside, tasks, chance)
+        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._callbacks, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
-        self._listings = Listings(self._work.existing_workloads, self._listed, self._excuse, tasks)
+        self._usage = UsageReporter(self._processes, outbox, tasks)
+        self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
         self._is_welcome = False
@@ -95,6 +97,7 @@ class AgentManager:
                 self._devices.connected()
             case Disconnected():
                 self._logs.cancel_all()
+                self._usage.stop()
                 self._devices.disconnected()
             case FromServer():
                 self._receive_safely(event)
@@ -129,6 +132,8 @@ class AgentManager:
                 self._devices.handle(message.slotResponse)
             case "tellWorkloads":
                 self._tell_workloads()
+            case "measureUsage":
+                self._usage.measure(message.measureUsage.seconds)
             case None:
                 raise Rejected("it is empty, or newer than this agent")
 
@@ -150,7 +155,7 @@ class AgentManager:
     def _listed(self, runtime: str, found: list[Found]) -> None:
         self._work.apply(self._planner.listed(runtime, found, self._work.workloads, self._work.waiting))
 
-    def _excuse(self, runtime: str, why: str) -> None:
+    def _report_delay(self, runtime: str, why: str) -> None:
         for spec in self._planner.held(runtime):
             self._work.report(spec.instance_name, PENDING_STARTING.because(why))
 
@@ -204,7 +209,7 @@ class AgentManager:
         if response.HasField("logEntriesResponse"):
             self._cancel_logs(full_id)
 
-    def _outside(self) -> Outside:
+    def _callbacks(self) -> ControlCallbacks:
         """Each control interface has its own limit of requests that wait for the server."""
         room = asyncio.Semaphore(REQUESTS_UNDER_WAY)
 
@@ -212,7 +217,7 @@ class AgentManager:
             await room.acquire()
             self._outbox.put(ToServer(request=request), room.release)
 
-        return Outside(forward, self._cancel_logs)
+        return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
 
     def _cancel_logs(self, full_id: str) -> None:
         """Nobody reads these logs."""
@@ -221,6 +226,9 @@ class AgentManager:
     def _log_source(self, name: str) -> LogSource | None:
         workload = self._work.workloads.get(name)
         return workload.log_source() if workload else None
+
+    def _processes(self) -> dict[InstanceName, list[int]]:
+        return {workload.current: pids for workload in self._work.workloads.values() if (pids := workload.processes())}
 
     def _wake(self, owner: str) -> None:
         """The workload waits for devices and should claim them again."""

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.control_session import (
     ACCEPTED,
+    ACCESS_DENIED,
     Accept,
     Answer,
     Close,
@@ -30,7 +32,6 @@ from ankaios.agent.core.control_session import (
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
 from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
-from ankaios.agent.outside import Outside
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Response
@@ -53,14 +54,14 @@ class _Outgoing(Struct, frozen=True):
 class ControlInterface:
     """[impl->swdd~agent-create-control-interface-pipes-per-workload~1]"""
 
-    def __init__(self, spec: WorkloadSpec, folder: Path, outside: Outside, tasks: Supervisor) -> None:
+    def __init__(self, spec: WorkloadSpec, folder: Path, callbacks: ControlCallbacks, tasks: Supervisor) -> None:
         """Raises OSError if the FIFOs cannot be made.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
         """
         self.spec = spec
         self.folder = folder
-        self._outside = outside
+        self._callbacks = callbacks
         with suppress(FileExistsError):
             folder.mkdir(mode=0o755)
         self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
@@ -124,7 +125,7 @@ class ControlInterface:
         self._complain("messages are dropped, the workload does not read them")
         if item.log_request is not None and item.log_request not in self._unread_logs:
             self._unread_logs.append(item.log_request)  # entries of it may be on their way for a while
-            self._outside.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
+            self._callbacks.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
 
     def _complain(self, why: str) -> None:
         """A workload must not be able to fill the log of the agent."""
@@ -169,17 +170,19 @@ class ControlInterface:
 
     async def _receive(self, frame: bytes | Garbage) -> bool:
         """Whether the conversation goes on."""
-        self._writer.hope()
+        self._writer.expect_reader()
         reaction: Reaction = self._session.receive(frame)
         match reaction:
             case Accept():
                 if encode(ACCEPTED) not in self._urgent:
                     self._say(encode(ACCEPTED))
             case Answer(response):
+                if response.error.message == ACCESS_DENIED:
+                    self._callbacks.denied()
                 await self._answer(response)
             case Forward(request):
                 # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
-                await self._outside.forward(request)
+                await self._callbacks.forward(request)
             case Close(reason):
                 self._complain(f"closed: {reason}")
                 self._waiting.clear()

@@ -147,7 +147,7 @@ class FifoWriter:
         self._patient = True
         self._paces = True
 
-    def hope(self) -> None:
+    def expect_reader(self) -> None:
         """The workload shows signs of life: it is worth waiting for again."""
         self._patient = True
 

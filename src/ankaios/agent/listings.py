@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 
 
 class Listings:
-    """`ask` lists what exists in a runtime, `answer` takes the list, `excuse` tells why there is none yet."""
+    """`ask` lists what exists in a runtime, `answer` takes the list, `report_delay` tells why there is none yet."""
 
     def __init__(
         self,
         ask: Callable[[str], Awaitable[list[Found]]],
         answer: Callable[[str, list[Found]], None],
-        excuse: Callable[[str, str], None],
+        report_delay: Callable[[str, str], None],
         tasks: Supervisor,
     ) -> None:
         self._ask = ask
         self._answer = answer
-        self._excuse = excuse
+        self._report_delay = report_delay
         self._tasks = tasks
         self._running: dict[str, asyncio.Task[None]] = {}
         self._postponed: dict[str, asyncio.Event] = {}
@@ -50,7 +50,7 @@ class Listings:
     def _ask_for(self, runtime: str) -> asyncio.Task[None]:
         name = f"the list of existing workloads of '{runtime}'"
         return self._tasks.keep_running(
-            name, lambda: self._until_answered(runtime), lambda why: self._excuse(runtime, why)
+            name, lambda: self._until_answered(runtime), lambda why: self._report_delay(runtime, why)
         )
 
     def hurry(self, awaited: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Listings:
                     await self._postponed[runtime].wait()
         pause, attempt = FIRST_PAUSE, 1
         while True:
-            silent = asyncio.get_running_loop().call_later(SILENCE, self._excuse, runtime, _no_answer(runtime))
+            silent = asyncio.get_running_loop().call_later(SILENCE, self._report_delay, runtime, _no_answer(runtime))
             try:
                 found = await self._ask(runtime)
                 break
@@ -81,7 +81,7 @@ class Listings:
     def _complain(self, runtime: str, attempt: int, error: Exception) -> None:
         level = logging.WARNING if attempt == 1 else logging.DEBUG
         log.log(level, "cannot list the workloads of the runtime '%s', asking again: %s", runtime, error)
-        self._excuse(runtime, f"Retry {attempt}: {error}")
+        self._report_delay(runtime, f"Retry {attempt}: {error}")
 
 
 def _no_answer(runtime: str) -> str:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ankaios.agent.settings import default_run_folder
-from ankaios.agent.tree_removal import Trash, remove_tree
+from ankaios.agent.tree_removal import DeferredRemoval, remove_tree
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.trusted_path import owner_fault, set_mode, untrusted_part
 from ankaios.common.workload import InstanceName
@@ -38,7 +38,9 @@ class RunFolder:
     def __init__(self, base: Path, agent: str) -> None:
         self.path = base / f"{agent}_io"
         self._lock: int | None = None
-        self._trash = Trash(self.path / "removed")  # no workload has this folder, theirs have a dot in the name
+        self._removal = DeferredRemoval(
+            self.path / "removed"
+        )  # no workload has this folder, theirs have a dot in the name
 
     def prepare(self, base: Path) -> None:
         """Only the default folder is made on demand: a mistyped one must not silently fill the disk elsewhere."""
@@ -72,7 +74,7 @@ class RunFolder:
             log.warning("another agent works in '%s', waiting until it has ended", self.path)
             while not _is_locked(self._lock):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(LOOK_AGAIN)
-        self._trash.empty()
+        self._removal.empty()
         return not was_alone
 
     def unlock(self) -> None:
@@ -129,7 +131,7 @@ class RunFolder:
 
     def _discard(self, folder: Path) -> None:
         if not remove_tree(folder):
-            self._trash.take(folder)
+            self._removal.take(folder)
 
 
 def _check_trust(base: Path) -> None:

@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.core.workload_events import Command, Create, Resume
 from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_TRY, retry_limit
-from ankaios.agent.outside import Outside
 from ankaios.agent.workload_object import WorkloadObject
-from ankaios.agent.workload_task import Surroundings
+from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
     REMOVED,
@@ -31,10 +31,12 @@ log = logging.getLogger(__name__)
 class RuntimeFacade:
     """[impl->swdd~agent-uses-specified-runtime~1]"""
 
-    def __init__(self, agent: str, around: Surroundings, outside: Callable[[], Outside], tasks: Supervisor) -> None:
+    def __init__(
+        self, agent: str, services: SharedServices, callbacks: Callable[[], ControlCallbacks], tasks: Supervisor
+    ) -> None:
         self._agent = agent
-        self._around = around
-        self._outside = outside
+        self._services = services
+        self._callbacks = callbacks
         self._tasks = tasks
         self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
         self._pausing: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}  # deletions that failed
@@ -50,7 +52,7 @@ class RuntimeFacade:
 
         [impl->swdd~agent-facade-forwards-list-reusable-workloads-call~1]
         """
-        existing = await self._around.connectors[runtime].existing_workloads(self._agent)
+        existing = await self._services.connectors[runtime].existing_workloads(self._agent)
         return [Found(runtime, item.instance_name, item.state, item.id) for item in existing]
 
     def create(self, spec: WorkloadSpec, reuse: str | None = None) -> WorkloadObject:
@@ -86,7 +88,7 @@ class RuntimeFacade:
     def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
         """[impl->swdd~agent-stores-running-workload~1]"""
         self._give_up_pausing((spec.instance_name, spec.runtime))
-        workload = WorkloadObject(spec, first, self._around, self._outside, self._tasks)
+        workload = WorkloadObject(spec, first, self._services, self._callbacks, self._tasks)
         self.workloads[spec.name] = workload
         self._tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
         return workload
@@ -108,7 +110,7 @@ class RuntimeFacade:
         key, attempt = (found.instance_name, found.runtime), 1
         while not await self._delete(found, first=attempt == 1):
             self._pausing[key] = self._deletions.pop(key)
-            await asyncio.sleep(self._around.chance() * retry_limit(min(attempt, LAST_SLOWER_TRY)))
+            await asyncio.sleep(self._services.chance() * retry_limit(min(attempt, LAST_SLOWER_TRY)))
             self._deletions[key] = self._pausing.pop(key)
             attempt += 1
         del self._deletions[key]
@@ -118,14 +120,14 @@ class RuntimeFacade:
         name = found.instance_name
         # The same instance may live on in another runtime; then state and folder are those of the living one.
         work = self.workloads.get(name.workload)
-        report = _nothing if work and work.owns(name) else self._around.report
+        report = _nothing if work and work.owns(name) else self._services.report
         if first:
             report(name, STOPPING_REQUESTED_AT_RUNTIME)
         try:
             await self._delete_container(found)
             if report is not _nothing:
-                self._around.folder.remove(name)
-                await self._around.devices.release(name)
+                self._services.folder.remove(name)
+                await self._services.devices.release(name)
         except (Rejected, Unavailable) as error:
             log.warning("cannot delete unneeded '%s', trying again: %s", name, error)
             why = str(error)
@@ -138,7 +140,7 @@ class RuntimeFacade:
         return False
 
     async def _delete_container(self, found: Found) -> None:
-        connector = self._around.connectors[found.runtime]
+        connector = self._services.connectors[found.runtime]
         runtime_id = found.id or await connector.workload_id(found.instance_name)
         if runtime_id is not None:
             await connector.delete_workload(runtime_id)

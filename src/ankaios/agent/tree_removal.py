@@ -97,7 +97,7 @@ class _Removal:
         os.rmdir(name, dir_fd=self._root)
 
 
-class Trash:
+class DeferredRemoval:
     """A folder for what is to be removed, on the same file system."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
-from ankaios.agent.outside import Outside
-from ankaios.agent.workload_task import Interfaces, Surroundings, WorkloadTask
+from ankaios.agent.workload_task import Interfaces, SharedServices, WorkloadTask
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.supervision import Supervisor
@@ -30,15 +30,15 @@ class WorkloadObject:
         self,
         spec: WorkloadSpec,
         first: Command,
-        around: Surroundings,
-        outside: Callable[[], Outside],
+        services: SharedServices,
+        callbacks: Callable[[], ControlCallbacks],
         tasks: Supervisor,
     ) -> None:
-        self._around = around
-        self._outside = outside
+        self._services = services
+        self._callbacks = callbacks
         self._tasks = tasks
         self._interface: ControlInterface | None = None
-        self._task = WorkloadTask(spec, first, around, Interfaces(self._open_interface, self._close_interface))
+        self._task = WorkloadTask(spec, first, services, Interfaces(self._open_interface, self._close_interface))
 
     @property
     def target(self) -> WorkloadSpec | None:
@@ -99,10 +99,15 @@ class WorkloadObject:
     def log_source(self) -> tuple[RuntimeConnector, str] | None:
         """Where its logs are at this moment; None while nothing of it exists."""
         workload = self._task.workload
-        connector = self._around.connectors.get(workload.spec.runtime)
+        connector = self._services.connectors.get(workload.spec.runtime)
         if connector is None or workload.runtime_id is None:
             return None
         return connector, workload.runtime_id
+
+    def processes(self) -> list[int]:
+        """The first processes of its containers, as far as they are known."""
+        source = self.log_source()
+        return source[0].processes(source[1]) if source is not None else []
 
     async def run(self) -> None:
         """Lives as long as the workload; pipes stay if only the agent ends."""
@@ -128,12 +133,12 @@ class WorkloadObject:
         """None: it cannot be made. `clear`: what the workload left in the folder goes first."""
         from ankaios.agent.control_interface import ControlInterface  # many agents never need it
 
-        folder = self._around.folder.control_interface(spec.instance_name)
+        folder = self._services.folder.control_interface(spec.instance_name)
         try:
-            self._around.folder.make(spec.instance_name)
+            self._services.folder.make(spec.instance_name)
             if clear:
-                self._around.folder.remove_control_interface(spec.instance_name)
-            self._interface = ControlInterface(spec, folder, self._outside(), self._tasks)
+                self._services.folder.remove_control_interface(spec.instance_name)
+            self._interface = ControlInterface(spec, folder, self._callbacks(), self._tasks)
         except OSError as error:
             log.warning("'%s' starts without its control interface: %s", spec.name, error)
             return None

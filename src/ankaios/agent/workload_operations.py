@@ -10,17 +10,24 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
-from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
+from ankaios.agent.core.operations import (
+    CreateOperation,
+    DeleteBeforeUpdate,
+    DeleteOperation,
+    Operation,
+    StateReport,
+    UpdateOperation,
+)
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.agent.core.runtime_manager import Found, Plan
 from ankaios.agent.devices import DeviceProvider
-from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_object import WorkloadObject
-from ankaios.agent.workload_task import Surroundings
+from ankaios.agent.workload_task import SharedServices
 from ankaios.common.execution_state import (
     FAILED_UNKNOWN,
     PENDING_STARTING_FAILED,
@@ -44,7 +51,7 @@ class WorkloadOperations:
         folder: RunFolder,
         devices: DeviceProvider,
         outbox: Outbox,
-        outside: Callable[[], Outside],
+        callbacks: Callable[[], ControlCallbacks],
         tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
@@ -53,7 +60,7 @@ class WorkloadOperations:
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
         self._facade = RuntimeFacade(
-            agent, Surroundings(connectors, folder, devices, self.report, chance), outside, tasks
+            agent, SharedServices(connectors, folder, devices, self.report, chance), callbacks, tasks
         )
         self._reports: deque[StateReport] = deque()
         self._reporting = False
@@ -65,7 +72,11 @@ class WorkloadOperations:
 
     def instances(self) -> set[InstanceName]:
         """All that may have containers, and what waits to have one."""
-        waiting = (entry.spec.instance_name for entry in self.waiting.values() if isinstance(entry, Create | Update))
+        waiting = (
+            entry.spec.instance_name
+            for entry in self.waiting.values()
+            if isinstance(entry, CreateOperation | UpdateOperation)
+        )
         return self._facade.instances().union(waiting)
 
     def known_instances(self) -> list[InstanceName]:
@@ -145,12 +156,12 @@ class WorkloadOperations:
         if workload is None or operation.name in self.waiting:
             return operation
         match operation:
-            case Delete(deleted) if not workload.owns(deleted.instance_name):
+            case DeleteOperation(deleted) if not workload.owns(deleted.instance_name):
                 self.report(deleted.instance_name, REMOVED)
-                return Delete(replace(deleted, instance_name=workload.current))
-            case Update(spec, deleted) if not workload.owns(deleted.instance_name):
+                return DeleteOperation(replace(deleted, instance_name=workload.current))
+            case UpdateOperation(spec, deleted) if not workload.owns(deleted.instance_name):
                 self._gone_already(deleted.instance_name, unless=spec.instance_name)
-                return Update(spec, replace(deleted, instance_name=workload.current))
+                return UpdateOperation(spec, replace(deleted, instance_name=workload.current))
             case _:
                 return operation
 
@@ -175,22 +186,22 @@ class WorkloadOperations:
     def _execute(self, operation: Operation) -> None:
         workload = self._facade.workloads.get(operation.name)
         match operation:
-            case Create(spec) if workload is not None:
+            case CreateOperation(spec) if workload is not None:
                 workload.update(spec)
-            case Create(spec, reuse):
+            case CreateOperation(spec, reuse):
                 self._facade.create(spec, reuse)
-            case Update(spec, deleted):
+            case UpdateOperation(spec, deleted):
                 self._gone_already(deleted.instance_name, unless=spec.instance_name)
                 if workload is not None:
                     workload.update(spec)
                 else:
                     # [impl->swdd~agent-add-on-update-missing-workload~1]
                     self._facade.create(spec)
-            case Vacate(instance):
+            case DeleteBeforeUpdate(instance):
                 self._gone_already(instance)
                 if workload is not None:
                     workload.update(None)
-            case Delete(deleted):
+            case DeleteOperation(deleted):
                 # [impl->swdd~podman-adapter-request-stopping-container~2]
                 self._gone_already(deleted.instance_name)
                 if workload is not None:
@@ -227,7 +238,7 @@ class WorkloadOperations:
         update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(name, accepted)])
         self._outbox.put_state(name, ToServer(updateWorkloadState=update), is_last=state.is_same(REMOVED))
         match self._scheduler.entries.get(name.workload):
-            case Create(spec) if spec.instance_name == name and state.is_same(REMOVED):
+            case CreateOperation(spec) if spec.instance_name == name and state.is_same(REMOVED):
                 # Its predecessor has the same name: that one's end must not be the last word.
                 self._reports.append((name, PENDING_WAITING_TO_START))
             case _:

@@ -36,6 +36,7 @@ from ankaios.agent.core.workload_events import (
     RemoveFolder,
     Report,
     RetryDue,
+    ScheduleRestart,
     ScheduleRetry,
     Signal,
     Start,
@@ -74,7 +75,7 @@ SLOW_STOP = 20.0
 log = logging.getLogger(__name__)
 
 
-class Surroundings(Struct, frozen=True):
+class SharedServices(Struct, frozen=True):
     """What all workload tasks of an agent share. `chance` gives a number from 0 to 1, evenly spread."""
 
     connectors: Mapping[str, RuntimeConnector]
@@ -92,11 +93,11 @@ class Interfaces(Struct, frozen=True):
 
 
 class WorkloadTask:
-    def __init__(self, spec: WorkloadSpec, first: Command, around: Surroundings, interfaces: Interfaces) -> None:
+    def __init__(self, spec: WorkloadSpec, first: Command, services: SharedServices, interfaces: Interfaces) -> None:
         self.workload = Workload(spec)
         self.last_report: tuple[InstanceName, ExecutionState] | None = None
         self.commands: list[Event] = [first]
-        self._around = around
+        self._services = services
         self._interfaces = interfaces
         self._signals: deque[Signal] = deque(maxlen=MAX_SIGNALS)
         self._wake = asyncio.Event()
@@ -108,7 +109,7 @@ class WorkloadTask:
         self.commands, skipped = fold(self.commands, command, self.workload.name)
         self._wake.set()
         for name in skipped:
-            self._around.report(name, REMOVED)
+            self._services.report(name, REMOVED)
 
     def signal(self, signal: Signal) -> None:
         self._signals.append(signal)
@@ -174,30 +175,31 @@ class WorkloadTask:
             case Unwatch():
                 self._stop_watching()
             case ScheduleRetry(attempt, turn):
-                delay = self._around.chance() * retry_limit(attempt)
-                self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
+                self._signal_later(self._services.chance() * retry_limit(attempt), turn)
+            case ScheduleRestart(delay, turn):
+                self._signal_later(delay, turn)
             case CancelRetry():
                 self._cancel_retry()
             case AcquireDevices(spec):
                 return await self._acquire(spec)
             case AdoptDevices(spec):
-                await self._around.devices.adopt(spec)
+                await self._services.devices.adopt(spec)
             case ReleaseDevices(name):
                 self._grants = ()
-                await self._around.devices.release(name)
+                await self._services.devices.release(name)
             case OpenInterface(spec):
                 await self._interfaces.open(spec)
             case CloseInterface():
                 await self._interfaces.close()
             case RemoveFiles(name):
-                self._around.folder.remove_files(name)
+                self._services.folder.remove_files(name)
             case RemoveFolder(name):
-                self._around.folder.remove(name)
+                self._services.folder.remove(name)
         return None
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.last_report = (name, state)
-        self._around.report(name, state)
+        self._services.report(name, state)
 
     @contextmanager
     def _patience(self, seconds: float, spec: WorkloadSpec, state: ExecutionState, done: str) -> Iterator[None]:
@@ -211,7 +213,7 @@ class WorkloadTask:
             timer.cancel()
 
     async def _start(self, spec: WorkloadSpec, reuse: str | None) -> Event:
-        connector = self._around.connectors.get(spec.runtime)
+        connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return StartImpossible(UNSUPPORTED_RUNTIME)
         interface = await self._interfaces.open(spec)
@@ -219,7 +221,7 @@ class WorkloadTask:
             files = await self._write_files(spec)
             extras = Extras(interface, files, reuse, self._grants)
             with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
-                return Started(await connector.create_workload(spec, extras))
+                return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
             return StartHasNoRoom(str(error))
         except Rejected as error:  # also files that can never be written
@@ -235,13 +237,13 @@ class WorkloadTask:
 
     def _write_files_now(self, spec: WorkloadSpec) -> Mapping[Path, str]:
         try:
-            self._around.folder.make(spec.instance_name)
+            self._services.folder.make(spec.instance_name)
         except OSError as error:
             raise folder_failure(error) from error
-        return write_files(self._around.folder.files(spec.instance_name), spec.files)
+        return write_files(self._services.folder.files(spec.instance_name), spec.files)
 
     async def _delete(self, spec: WorkloadSpec, runtime_id: str | None) -> Event:
-        connector = self._around.connectors.get(spec.runtime)
+        connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return Deleted()
         try:
@@ -254,7 +256,7 @@ class WorkloadTask:
         return Deleted()
 
     async def _identify(self, spec: WorkloadSpec) -> Event:
-        connector = self._around.connectors.get(spec.runtime)
+        connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return Identified(None)
         try:
@@ -265,15 +267,18 @@ class WorkloadTask:
 
     def _watch(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
         def sink(state: ExecutionState) -> None:
-            self.signal(StateSeen(turn, state))
+            self.signal(StateSeen(turn, state, asyncio.get_running_loop().time()))
 
         self._stop_watching()
-        self._checker = self._around.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
+        self._checker = self._services.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
 
     def _stop_watching(self) -> None:
         if self._checker is not None:
             self._checker.stop()
             self._checker = None
+
+    def _signal_later(self, delay: float, turn: int) -> None:
+        self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:
@@ -281,7 +286,7 @@ class WorkloadTask:
             self._retry = None
 
     async def _acquire(self, spec: WorkloadSpec) -> Event:
-        answer = await self._around.devices.acquire(spec)
+        answer = await self._services.devices.acquire(spec)
         if isinstance(answer, WaitingForDevices):
             return DevicesMissing(answer.reason)
         self._grants = answer

@@ -27,7 +27,7 @@ _CALL_LIMIT_SECONDS = 20
 _HELPERS = ("usr/libexec/podman", "usr/lib/podman", "usr/libexec/catatonit", "usr/local/libexec/podman")
 
 
-class Verdict(Enum):
+class CheckStatus(Enum):
     FINE = "ok"
     NOTE = "note"
     WRONG = "wrong"
@@ -37,7 +37,7 @@ class CheckResult(Struct, frozen=True):
     """One line of the report; `fix` is a command or a short advice."""
 
     topic: str
-    verdict: Verdict
+    verdict: CheckStatus
     text: str
     fix: str = ""
 
@@ -46,15 +46,15 @@ Results = Iterator[CheckResult]
 
 
 def fine(topic: str, text: str) -> CheckResult:
-    return CheckResult(topic, Verdict.FINE, text)
+    return CheckResult(topic, CheckStatus.FINE, text)
 
 
 def note(topic: str, text: str, fix: str = "") -> CheckResult:
-    return CheckResult(topic, Verdict.NOTE, text, fix)
+    return CheckResult(topic, CheckStatus.NOTE, text, fix)
 
 
 def wrong(topic: str, text: str, fix: str) -> CheckResult:
-    return CheckResult(topic, Verdict.WRONG, text, fix)
+    return CheckResult(topic, CheckStatus.WRONG, text, fix)
 
 
 class ProgramResult(Struct, frozen=True):

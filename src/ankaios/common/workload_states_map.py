@@ -1,7 +1,8 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
-They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState}}}}`. A state is replaced,
-never changed, and maps that become empty are removed. `before_change` is called with the path of each change.
+They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
+never changed, and maps that become empty are removed. `before_change` is called with the path of each change. While a
+client requests it, a state also holds the `usage` of the instance, which changes each second without an event.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
@@ -13,6 +14,7 @@ from ankaios.common.execution_state import (
     NOT_SCHEDULED,
     PENDING_INITIAL,
     ExecutionState,
+    HealthState,
 )
 from ankaios.common.model.values import Form
 from ankaios.common.workload import InstanceName
@@ -28,17 +30,27 @@ def _ignore(_: tuple[str, ...]) -> None:
 
 
 def execution_state_to_form(state: ExecutionState) -> Form:
-    """States without additional information are shared: there are only a few of them."""
-    if state.additional_info:
-        return {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
+    """States without further information are shared: there are only a few of them."""
+    if state.additional_info or state.health or state.restarts:
+        return _detailed_form(state)
     key = (state.state, state.sub_state)
     if key not in _SHARED:
         _SHARED[key] = {"additionalInfo": "", "state": state.state, "subState": state.sub_state}
     return _SHARED[key]
 
 
+def _detailed_form(state: ExecutionState) -> Form:
+    form: Form = {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
+    if state.health is not None:
+        form["health"] = {"status": state.health.status, "text": state.health.text}
+    if state.restarts:
+        form["restarts"] = state.restarts
+    return form
+
+
 def _state_of(form: Form) -> ExecutionState:
-    return ExecutionState(form["state"], form["subState"], form["additionalInfo"])
+    health = HealthState(**form["health"]) if "health" in form else None
+    return ExecutionState(form["state"], form["subState"], form["additionalInfo"], health, form.get("restarts", 0))
 
 
 class WorkloadStatesMap:
@@ -73,7 +85,20 @@ class WorkloadStatesMap:
 
     def put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
-        self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = execution_state_to_form(state)
+        ids = self.form.setdefault(name.agent, {}).setdefault(name.workload, {})
+        form = execution_state_to_form(state)
+        usage = ids.get(name.id, {}).get("usage")
+        ids[name.id] = form if usage is None else {**form, "usage": usage}
+
+    def set_usage(self, name: InstanceName, usage: Form | None) -> None:
+        """Store or remove the usage of an instance. One without a state has no usage."""
+        ids = self.form.get(name.agent, {}).get(name.workload, {})
+        if (form := ids.get(name.id)) is None:
+            return
+        if usage is not None:
+            ids[name.id] = {**form, "usage": usage}
+        elif "usage" in form:
+            ids[name.id] = {key: value for key, value in form.items() if key != "usage"}
 
     def remove(self, name: InstanceName) -> None:
         ids = self.form.get(name.agent, {}).get(name.workload, {})

@@ -195,11 +195,11 @@ def mount_all(order: dict[str, Any], fault: Exception | None) -> str:
     if fault:
         raise fault
     for source, target, readonly in order["mounts"]:
-        bind(source, target, readonly)
+        bind_mount(source, target, readonly)
     return ""
 
 
-def bind(source: str, target: str, readonly: bool) -> None:
+def bind_mount(source: str, target: str, readonly: bool) -> None:
     """What is mounted onto may be missing below a mount of its own, where container engines leave it, too."""
     folder, name = open_parent(os.path.realpath(target), makes=True)
     try:

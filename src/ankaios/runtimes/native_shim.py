@@ -62,7 +62,7 @@ def keep(order: dict[str, Any], tell: int) -> None:
     os.write(tell, b"ok")
     os.close(tell)
     try:
-        serve(child, streams, log, order["orphan_check"])
+        forward_output(child, streams, log, order["orphan_check"])
     finally:
         points.remove()
 
@@ -241,7 +241,7 @@ def time_stamp() -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
 
 
-def serve(child: int, streams: list[int], log: Log, orphan_check: int) -> None:
+def forward_output(child: int, streams: list[int], log: Log, orphan_check: int) -> None:
     """Until the process ends. `orphan_check`: the milliseconds between two looks whether its folder is there."""
     poll = select.poll()
     for stream in streams:
@@ -249,7 +249,7 @@ def serve(child: int, streams: list[int], log: Log, orphan_check: int) -> None:
         poll.register(stream, select.POLLIN)
     pause = orphan_check if watch_end(child, poll) else POLL_PAUSE
     orphan = Orphan(child, orphan_check)
-    while not has_ended(child):
+    while not process_has_ended(child):
         for descriptor, _ in poll.poll(pause):
             if descriptor in streams and forward(streams.index(descriptor), descriptor, log) == b"":
                 poll.unregister(descriptor)
@@ -273,7 +273,7 @@ def watch_end(child: int, poll: select.poll) -> bool:
     return True
 
 
-def has_ended(child: int) -> bool:
+def process_has_ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 

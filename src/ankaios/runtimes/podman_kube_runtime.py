@@ -183,12 +183,12 @@ class PodmanKubeRuntime:
             return
         watched = self._getters[workload].containers() if workload in self._getters else []
         for container in watched:
-            self._podman.watch.hush(container)
+            self._podman.watch.suspend_reports(container)
         try:
             await self._down(known)
         except RuntimeFailed:
             for container in watched:
-                self._podman.watch.unhush(container)
+                self._podman.watch.resume_reports(container)
             raise
         await self._forget(workload)
 
@@ -212,6 +212,10 @@ class PodmanKubeRuntime:
         self._workloads.pop(workload, None)
         self._getters.pop(workload, None)
         self._others.pop(workload, None)
+
+    def processes(self, workload: WorkloadId) -> list[int]:
+        getter = self._getters.get(workload)
+        return self._podman.watch.processes_of(getter.containers()) if getter is not None else []
 
     # -- logs
 

@@ -118,13 +118,16 @@ class PodmanRuntime:
         """[impl->swdd~podman-delete-workload-stops-and-removes-workload~1]
         [impl->swdd~podman-adapter-request-stopping-container~2]
         """
-        self._podman.watch.hush(workload)
+        self._podman.watch.suspend_reports(workload)
         try:
             await self._cli.remove(workload)
         except RuntimeFailed:
-            self._podman.watch.unhush(workload)
+            self._podman.watch.resume_reports(workload)
             raise
         self._restarted_by_podman.discard(workload)
+
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return self._podman.watch.processes_of([workload])
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))

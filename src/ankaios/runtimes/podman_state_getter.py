@@ -30,7 +30,7 @@ TIDY_LIMIT = 5.0  # seconds
 _ENDED = (SUCCEEDED_OK, FAILED_EXEC_FAILED)
 
 
-def has_ended(state: ExecutionState) -> bool:
+def is_final(state: ExecutionState) -> bool:
     return any(state.is_same(end) for end in _ENDED)
 
 
@@ -64,7 +64,7 @@ class ContainerView:
     def _as_listed(self, container: Container | None, asked: float) -> ExecutionState | None:
         """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
         if container is None:
-            self.watch.told(LOST, asked)
+            self.watch.update(LOST, asked)
             return LOST
         state = container_state(container.state, container.exit_code)
         running = state == RUNNING_OK and self.watch.attach(container.pid)
@@ -72,9 +72,9 @@ class ContainerView:
             return self.watch.fact or RUNNING_OK
         if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
             # It ran before anybody watched it, and its process is not to be seen: it may have ended since.
-            self.watch.told(None, self.watch.began)
+            self.watch.update(None, self.watch.began)
             return None
-        self.watch.told(state if has_ended(state) else None, asked)
+        self.watch.update(state if is_final(state) else None, asked)
         return state
 
     def _is_not_tidied_up(self, container: Container, state: ExecutionState, asked: float) -> bool:
@@ -98,7 +98,7 @@ class _Pause:
         self._next = POLL_INTERVAL
 
     def after(self, state: ExecutionState, settled: bool) -> float | None:
-        if settled or state == LOST or has_ended(state):
+        if settled or state == LOST or is_final(state):
             self._next = POLL_INTERVAL
             return None
         if state == RUNNING_OK:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.common.supervision import run_once
@@ -50,6 +50,11 @@ class ContainerWatch:
     def alive(self) -> bool:
         return self._process is not None and self._process.open
 
+    @property
+    def pid(self) -> int:
+        """The first process of the container; 0 if it does not run or is not watched."""
+        return self._process.pid if self._process is not None and self._process.open else 0
+
     def attach(self, pid: int = 0) -> bool:
         """Watch the container's process, whose id podman told or its pid file tells. False: there is none to watch."""
         if self.alive:
@@ -85,7 +90,7 @@ class ContainerWatch:
         self.fact = fact
         self.since = self._hub.now()
 
-    def told(self, fact: ExecutionState | None, asked: float) -> None:
+    def update(self, fact: ExecutionState | None, asked: float) -> None:
         """Podman knows better: this is what it told when it was asked."""
         if not self.alive:
             self.fact, self.since, self.seen_ending = fact, asked, 0
@@ -188,12 +193,12 @@ class PodmanWatch:
     def is_quiet(self, container: str) -> bool:
         return container in self._quiet
 
-    def hush(self, container: str) -> None:
+    def suspend_reports(self, container: str) -> None:
         """We are ending it ourselves: what happens to it is no news."""
         if container in self._watches:
             self._quiet.add(container)
 
-    def unhush(self, container: str) -> None:
+    def resume_reports(self, container: str) -> None:
         self._quiet.discard(container)
         self._doubt(container)
 
@@ -212,6 +217,11 @@ class PodmanWatch:
     def pid_of(self, container: str) -> int:
         path = self._places.pid_file(container)
         return (number_in(path) if path else None) or 0
+
+    def processes_of(self, containers: Iterable[str]) -> list[int]:
+        """The first processes of those containers that are known to run."""
+        watches = (watch for container in containers for watch in self._watches.get(container, ())[:1])
+        return [pid for watch in watches if (pid := watch.pid)]
 
     def exit_file(self, container: str) -> str | None:
         return self._places.exit_file(container)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from ankaios.common.errors import StartupFailed
 from ankaios.common.log import log_startup_error, setup_logging
-from ankaios.server.settings import ServerSettings, read_settings
+from ankaios.server.settings import ServerSettings, read_server_settings
 
 
 def run(arguments: Sequence[str] | None, early: tuple[socket.socket, str] | None) -> int:
     """`early` is a socket that listens already, with its address. Returns the exit code."""
     setup_logging()
     try:
-        settings = read_settings(arguments)
+        settings = read_server_settings(arguments)
+        setup_logging(log_format=settings.log_format)
         from ankaios.server.shell import serve  # not needed to print a version or a usage error
 
         asyncio.run(serve(settings, _listener(settings, early)))

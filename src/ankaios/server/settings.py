@@ -23,6 +23,12 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.observation_settings import (
+    LOG_FORMATS,
+    add_observation_flags,
+    log_format_setting,
+    metrics_setting,
+)
 from ankaios.server.early_listening import DEFAULT_ADDRESS
 from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
@@ -62,9 +68,11 @@ class ServerSettings(Struct, frozen=True):
     pem: GivenPem
     hooks: tuple[MutatingHook, ...]
     max_message_size: int
+    metrics: str | None = None
+    log_format: str = "text"
 
 
-def read_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
+def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
     """Usage errors end the process with code 2, as does a senseless environment variable."""
     parser = _parser()
     flags = parser.parse_args(arguments)
@@ -78,6 +86,10 @@ def read_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
             pem=load_pem_material(vars(flags), "ANKSERVER", file),
             hooks=read_hooks(file.get("mutating_hooks", [])),
             max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
+            metrics=metrics_setting(choose(flags.metrics, "ANKSERVER_METRICS", file, "metrics", "")),
+            log_format=log_format_setting(
+                choose(flags.log_format, "ANKSERVER_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
+            ),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
@@ -120,5 +132,6 @@ def _parser() -> argparse.ArgumentParser:
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKSERVER_{name.upper()}]")
     add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
+    add_observation_flags(parser, "ANKSERVER")
     add("-V", "--version", action="version", version=f"ank-server {__version__}")
     return parser

@@ -16,10 +16,10 @@ from ankaios.common.channels import ToServerChannel
 from ankaios.common.messages import AgentGone, FromAgent
 from ankaios.common.workload import ControlInterfaceAccess, File, Operation, StateRule
 from ankaios.middleware.server import MiddlewareServer
-from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at
 from tests.integration.agent.scripted_server import a_server
-from tests.integration.middleware.certificates import Authority
+from tests.support.builders import a_workload
+from tests.support.certificates import Authority
 from tests.unit.agent.harness import server_hello, update_workload
 
 ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))

@@ -25,9 +25,9 @@ from ankaios.common.pb.ank_base_pb2 import (
 )
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.common.workload import ControlInterfaceAccess, LogRule, Operation, StateRule
-from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at
 from tests.integration.agent.scripted_server import Session, a_server
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
 

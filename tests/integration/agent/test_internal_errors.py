@@ -12,10 +12,10 @@ from ankaios.agent.agent_manager import AgentManager
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.server_link import Outbox
 from ankaios.common import supervision
-from tests.bugs import FailsOnce
-from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at
 from tests.integration.agent.scripted_server import ScriptedServer, Session, a_server
+from tests.support.bugs import FailsOnce
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.harness import server_hello, update_workload
 

@@ -15,9 +15,9 @@ from ankaios.common.pb.ank_base_pb2 import WorkloadInstanceName
 from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsRequest
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.runtimes.fake import FakeRuntime
-from tests.builders import a_workload
 from tests.integration.agent.running_agent import an_agent_at, settings_for
 from tests.integration.agent.scripted_server import a_server
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import no_devices
 from tests.unit.agent.harness import server_hello, update_workload
 

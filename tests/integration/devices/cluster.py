@@ -21,13 +21,6 @@ from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChanges
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    """Wait for something that sends no word."""
-    async with asyncio.timeout(30):
-        while not reached():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 class FakeHandler:
     """Sees what the test says it sees."""
 

@@ -13,10 +13,11 @@ from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from ankaios.devices.host import WaitingForDevices
 from ankaios.devices.reconciler import every_round
-from tests.bugs import SHOWN, FailsOnce
-from tests.integration.devices.cluster import Agent, Cluster, until
+from tests.integration.devices.cluster import Agent, Cluster
 from tests.integration.devices.foreign_plugin import ForeignPlugin
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.bugs import SHOWN, FailsOnce
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 
 
 @dataclass

@@ -18,7 +18,7 @@ from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import DeviceHost, WaitingForDevices
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.short_paths import short_path  # noqa: F401
 from tests.unit.devices.ledgers import snapshot
 
 CAM = "akri.sh/cam"

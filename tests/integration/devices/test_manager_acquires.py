@@ -23,8 +23,9 @@ from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import WaitingForDevices
 from ankaios.devices.slot_allocator import NO_ANSWER
 from ankaios.server.core.device_directory import NODE_LOST_TICKS
-from tests.integration.devices.cluster import Cluster, until
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.integration.devices.cluster import Cluster
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 from tests.unit.devices.ledgers import snapshot
 
 FOO0, FOO1 = "cam-8120fe", "cam-a19705"

@@ -11,9 +11,10 @@ import pytest
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.foreign_devices import ForeignDevices
 from ankaios.devices.host import WaitingForDevices
-from tests.integration.devices.cluster import Agent, Cluster, until
+from tests.integration.devices.cluster import Agent, Cluster
 from tests.integration.devices.foreign_plugin import ForeignPlugin
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 from tests.unit.devices.ledgers import snapshot
 
 GPU = "example.com/gpu"

@@ -11,9 +11,10 @@ from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.host import WaitingForDevices
-from tests.integration.devices.cluster import Agent, Cluster, until
+from tests.integration.devices.cluster import Agent, Cluster
 from tests.integration.devices.foreign_plugin import ForeignPlugin
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 
 GPU, FOO0 = "example.com/gpu", "cam-8120fe"
 BOTH = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]

@@ -21,7 +21,7 @@ from ankaios.grpc.channel import GrpcChannel
 from ankaios.grpc.server import GrpcServer, ServerCall, server_streaming, unary
 from ankaios.grpc.tls import TlsSession, client_context
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
-from tests.integration.middleware.certificates import Authority
+from tests.support.certificates import Authority
 
 PATIENCE = 10.0
 SERVICE = "test.Texts"

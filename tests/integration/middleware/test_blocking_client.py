@@ -26,7 +26,6 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.grpc.h2_server import PATIENCE, H2Server, h2_server
-from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
     CALM,
     Running,
@@ -38,6 +37,7 @@ from tests.integration.middleware.support import (
     answering,
     running_server,
 )
+from tests.support.certificates import Authority
 
 
 def settings_of(running: Running, **changes: Any) -> ConnectionSettings:

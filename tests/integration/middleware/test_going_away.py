@@ -17,7 +17,6 @@ from ankaios.grpc.wire_format import RESPONSE_HEADERS, length_prefixed, request_
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
-from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
     CALM,
     PATIENCE,
@@ -26,6 +25,7 @@ from tests.integration.middleware.support import (
     received,
     running_server,
 )
+from tests.support.certificates import Authority
 
 EVERY_STREAM = 2**31 - 1
 

@@ -22,7 +22,6 @@ from ankaios.grpc.tls import client_context
 from ankaios.grpc.wire_format import length_prefixed
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
-from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.raw import final_headers_of, opened, raw_connection
 from tests.integration.middleware.support import (
     Running,
@@ -33,6 +32,7 @@ from tests.integration.middleware.support import (
     assert_served,
     running_server,
 )
+from tests.support.certificates import Authority
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"

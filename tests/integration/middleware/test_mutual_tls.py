@@ -13,7 +13,6 @@ from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import AccessRefused, CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
-from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
     Running,
     a_commander_hello,
@@ -22,6 +21,7 @@ from tests.integration.middleware.support import (
     assert_served,
     running_server,
 )
+from tests.support.certificates import Authority
 
 
 @pytest.fixture(scope="module")

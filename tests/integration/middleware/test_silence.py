@@ -19,7 +19,6 @@ from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
-from tests.integration.middleware.certificates import Authority
 from tests.integration.middleware.support import (
     Running,
     a_commander_hello,
@@ -30,6 +29,7 @@ from tests.integration.middleware.support import (
     received,
     running_server,
 )
+from tests.support.certificates import Authority
 
 QUICK = Keepalive(0.2, 0.3)
 LATEST = 3.0  # seconds, by default

@@ -14,9 +14,9 @@ from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.podman_states import PODMAN_UNREADABLE
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
-from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT, StateLog
-from tests.system.stand_in import StandIn
+from tests.support.builders import a_workload
+from tests.support.stand_in import StandIn
 
 SHORT = 3.0  # enough for a stand-in on a busy machine
 LONG = 60.0

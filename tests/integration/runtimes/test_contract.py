@@ -16,8 +16,8 @@ from ankaios.common.workload import InstanceName
 from ankaios.runtimes.podman_states import KUBE_UNKNOWN
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector, Unsupported
 from tests.integration.runtimes.state_log import LIMIT, StateLog
-from tests.integration.runtimes.subjects import AGENT, SUBJECTS, Subject, make_subject
-from tests.system.podman_env import podman_env  # noqa: F401 - a fixture
+from tests.support.podman_env import podman_env  # noqa: F401 - a fixture
+from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject
 
 LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"

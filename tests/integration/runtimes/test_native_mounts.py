@@ -11,9 +11,9 @@ import pytest
 from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime
 from ankaios.runtimes.runtime_connector import Extras
-from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT
-from tests.mount_rights import needs_mounts
+from tests.support.builders import a_workload
+from tests.support.mount_rights import needs_mounts
 
 pytestmark = needs_mounts
 AGENTS = ("agent_A", "agent_B")

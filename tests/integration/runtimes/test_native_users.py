@@ -18,9 +18,9 @@ from ankaios.runtimes.native_order import NativeConfig, make_order
 from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import PACKAGES, SHIM, NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
-from tests.builders import a_workload
 from tests.integration.runtimes.state_log import LIMIT
-from tests.mount_rights import needs_mounts
+from tests.support.builders import a_workload
+from tests.support.mount_rights import needs_mounts
 
 pytestmark = needs_mounts
 AGENT, NOBODY = "agent_A", 65534

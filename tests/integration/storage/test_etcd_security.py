@@ -14,9 +14,9 @@ from ankaios.storage.leader_election import Candidate
 from ankaios.storage.open_storage import Storage, open_storage
 from ankaios.storage.pb.etcd_api_pb2 import RangeRequest
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
-from tests.integration.middleware.certificates import Authority
 from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.sqlite_states import workloads
+from tests.support.certificates import Authority
 from tests.unit.storage.changes import a_change
 
 SERVER = Candidate("server", "http://server:25551")

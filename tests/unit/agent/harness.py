@@ -24,7 +24,7 @@ from ankaios.common.proto_conversion import (
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
-from tests.builders import added_workload_to_pb
+from tests.support.builders import added_workload_to_pb
 from tests.unit.agent.fake_devices import NoDevices
 
 TRIGGERED = "«T»"

@@ -16,10 +16,10 @@ from ankaios.common.supervision import keep_running
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.devices.plugin_folder import open_plugin_folder, short_folder
-from tests.bugs import SHOWN, FailsOnce
-from tests.builders import a_workload
-from tests.integration.devices.cluster import until
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.bugs import SHOWN, FailsOnce
+from tests.support.builders import a_workload
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 
 CAMERA = a_workload(resources=(ResourceRequest("cam", 1),))
 

@@ -38,7 +38,7 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload, added_workload_to_pb
+from tests.support.builders import a_workload, added_workload_to_pb
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import (
     NOT_PENDING_NOR_RUNNING,
@@ -154,7 +154,7 @@ async def test_a_waiting_create_that_is_no_longer_wanted_never_starts() -> None:
 
 
 async def test_a_finished_container_waits_with_its_workload_and_goes_with_it() -> None:
-    waits = web(dependencies={"db": RUNNING})
+    waits = web(dependencies={"db": RUNNING}, restart_policy=RestartPolicy.ALWAYS)
 
     def left_over(runtime: FakeRuntime) -> None:
         runtime.add_existing(waits.instance_name, SUCCEEDED_OK)
@@ -442,7 +442,7 @@ async def test_what_an_old_checker_saw_of_the_removal_does_not_count() -> None:
         await a.server_says(update_workload((tagged,), {spec.instance_name: {}}))
         old = a.podman.named("web").id
         for state in (STOPPING, exited(137), FAILED_LOST):
-            a.podman.lie(old, state)
+            a.podman.report_wrong_state(old, state)
         a.podman.release("delete")
         assert await a.reports() == [f"web {REMOVED}", f"web {STARTING}", "web Running(Ok)"]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.control_interface import MAX_WAITING, ControlInterface
 from ankaios.agent.core.framing import encode
-from ankaios.agent.outside import Outside
 from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.pipes import Pipes
 
 SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),)))
@@ -59,7 +59,9 @@ async def tasks() -> AsyncIterator[Supervisor]:
 
 @pytest.fixture
 async def interface(agent: Agent, tasks: Supervisor, tmp_path: Path) -> AsyncIterator[ControlInterface]:
-    made = ControlInterface(SPEC, tmp_path / "control_interface", Outside(agent.forward, agent.unread.append), tasks)
+    made = ControlInterface(
+        SPEC, tmp_path / "control_interface", ControlCallbacks(agent.forward, agent.unread.append), tasks
+    )
     yield made
     await made.close()
 
@@ -91,14 +93,14 @@ async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None
 
 
 async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
-    interface = ControlInterface(SPEC, tmp_path / "c", Outside(agent.forward, agent.unread.append), tasks)
+    interface = ControlInterface(SPEC, tmp_path / "c", ControlCallbacks(agent.forward, agent.unread.append), tasks)
     (tmp_path / "c/left by the workload").write_text("x")
     await interface.close()
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
-    outside = Outside(agent.forward, agent.unread.append)
+    outside = ControlCallbacks(agent.forward, agent.unread.append)
     first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
     inode = (tmp_path / "c/input").stat().st_ino
     await first.close(keep_fifos=True)
@@ -114,7 +116,7 @@ async def test_a_hello_said_to_a_dying_agent_is_answered_by_the_next(
     agent: Agent, tasks: Supervisor, tmp_path: Path
 ) -> None:
     """The Rust SDK does not repeat it."""
-    outside = Outside(agent.forward, agent.unread.append)
+    outside = ControlCallbacks(agent.forward, agent.unread.append)
     first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
     with a_workload_at(first) as pipes:
         reader = os.open(tmp_path / "c/output", os.O_RDONLY | os.O_NONBLOCK)  # what is left of the agent

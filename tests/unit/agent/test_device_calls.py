@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from ankaios.common.workload import InstanceName, ResourceRequest
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import an_agent, server_hello
 

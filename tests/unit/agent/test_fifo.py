@@ -179,7 +179,7 @@ async def test_a_reader_that_stalls_gets_no_more_and_is_not_waited_for_again(
     assert got == frame * sent  # nothing is cut
     async with asyncio.timeout(1):
         assert await writer.write(frame)
-    writer.hope()
+    writer.expect_reader()
     os.close(end)
 
 

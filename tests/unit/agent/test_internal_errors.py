@@ -24,8 +24,8 @@ from ankaios.common.workload import (
 )
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras
-from tests.bugs import BUG, SHOWN, FailsOnce
-from tests.builders import a_workload
+from tests.support.bugs import BUG, SHOWN, FailsOnce
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
@@ -131,7 +131,7 @@ async def decision(given: Given) -> None:
         return failing(workload, event) if isinstance(event, StateSeen) else reduce(workload, event)
 
     given.patch.setattr("ankaios.agent.workload_task.reduce", decide)
-    given.story.podman.lie(given.story.podman.named("web").id, exited(7))
+    given.story.podman.report_wrong_state(given.story.podman.named("web").id, exited(7))
     given.told.clear()
     await given.until_told("web Running(Ok)")
 

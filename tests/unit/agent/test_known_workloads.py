@@ -11,7 +11,7 @@ from ankaios.common.proto_conversion import instance_name_from_pb
 from ankaios.common.workload import AddCondition, InstanceName
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, states_of_others
 
 WEB = a_workload("web", "A")

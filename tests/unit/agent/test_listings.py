@@ -8,7 +8,7 @@ from ankaios.agent.listings import Listings
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.supervision import Supervisor
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 FOUND = Found("podman", a_workload("web", "A").instance_name, RUNNING_OK, "c1")
 

@@ -6,7 +6,7 @@ from ankaios.common.execution_state import SUCCEEDED_OK
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsCancelRequest, LogsRequest, ToServer
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 
 WEB = a_workload("web", "A")

@@ -10,7 +10,7 @@ import pytest
 from ankaios.agent import __main__ as program
 from ankaios.agent.settings import AgentSettings
 from ankaios.runtimes.early_listing import EarlyListing
-from tests.system.stand_in import StandIn
+from tests.support.stand_in import StandIn
 
 
 @pytest.fixture

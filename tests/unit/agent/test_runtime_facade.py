@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
-from ankaios.agent.outside import Outside
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
-from ankaios.agent.workload_task import Surroundings
+from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
 from ankaios.common.pb.ank_base_pb2 import CompleteStateResponse, Request, Response
@@ -18,7 +18,7 @@ from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operation, StateRule
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.pipes import Pipes
 
@@ -35,8 +35,8 @@ class Facade:
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
-        around = Surroundings({"podman": self.podman}, self.folder, NoDevices(), self._report, lambda: 0.0)
-        self.facade = RuntimeFacade("A", around, lambda: Outside(self._forward, print), tasks)
+        around = SharedServices({"podman": self.podman}, self.folder, NoDevices(), self._report, lambda: 0.0)
+        self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")

@@ -5,7 +5,7 @@ import pytest
 from ankaios import __version__
 from ankaios.agent.__main__ import main
 from ankaios.agent.agent import connectors_for
-from ankaios.agent.settings import default_run_folder, read_settings
+from ankaios.agent.settings import default_run_folder, read_agent_settings
 from ankaios.common.config import require_security
 from ankaios.common.errors import StartupFailed
 
@@ -23,7 +23,7 @@ def a_file(tmp_path: Path, text: str, name: str = "agent.conf") -> str:
 
 
 def test_defaults() -> None:
-    settings = read_settings(["-n", "agent_A", "-k"])
+    settings = read_agent_settings(["-n", "agent_A", "-k"])
     assert settings.name == "agent_A"
     assert settings.server_url == "https://127.0.0.1:25551"
     assert settings.run_folder == default_run_folder()
@@ -47,19 +47,19 @@ def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest
         from = 'file'
         """,
     )
-    settings = read_settings(["-x", file])
+    settings = read_agent_settings(["-x", file])
     assert (settings.name, settings.server_url, settings.run_folder) == ("file", "http://file:1", Path("/file"))
     assert (settings.tags, settings.runtimes, settings.insecure) == ({"from": "file"}, ("podman",), False)
     monkeypatch.setenv("ANKAGENT_INSECURE", "true")
     flags = ["-x", file, "-n", "flag", "-s", "http://flag:1", "-r", "/flag", "-t", "a=1=2", "-t", "b=", "-t", "a=3"]
-    settings = read_settings(flags)
+    settings = read_agent_settings(flags)
     assert (settings.name, settings.server_url, settings.run_folder) == ("flag", "http://flag:1", Path("/flag"))
     assert (settings.tags, settings.insecure) == ({"a": "3", "b": ""}, True)
 
 
 def test_the_default_file_is_read_if_it_is_there(tmp_path: Path) -> None:
     a_file(tmp_path, "version = 'v1'\nname = 'default'", "default.conf")
-    assert read_settings([]).name == "default"
+    assert read_agent_settings([]).name == "default"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_default_file_is_read_if_it_is_there(tmp_path: Path) -> None:
 )
 def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(StartupFailed, match=complaint):
-        read_settings(["-x", a_file(tmp_path, text)])
+        read_agent_settings(["-x", a_file(tmp_path, text)])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> N
 )
 def test_bad_values_end_the_start(flags: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StartupFailed, match=complaint):
-        read_settings(flags)
+        read_agent_settings(flags)
     assert main(flags) == 1
     assert complaint in capsys.readouterr().err
 
@@ -117,7 +117,7 @@ def test_a_senseless_switch_in_the_environment_is_a_usage_error(monkeypatch: pyt
 
 
 def test_a_flag_and_its_value_may_be_one_word() -> None:
-    settings = read_settings(["-nflag", "--server-url=http://flag:1", "-kt", "a=1"])
+    settings = read_agent_settings(["-nflag", "--server-url=http://flag:1", "-kt", "a=1"])
     assert (settings.name, settings.server_url, settings.insecure, settings.tags) == (
         *("flag", "http://flag:1", True),
         {"a": "1"},
@@ -136,7 +136,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_certificates_and_without_the_word_insecure_nothing_starts() -> None:
     with pytest.raises(StartupFailed, match=r"--ca_pem.*--crt_pem.*--key_pem.*--insecure"):
-        settings = read_settings(["-n", "a"])
+        settings = read_agent_settings(["-n", "a"])
         require_security(settings.pem, settings.insecure)
 
 
@@ -145,20 +145,20 @@ def test_an_agent_needs_a_runtime(tmp_path: Path) -> None:
     for runtimes in ("[]", "['vm', 'jail']"):
         file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
         with pytest.raises(StartupFailed, match="podman"):
-            connectors_for(read_settings(["-x", file]))
+            connectors_for(read_agent_settings(["-x", file]))
 
 
 def test_podman_is_listed_early_only_by_agents_that_use_it(tmp_path: Path) -> None:
-    assert read_settings(["-n", "a"]).uses_podman
+    assert read_agent_settings(["-n", "a"]).uses_podman
     for runtimes, uses in (("['podman']", True), ("['native', 'podman-kube']", True), ("['native']", False)):
         file = a_file(tmp_path, f"version = 'v1'\nname = 'a'\nruntimes = {runtimes}")
-        assert read_settings(["-x", file]).uses_podman is uses
+        assert read_agent_settings(["-x", file]).uses_podman is uses
 
 
 def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path) -> None:
-    assert read_settings(["-n", "a"]).podman.socket is None
+    assert read_agent_settings(["-n", "a"]).podman.socket is None
     file = a_file(tmp_path, "version = 'v1'\nname = 'a'\npodman_socket = '/run/podman/podman.sock'")
-    podman = read_settings(["-x", file]).podman
+    podman = read_agent_settings(["-x", file]).podman
     assert podman.plain_environment()["CONTAINER_HOST"] == "unix:///run/podman/podman.sock"
 
 
@@ -166,4 +166,4 @@ def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path
     "url", ["http://host", "https://[::1]:25551/path", "http://10.0.0.1:1?x#y", "http://host:65535"]
 )
 def test_every_address_that_a_connection_takes_is_taken(url: str) -> None:
-    assert read_settings(["-n", "a", "-s", url]).server_url == url
+    assert read_agent_settings(["-n", "a", "-s", url]).server_url == url

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.tree_removal import Trash, remove_tree
+from ankaios.agent.tree_removal import DeferredRemoval, remove_tree
 
 LONG_ENOUGH = 60.0
 
@@ -81,7 +81,7 @@ def test_time_is_limited(tmp_path: Path) -> None:
 
 
 def test_the_trash_is_emptied_and_goes_itself(tmp_path: Path) -> None:
-    trash = Trash(tmp_path / "trash")
+    trash = DeferredRemoval(tmp_path / "trash")
     for number in range(20):
         nest(tmp_path / "x", number)
         trash.take(tmp_path / "x")
@@ -92,10 +92,10 @@ def test_the_trash_is_emptied_and_goes_itself(tmp_path: Path) -> None:
 
 def test_what_an_earlier_agent_left_in_the_trash_is_removed(tmp_path: Path) -> None:
     (tmp_path / "trash/old/inner").mkdir(parents=True)
-    Trash(tmp_path / "trash").empty()
+    DeferredRemoval(tmp_path / "trash").empty()
     wait_for_removal()
     assert list(tmp_path.iterdir()) == []
-    Trash(tmp_path / "trash").empty()
+    DeferredRemoval(tmp_path / "trash").empty()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -105,7 +105,7 @@ def test_a_bug_does_not_end_the_removal_for_ever(
     def broken(*_: object) -> bool:
         raise ValueError("a bug")
 
-    trash = Trash(tmp_path / "trash")
+    trash = DeferredRemoval(tmp_path / "trash")
     (tmp_path / "trash/old").mkdir(parents=True)
     with monkeypatch.context() as patch:
         patch.setattr("ankaios.agent.tree_removal.remove_tree", broken)
@@ -122,6 +122,6 @@ def test_what_stays_in_the_trash_is_said(
 ) -> None:
     monkeypatch.setattr("ankaios.agent.tree_removal.remove_tree", lambda *_: False)
     (tmp_path / "trash/old").mkdir(parents=True)
-    Trash(tmp_path / "trash").empty()
+    DeferredRemoval(tmp_path / "trash").empty()
     wait_for_removal()
     assert f"cannot remove all of '{tmp_path}/trash/old', remove it by hand" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 
 from ankaios.common.execution_state import exited
 from ankaios.common.workload import ControlInterfaceAccess, Operation, RestartPolicy, StateRule
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello
 from tests.unit.agent.pipes import Pipes
 

@@ -13,9 +13,9 @@ from ankaios.cli.machine_checks import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
     CheckResult,
+    CheckStatus,
     Machine,
     ProgramResult,
-    Verdict,
     check_clock,
     check_native_rights,
     check_podman,
@@ -39,20 +39,20 @@ def machine(**more: Any) -> Machine:
     return Machine(**given)
 
 
-def verdicts(findings: list[CheckResult]) -> dict[str, Verdict]:
+def verdicts(findings: list[CheckResult]) -> dict[str, CheckStatus]:
     return {finding.topic: finding.verdict for finding in findings}
 
 
 def test_a_good_machine_has_nothing_to_fix(tmp_path: Path) -> None:
     around = machine(environ={"TMPDIR": str(tmp_path)}, now=EARLIEST_SANE_CLOCK + 1, uid=0)
     findings = [finding for check in LOCAL_CHECKS for finding in check(around)]
-    assert {finding.verdict for finding in findings} == {Verdict.FINE}
+    assert {finding.verdict for finding in findings} == {CheckStatus.FINE}
     assert not any(finding.fix for finding in findings)
 
 
 def test_without_podman_the_native_runtime_is_named() -> None:
     [finding] = check_podman(machine(find=lambda _: None))
-    assert finding.verdict is Verdict.NOTE
+    assert finding.verdict is CheckStatus.NOTE
     assert "native" in finding.text
     assert finding.fix == "apt-get install podman"
 
@@ -60,7 +60,7 @@ def test_without_podman_the_native_runtime_is_named() -> None:
 def test_pods_need_a_program_that_podman_only_recommends(tmp_path: Path) -> None:
     around = machine(find=lambda name: None if name == "catatonit" else f"/usr/bin/{name}", root=tmp_path)
     [finding] = [finding for finding in check_podman(around) if finding.topic == "pods"]
-    assert (finding.verdict, finding.fix) == (Verdict.NOTE, "apt-get install catatonit")
+    assert (finding.verdict, finding.fix) == (CheckStatus.NOTE, "apt-get install catatonit")
     helper = tmp_path / "usr/libexec/podman/catatonit"
     helper.parent.mkdir(parents=True)
     helper.touch()
@@ -68,7 +68,7 @@ def test_pods_need_a_program_that_podman_only_recommends(tmp_path: Path) -> None
 
 
 def test_an_old_podman_is_wrong() -> None:
-    assert verdicts(list(check_podman(machine(run=podman_info("3.4.7")))))["podman"] is Verdict.WRONG
+    assert verdicts(list(check_podman(machine(run=podman_info("3.4.7")))))["podman"] is CheckStatus.WRONG
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_an_old_podman_is_wrong() -> None:
 )
 def test_a_broken_podman_is_wrong_with_the_reason(answer: ProgramResult, part: str) -> None:
     [finding] = check_podman(machine(run=lambda *_: answer))
-    assert finding.verdict is Verdict.WRONG
+    assert finding.verdict is CheckStatus.WRONG
     assert part in finding.text
 
 
 def test_crun_on_old_cgroups_is_noted() -> None:
     around = machine(run=podman_info(ociRuntime={"name": "crun"}, cgroupVersion="v1"))
-    assert verdicts(list(check_podman(around)))["cgroups"] is Verdict.NOTE
+    assert verdicts(list(check_podman(around)))["cgroups"] is CheckStatus.NOTE
 
 
 def test_the_copying_storage_driver_is_noted() -> None:
     findings = list(check_podman(machine(run=podman_info(driver="vfs"))))
-    assert findings[-1].verdict is Verdict.NOTE
+    assert findings[-1].verdict is CheckStatus.NOTE
 
 
-@pytest.mark.parametrize(("owner", "verdict"), [("edge", Verdict.FINE), ("other", Verdict.WRONG)])
-def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("owner", "verdict"), [("edge", CheckStatus.FINE), ("other", CheckStatus.WRONG)])
+def test_rootless_podman_needs_subordinate_ids(tmp_path: Path, owner: str, verdict: CheckStatus) -> None:
     (tmp_path / "etc").mkdir()
     for name in ("subuid", "subgid"):
         (tmp_path / "etc" / name).write_text(f"{owner}:100000:65536\n")
@@ -114,12 +114,12 @@ def test_the_ranges_of_the_user_id_count_not_those_of_the_user_variable(
     for name in ("subuid", "subgid"):
         (tmp_path / "etc" / name).write_text("edge:100000:65536\n")
     around = machine(run=podman_info(security={"rootless": True}), root=tmp_path, environ=environ, uid=1000)
-    assert verdicts(list(check_podman(around)))["rootless"] is Verdict.FINE
+    assert verdicts(list(check_podman(around)))["rootless"] is CheckStatus.FINE
 
 
 def test_a_run_folder_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path / "missing")}))
-    assert finding.verdict is Verdict.WRONG
+    assert finding.verdict is CheckStatus.WRONG
     assert "--run-folder" in finding.fix
 
 
@@ -127,19 +127,19 @@ def test_a_run_folder_that_others_can_exchange_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "ankaios").mkdir()
     (tmp_path / "ankaios").chmod(0o777)
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
-    assert finding.verdict is Verdict.WRONG
+    assert finding.verdict is CheckStatus.WRONG
     assert "every user could exchange everything in it" in finding.text
     (tmp_path / "ankaios").chmod(0o1777)
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
-    assert finding.verdict is Verdict.FINE
+    assert finding.verdict is CheckStatus.FINE
 
 
 def test_a_lost_clock_is_wrong() -> None:
-    assert verdicts(list(check_clock(machine(now=0.0)))) == {"clock": Verdict.WRONG}
+    assert verdicts(list(check_clock(machine(now=0.0)))) == {"clock": CheckStatus.WRONG}
 
 
-@pytest.mark.parametrize(("uid", "verdict"), [(0, Verdict.FINE), (1000, Verdict.NOTE)])
-def test_rights_for_native_workloads(uid: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("uid", "verdict"), [(0, CheckStatus.FINE), (1000, CheckStatus.NOTE)])
+def test_rights_for_native_workloads(uid: int, verdict: CheckStatus) -> None:
     assert verdicts(list(check_native_rights(machine(uid=uid)))) == {"native": verdict}
 
 
@@ -154,6 +154,7 @@ def test_findings_stay_in_their_column(width: int, shown: list[str], monkeypatch
     monkeypatch.setattr(CliOutput, "width", width)
     stdout = io.StringIO()
     print_results(
-        CliOutput(stdout), [CheckResult("server", Verdict.WRONG, "no server listens there", "start one with 'ank up'")]
+        CliOutput(stdout),
+        [CheckResult("server", CheckStatus.WRONG, "no server listens there", "start one with 'ank up'")],
     )
     assert stdout.getvalue() == "wrong  server  " + f"\n{' ' * 15}".join(shown) + "\n"

@@ -10,9 +10,9 @@ from ankaios.common import supervision
 from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
 from ankaios.devices.kubelet_registration import PluginHost, created
 from ankaios.devices.plugin_folder import KUBELET_SOCKET
-from tests.bugs import FailsOnce
-from tests.integration.devices.cluster import until
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.bugs import FailsOnce
+from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 from tests.unit.devices.nodes import a_node, an_allocator
 
 

@@ -13,7 +13,7 @@ from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.early_listing import PIPE_SIZE, EarlyListing
 from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
-from tests.system.stand_in import StandIn
+from tests.support.stand_in import StandIn
 from tests.unit.runtimes.recording_cli import a_container
 
 

@@ -7,7 +7,7 @@ import pytest
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed, Unsupported
-from tests.builders import a_workload, an_instance
+from tests.support.builders import a_workload, an_instance
 
 SPEC = a_workload(runtime="fake")
 
@@ -62,7 +62,7 @@ async def test_states_lies_and_losses_are_told() -> None:
     await asyncio.sleep(0)
     runtime.set_state(workload.id, RUNNING_OK)
     runtime.set_state(workload.id, RUNNING_OK)
-    runtime.lie(workload.id, SUCCEEDED_OK)
+    runtime.report_wrong_state(workload.id, SUCCEEDED_OK)
     runtime.vanish(workload.id)
     checker.stop()
     checker.stop()

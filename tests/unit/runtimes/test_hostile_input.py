@@ -32,7 +32,7 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 hostile = settings(max_examples=400, deadline=None, derandomize=True, database=None)
 by_process = settings(hostile, max_examples=80)  # each example starts programs

@@ -18,7 +18,7 @@ from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import PACKAGES, SHIM
 from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp
 from ankaios.runtimes.runtime_connector import Extras
-from tests.mount_rights import needs_mounts
+from tests.support.mount_rights import needs_mounts
 
 
 def wait_for(path: Path) -> str:

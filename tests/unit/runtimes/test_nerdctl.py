@@ -29,7 +29,7 @@ from ankaios.runtimes.nerdctl_cli import (
     parse_states,
 )
 from ankaios.runtimes.runtime_connector import Existing, Extras, RuntimeFailed, Unsupported
-from tests.builders import a_workload, an_instance
+from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import failed
 
 SPEC = a_workload("web", "agent_A", "containerd", "image: alpine:3\ngeneralOptions: [--namespace, k8s.io]")

@@ -13,7 +13,7 @@ from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_cli import PodmanCli, decode_unpadded, parse_pods, parse_volumes
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-from tests.system.stand_in import StandIn
+from tests.support.stand_in import StandIn
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
 
 

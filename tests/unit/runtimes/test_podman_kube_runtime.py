@@ -18,7 +18,7 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman
 from ankaios.runtimes.podman_states import METADATA_UNREADABLE
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
-from tests.builders import a_workload, an_instance
+from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
 
 CONFIG = """\

@@ -12,8 +12,8 @@ from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
-from tests.bugs import FailsOnce
-from tests.builders import a_workload, an_instance
+from tests.support.bugs import FailsOnce
+from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
 
 SPEC = a_workload("web", "agent_A", config="image: alpine:3")
@@ -205,7 +205,7 @@ async def _settle() -> None:
 
 async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
     from ankaios.runtimes.podman_cli import PodmanCli
-    from tests.system.stand_in import StandIn
+    from tests.support.stand_in import StandIn
 
     stand_in = StandIn(tmp_path)
     runtime = PodmanRuntime(Podman(PodmanCli(PodmanSettings(program=stand_in.program))))

@@ -11,7 +11,7 @@ from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes import podman_watch
 from ankaios.runtimes.podman_places import Monitor, exit_code, read_monitor
 from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
-from tests.bugs import FailsOnce
+from tests.support.bugs import FailsOnce
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 
 C1, C2 = "c1" * 32, "c2" * 32
@@ -212,15 +212,15 @@ async def test_what_we_remove_ourselves_is_no_news(
     watched, other = Watched(hub, C1), Watched(hub, C2)
     watched.watch.attach(monitor.pid)
     await folders_are_watched(hub)
-    hub.hush(C1)
-    hub.hush("nobody watches this")
+    hub.suspend_reports(C1)
+    hub.suspend_reports("nobody watches this")
     monitor.close()
     rmtree(folders.containers / C1)
     (folders.containers / C2).mkdir()
     await other.hinted()
     hub.hint_all()
     assert watched.hints == 0
-    hub.unhush(C1)
+    hub.resume_reports(C1)
     assert watched.hints == 1
 
 
@@ -269,7 +269,7 @@ async def test_what_podman_tells_replaces_what_was_known_unless_the_process_is_s
     alive, unseen = Watched(hub, C1), Watched(hub, C2)
     alive.watch.attach(monitor.pid)
     for watched in (alive, unseen):
-        watched.watch.told(FAILED_LOST, 5.0)
+        watched.watch.update(FAILED_LOST, 5.0)
     assert alive.watch.fact == RUNNING_OK
     assert (unseen.watch.fact, unseen.watch.since) == (FAILED_LOST, 5.0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.server.early_listening import DEFAULT_ADDRESS, early_address, listen_early
-from ankaios.server.settings import read_settings
+from ankaios.server.settings import read_server_settings
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def no_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_the_address_is_that_of_the_complete_parser(arguments: list[str]) -> None:
-    assert early_address(arguments) == str(read_settings(arguments).address)
+    assert early_address(arguments) == str(read_server_settings(arguments).address)
 
 
 def test_the_config_file_is_read(tmp_path: Path) -> None:

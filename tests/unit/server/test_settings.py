@@ -5,7 +5,7 @@ import pytest
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server import settings
 from ankaios.server.mutating_hooks import MutatingHook
-from ankaios.server.settings import Address, ServerSettings, read_settings
+from ankaios.server.settings import Address, ServerSettings, read_server_settings
 
 
 @pytest.fixture(autouse=True)
@@ -18,11 +18,11 @@ def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 def with_file(tmp_path: Path, text: str, *arguments: str) -> ServerSettings:
     path = tmp_path / "given.conf"
     path.write_text("version = 'v1'\n" + text)
-    return read_settings(["-x", str(path), *arguments])
+    return read_server_settings(["-x", str(path), *arguments])
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
-    defaults = read_settings([])
+    defaults = read_server_settings([])
     assert str(defaults.address) == "127.0.0.1:25551"
     assert defaults.startup_manifest is None
     assert not defaults.insecure
@@ -32,7 +32,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
 
 @pytest.mark.parametrize("flag", ["-m", "--startup-manifest", "-c", "--startup-config"])
 def test_the_startup_manifest_is_named_by_any_of_its_flags(flag: str) -> None:
-    assert read_settings([flag, "state.yaml"]).startup_manifest == Path("state.yaml")
+    assert read_server_settings([flag, "state.yaml"]).startup_manifest == Path("state.yaml")
 
 
 def test_the_config_file_has_a_value_for_every_setting(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_config_file_has_a_value_for_every_setting(tmp_path: Path) -> None:
 
 def test_the_default_config_file_is_used_if_it_is_there() -> None:
     settings.DEFAULT_CONFIG_FILE.write_text("version = 'v1'\naddress = '127.0.0.1:7'")
-    assert read_settings([]).address.port == 7
+    assert read_server_settings([]).address.port == 7
 
 
 def test_flags_come_before_the_environment_and_that_before_the_file(
@@ -76,7 +76,7 @@ def test_pem_files_are_read_from_flags_and_environment(tmp_path: Path, monkeypat
         path.write_text(name)
         path.chmod(0o600)
     monkeypatch.setenv("ANKSERVER_KEY_PEM", str(tmp_path / "key.pem"))
-    pem = read_settings(["--ca_pem", str(tmp_path / "ca.pem"), "--crt_pem", str(tmp_path / "crt.pem")]).pem
+    pem = read_server_settings(["--ca_pem", str(tmp_path / "ca.pem"), "--crt_pem", str(tmp_path / "crt.pem")]).pem
     assert [part.text for part in (pem.ca, pem.crt, pem.key) if part] == ["ca", "crt", "key"]
 
 
@@ -136,19 +136,19 @@ def test_a_senseless_config_file_is_a_reason_not_to_start(tmp_path: Path, text: 
 )
 def test_usage_errors_end_with_code_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        read_settings(arguments)
+        read_server_settings(arguments)
     assert caught.value.code == 2
 
 
 def test_a_senseless_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANKSERVER_INSECURE", "yes")
     with pytest.raises(SystemExit) as caught:
-        read_settings([])
+        read_server_settings([])
     assert caught.value.code == 2
 
 
 def test_the_message_size_can_be_given_as_a_flag() -> None:
-    assert read_settings(["--max-message-size", "8192"]).max_message_size == 8192
+    assert read_server_settings(["--max-message-size", "8192"]).max_message_size == 8192
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:25551", "0.0.0.0:65535"])

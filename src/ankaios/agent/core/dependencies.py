@@ -11,9 +11,17 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ankaios.agent.core.operations import Create, Delete, Operation, StateReport, Update, Vacate
+from ankaios.agent.core.operations import (
+    CreateOperation,
+    DeleteBeforeUpdate,
+    DeleteOperation,
+    Operation,
+    StateReport,
+    UpdateOperation,
+)
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
+    HEALTHY,
     PENDING_WAITING_TO_START,
     REMOVED,
     RUNNING_OK,
@@ -23,11 +31,12 @@ from ankaios.common.execution_state import (
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, InstanceName
 
-Waiting = Create | Update | Delete
+Waiting = CreateOperation | UpdateOperation | DeleteOperation
 _WANTED = {
     AddCondition.ADD_COND_RUNNING: RUNNING_OK,
     AddCondition.ADD_COND_SUCCEEDED: SUCCEEDED_OK,
     AddCondition.ADD_COND_FAILED: FAILED_EXEC_FAILED,
+    AddCondition.ADD_COND_HEALTHY: RUNNING_OK,
 }
 
 
@@ -40,15 +49,21 @@ class Decision(Struct):
 
     ready: list[Operation] = field(default_factory=list)
     reports: list[StateReport] = field(default_factory=list)
-    abandoned: list[Create] = field(default_factory=list)
+    abandoned: list[CreateOperation] = field(default_factory=list)
 
 
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
     """Each dependency has some instance, anywhere, in the wanted state."""
     return all(
-        any(state.is_same(_WANTED[condition]) for state in states.states_of(name))
+        any(_is_wanted(state, condition) for state in states.states_of(name))
         for name, condition in dependencies.items()
     )
+
+
+def _is_wanted(state: ExecutionState, condition: AddCondition) -> bool:
+    if condition is AddCondition.ADD_COND_HEALTHY and (state.health is None or state.health.status != HEALTHY):
+        return False
+    return state.is_same(_WANTED[condition])
 
 
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
@@ -93,9 +108,9 @@ class DependencyScheduler:
         """Forget what waits under this name; a create that never happened is reported as removed."""
         decision = Decision()
         match self._remove(name):
-            case Create(_, str()) as entry:
+            case CreateOperation(_, str()) as entry:
                 decision.abandoned.append(entry)
-            case Create(spec) | Update(spec):
+            case CreateOperation(spec) | UpdateOperation(spec):
                 decision.reports.append((spec.instance_name, REMOVED))
             case _:
                 pass
@@ -104,27 +119,27 @@ class DependencyScheduler:
     def _supersede(self, operation: Operation, decision: Decision) -> Operation | None:
         """Remove the older entry and let the newer operation mean what is really there."""
         match operation, self._remove(operation.name):
-            case _, Create() as entry:
+            case _, CreateOperation() as entry:
                 return self._instead_of(entry, operation, decision)
-            case Update(spec, deleted), Update(never, running):
+            case UpdateOperation(spec, deleted), UpdateOperation(never, running):
                 self._never_started(never.instance_name, spec.instance_name, decision)
-                return Update(spec, replace(deleted, instance_name=running.instance_name))
-            case Delete(deleted), Update(never, running):
+                return UpdateOperation(spec, replace(deleted, instance_name=running.instance_name))
+            case DeleteOperation(deleted), UpdateOperation(never, running):
                 self._never_started(never.instance_name, running.instance_name, decision)
-                return Delete(replace(deleted, instance_name=running.instance_name))
+                return DeleteOperation(replace(deleted, instance_name=running.instance_name))
             case _:
                 return operation
 
     @staticmethod
-    def _instead_of(entry: Create, operation: Operation, decision: Decision) -> Operation | None:
+    def _instead_of(entry: CreateOperation, operation: Operation, decision: Decision) -> Operation | None:
         """Nothing of it runs, so nothing has to stop first; only a finished container may be left."""
-        if entry.reuse is not None and not (isinstance(operation, Create) and operation.reuse == entry.reuse):
+        if entry.reuse is not None and not (isinstance(operation, CreateOperation) and operation.reuse == entry.reuse):
             decision.abandoned.append(entry)
-            if isinstance(operation, Delete):
+            if isinstance(operation, DeleteOperation):
                 return None
         elif entry.spec.instance_name != _instance(operation):
             decision.reports.append((entry.spec.instance_name, REMOVED))
-        return Create(operation.spec) if isinstance(operation, Update) else operation
+        return CreateOperation(operation.spec) if isinstance(operation, UpdateOperation) else operation
 
     @staticmethod
     def _never_started(never: InstanceName, alive: InstanceName, decision: Decision) -> None:
@@ -133,25 +148,25 @@ class DependencyScheduler:
 
     def _judge(self, operation: Operation, states: KnownStates, decision: Decision) -> None:
         match operation:
-            case Create(spec) if not may_start(spec.dependencies, states):
+            case CreateOperation(spec) if not may_start(spec.dependencies, states):
                 self._wait(operation)
                 decision.reports.append((spec.instance_name, PENDING_WAITING_TO_START))
-            case Delete(deleted) if not may_stop(deleted.dependencies, states):
+            case DeleteOperation(deleted) if not may_stop(deleted.dependencies, states):
                 self._wait(operation)
                 decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
-            case Update(spec, deleted) if not may_stop(deleted.dependencies, states):
+            case UpdateOperation(spec, deleted) if not may_stop(deleted.dependencies, states):
                 self._wait(operation)
                 decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
-            case Update(spec, deleted) if not may_start(spec.dependencies, states):
+            case UpdateOperation(spec, deleted) if not may_start(spec.dependencies, states):
                 self._split(operation, decision)
             case _:
                 decision.ready.append(operation)
 
-    def _split(self, update: Update, decision: Decision) -> None:
+    def _split(self, update: UpdateOperation, decision: Decision) -> None:
         """The old one may go, the new one may not come yet."""
-        self._wait(Create(update.spec))
+        self._wait(CreateOperation(update.spec))
         decision.reports.append((update.spec.instance_name, PENDING_WAITING_TO_START))
-        decision.ready.append(Vacate(update.deleted.instance_name))
+        decision.ready.append(DeleteBeforeUpdate(update.deleted.instance_name))
 
     def _judge_again(self, entry: Waiting, states: KnownStates, decision: Decision) -> None:
         again = Decision()
@@ -178,19 +193,19 @@ class DependencyScheduler:
 
 def _instance(operation: Operation) -> InstanceName:
     match operation:
-        case Create(spec) | Update(spec):
+        case CreateOperation(spec) | UpdateOperation(spec):
             return spec.instance_name
-        case Vacate(instance):
+        case DeleteBeforeUpdate(instance):
             return instance
-        case Delete(deleted):
+        case DeleteOperation(deleted):
             return deleted.instance_name
 
 
 def _looks_at(entry: Waiting) -> set[str]:
     match entry:
-        case Create(spec):
+        case CreateOperation(spec):
             return set(spec.dependencies)
-        case Update(spec, deleted):
+        case UpdateOperation(spec, deleted):
             return {*spec.dependencies, *deleted.dependencies}
-        case Delete(deleted):
+        case DeleteOperation(deleted):
             return set(deleted.dependencies)

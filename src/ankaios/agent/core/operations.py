@@ -6,7 +6,7 @@ from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
-class Create(Struct, frozen=True):
+class CreateOperation(Struct, frozen=True):
     """Start it. `reuse` is the runtime id of a finished one that is to be started again."""
 
     spec: WorkloadSpec
@@ -21,7 +21,7 @@ class Create(Struct, frozen=True):
         return self.spec.instance_name
 
 
-class Update(Struct, frozen=True):
+class UpdateOperation(Struct, frozen=True):
     """Replace the deleted instance, once its delete conditions hold, by the new one, once its dependencies hold."""
 
     spec: WorkloadSpec
@@ -36,7 +36,7 @@ class Update(Struct, frozen=True):
         return self.spec.instance_name
 
 
-class Vacate(Struct, frozen=True):
+class DeleteBeforeUpdate(Struct, frozen=True):
     """The delete part of an update whose create part still waits."""
 
     instance: InstanceName
@@ -46,7 +46,7 @@ class Vacate(Struct, frozen=True):
         return self.instance.workload
 
 
-class Delete(Struct, frozen=True):
+class DeleteOperation(Struct, frozen=True):
     deleted: DeletedWorkload
 
     @property
@@ -58,5 +58,5 @@ class Delete(Struct, frozen=True):
         return self.deleted.instance_name
 
 
-Operation = Create | Update | Vacate | Delete
+Operation = CreateOperation | UpdateOperation | DeleteBeforeUpdate | DeleteOperation
 StateReport = tuple[InstanceName, ExecutionState]

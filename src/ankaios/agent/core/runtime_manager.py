@@ -10,7 +10,8 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from ankaios.agent.core.operations import Create, Delete, Operation, Update
+from ankaios.agent.core.operations import CreateOperation, DeleteOperation, Operation, UpdateOperation
+from ankaios.agent.core.restart_policy import is_finished
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
@@ -41,7 +42,7 @@ class Managed(Protocol):
     def owns(self, name: InstanceName, runtime: str | None = None) -> bool: ...
 
 
-class Resume(Struct, frozen=True):
+class ResumeOperation(Struct, frozen=True):
     spec: WorkloadSpec
     id: str | None
 
@@ -60,7 +61,7 @@ class Plan(Struct):
     drop: list[str] = field(default_factory=list)
     removed: list[InstanceName] = field(default_factory=list)
     unneeded: list[Found] = field(default_factory=list)
-    resume: list[Resume] = field(default_factory=list)
+    resume: list[ResumeOperation] = field(default_factory=list)
     replace: list[Replace] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
 
@@ -99,7 +100,7 @@ class RuntimeManager:
         plan.drop = [name for name in waiting if name not in wanted]
         for name, work in managed.items():
             if name not in wanted:
-                plan.operations.append(Delete(DeletedWorkload(work.current)))
+                plan.operations.append(DeleteOperation(DeletedWorkload(work.current)))
         for name, spec in wanted.items():
             if name in managed or name in waiting:
                 self._again(spec, managed.get(name), waiting.get(name), plan)
@@ -110,12 +111,12 @@ class RuntimeManager:
     @staticmethod
     def _again(spec: WorkloadSpec, work: Managed | None, entry: Operation | None, plan: Plan) -> None:
         if work is None or (entry and work.target is None):
-            unchanged = isinstance(entry, Create) and entry.spec == spec
-            plan.operations.append(entry if entry and unchanged else Create(spec))
+            unchanged = isinstance(entry, CreateOperation) and entry.spec == spec
+            plan.operations.append(entry if entry and unchanged else CreateOperation(spec))
         elif work.target == spec:
             plan.keep.append(spec.name)
         else:
-            plan.operations.append(Update(spec, DeletedWorkload(work.current)))
+            plan.operations.append(UpdateOperation(spec, DeletedWorkload(work.current)))
 
     def _hold_or_create(self, spec: WorkloadSpec, plan: Plan) -> None:
         """A runtime nobody knows cannot be asked; that the workload can never start is reported by its task.
@@ -125,7 +126,7 @@ class RuntimeManager:
         if spec.runtime in self._held:
             self._held[spec.runtime][spec.name] = spec
         else:
-            plan.operations.append(Create(spec))
+            plan.operations.append(CreateOperation(spec))
 
     def listed(
         self,
@@ -149,7 +150,7 @@ class RuntimeManager:
                 plan.unneeded.append(item)
             else:
                 _match(item, spec, plan)
-        plan.operations.extend(Create(spec) for spec in held.values())
+        plan.operations.extend(CreateOperation(spec) for spec in held.values())
         self._held.pop(runtime, None)
         return plan
 
@@ -172,7 +173,7 @@ class RuntimeManager:
                 continue
             # [impl->swdd~agent-updates-deleted-and-added-workloads~1]
             # [impl->swdd~agent-deletes-workload~1]
-            plan.operations.append(Delete(item) if spec is None else Update(spec, item))
+            plan.operations.append(DeleteOperation(item) if spec is None else UpdateOperation(spec, item))
         for spec in new.values():
             self._add(spec, managed.get(spec.name), spec.name in waiting, plan)
         return plan
@@ -191,9 +192,9 @@ class RuntimeManager:
     def _add(self, spec: WorkloadSpec, work: Managed | None, waits: bool, plan: Plan) -> None:
         if work is not None and work.target is not None:
             # [impl->swdd~agent-update-on-add-known-workload~1]
-            plan.operations.append(Update(spec, DeletedWorkload(work.current)))
+            plan.operations.append(UpdateOperation(spec, DeletedWorkload(work.current)))
         elif work is not None or waits:
-            plan.operations.append(Create(spec))  # behind the delete under way, or instead of what waits
+            plan.operations.append(CreateOperation(spec))  # behind the delete under way, or instead of what waits
         else:
             # [impl->swdd~agent-added-creates-workload~1]
             self._hold_or_create(spec, plan)
@@ -207,7 +208,7 @@ def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
 def _is_awaited(item: Found, waiting: Mapping[str, Operation]) -> bool:
     """It ended, and is to be started again as soon as its dependencies allow."""
     entry = waiting.get(item.instance_name.workload)
-    return isinstance(entry, Create) and entry.reuse is not None and entry.reuse == item.id
+    return isinstance(entry, CreateOperation) and entry.reuse is not None and entry.reuse == item.id
 
 
 def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:
@@ -216,16 +217,16 @@ def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:
 
 
 def _match(item: Found, spec: WorkloadSpec, plan: Plan) -> None:
-    """Resume what runs unchanged, start again what finished, replace everything else.
+    """Resume what runs unchanged or has ended for good, start again what succeeded, replace everything else.
 
     [impl->swdd~agent-existing-workloads-resume-existing~1]
     [impl->swdd~agent-existing-workloads-replace-updated~1]
     """
     same = item.instance_name == spec.instance_name
-    if same and item.state.is_same(RUNNING_OK):
-        plan.resume.append(Resume(spec, item.id))
+    if same and (item.state.is_same(RUNNING_OK) or is_finished(spec.restart_policy, item.state)):
+        plan.resume.append(ResumeOperation(spec, item.id))
     elif same and item.state.is_same(SUCCEEDED_OK) and item.id is not None:
-        plan.operations.append(Create(spec, item.id))
+        plan.operations.append(CreateOperation(spec, item.id))
     else:
         plan.replace.append(Replace(item, spec))
-        plan.operations.append(Update(spec, DeletedWorkload(item.instance_name)))
+        plan.operations.append(UpdateOperation(spec, DeletedWorkload(item.instance_name)))

@@ -7,13 +7,13 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.certificate_checks import check_certificates
 from ankaios.cli.connection import open_session
 from ankaios.cli.help import wrap
-from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, Machine, Results, Verdict, fine, note, wrong
+from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, CheckStatus, Machine, Results, fine, note, wrong
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.session import RequestFailed
 from ankaios.common.config import require_security
 from ankaios.middleware.connecting import effective_url
 
-_STYLE = {Verdict.FINE: "good", Verdict.NOTE: "busy", Verdict.WRONG: "bad"}
+_STYLE = {CheckStatus.FINE: "good", CheckStatus.NOTE: "busy", CheckStatus.WRONG: "bad"}
 
 
 def run(call: CommandCall) -> int:
@@ -21,7 +21,7 @@ def run(call: CommandCall) -> int:
     results = [result for check in LOCAL_CHECKS for result in check(machine)]
     results += [*check_certificates(call.settings.given_pem), *_check_server(call)]
     print_results(call.output, results)
-    count = sum(result.verdict is Verdict.WRONG for result in results)
+    count = sum(result.verdict is CheckStatus.WRONG for result in results)
     call.output.line(f"\n{count} thing(s) to fix." if count else "\nAll fine.")
     return 1 if count else 0
 

@@ -12,6 +12,13 @@ class AddCondition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADD_COND_RUNNING: _ClassVar[AddCondition]
     ADD_COND_SUCCEEDED: _ClassVar[AddCondition]
     ADD_COND_FAILED: _ClassVar[AddCondition]
+    ADD_COND_HEALTHY: _ClassVar[AddCondition]
+
+class OnUnhealthy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_UNHEALTHY_RESTART: _ClassVar[OnUnhealthy]
+    ON_UNHEALTHY_STOP: _ClassVar[OnUnhealthy]
+    ON_UNHEALTHY_NONE: _ClassVar[OnUnhealthy]
 
 class RestartPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -25,6 +32,12 @@ class ReadWriteEnum(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RW_READ: _ClassVar[ReadWriteEnum]
     RW_WRITE: _ClassVar[ReadWriteEnum]
     RW_READ_WRITE: _ClassVar[ReadWriteEnum]
+
+class HealthStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HEALTH_STARTING: _ClassVar[HealthStatus]
+    HEALTH_HEALTHY: _ClassVar[HealthStatus]
+    HEALTH_UNHEALTHY: _ClassVar[HealthStatus]
 
 class AgentDisconnected(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -82,9 +95,30 @@ class BrokerStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BROKER_PER_NODE: _ClassVar[BrokerStrategy]
     BROKER_PER_DEVICE: _ClassVar[BrokerStrategy]
     BROKER_PER_CONFIGURATION: _ClassVar[BrokerStrategy]
+
+class PlannedAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLANNED_CREATE: _ClassVar[PlannedAction]
+    PLANNED_UPDATE: _ClassVar[PlannedAction]
+    PLANNED_RESTART: _ClassVar[PlannedAction]
+    PLANNED_MOVE: _ClassVar[PlannedAction]
+    PLANNED_DELETE: _ClassVar[PlannedAction]
+
+class RolloutPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLLOUT_WAITING: _ClassVar[RolloutPhase]
+    ROLLOUT_SETTLING: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORING: _ClassVar[RolloutPhase]
+    ROLLOUT_COMPLETED: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORED: _ClassVar[RolloutPhase]
+    ROLLOUT_RESTORE_INCOMPLETE: _ClassVar[RolloutPhase]
 ADD_COND_RUNNING: AddCondition
 ADD_COND_SUCCEEDED: AddCondition
 ADD_COND_FAILED: AddCondition
+ADD_COND_HEALTHY: AddCondition
+ON_UNHEALTHY_RESTART: OnUnhealthy
+ON_UNHEALTHY_STOP: OnUnhealthy
+ON_UNHEALTHY_NONE: OnUnhealthy
 NEVER: RestartPolicy
 ON_FAILURE: RestartPolicy
 ALWAYS: RestartPolicy
@@ -92,6 +126,9 @@ RW_NOTHING: ReadWriteEnum
 RW_READ: ReadWriteEnum
 RW_WRITE: ReadWriteEnum
 RW_READ_WRITE: ReadWriteEnum
+HEALTH_STARTING: HealthStatus
+HEALTH_HEALTHY: HealthStatus
+HEALTH_UNHEALTHY: HealthStatus
 AGENT_DISCONNECTED: AgentDisconnected
 PENDING_INITIAL: Pending
 PENDING_WAITING_TO_START: Pending
@@ -116,25 +153,46 @@ ON_DEVICE_LOST_RESTART: OnDeviceLost
 BROKER_PER_NODE: BrokerStrategy
 BROKER_PER_DEVICE: BrokerStrategy
 BROKER_PER_CONFIGURATION: BrokerStrategy
+PLANNED_CREATE: PlannedAction
+PLANNED_UPDATE: PlannedAction
+PLANNED_RESTART: PlannedAction
+PLANNED_MOVE: PlannedAction
+PLANNED_DELETE: PlannedAction
+ROLLOUT_WAITING: RolloutPhase
+ROLLOUT_SETTLING: RolloutPhase
+ROLLOUT_RESTORING: RolloutPhase
+ROLLOUT_COMPLETED: RolloutPhase
+ROLLOUT_RESTORED: RolloutPhase
+ROLLOUT_RESTORE_INCOMPLETE: RolloutPhase
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "recordsRequest", "whyRequest", "rolloutsRequest", "usageRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSREQUEST_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
+    PLANREQUEST_FIELD_NUMBER: _ClassVar[int]
+    RECORDSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    WHYREQUEST_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUTSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    USAGEREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
     completeStateRequest: CompleteStateRequest
     logsRequest: LogsRequest
     logsCancelRequest: LogsCancelRequest
     eventsCancelRequest: EventsCancelRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ...) -> None: ...
+    planRequest: PlanRequest
+    recordsRequest: RecordsRequest
+    whyRequest: WhyRequest
+    rolloutsRequest: RolloutsRequest
+    usageRequest: UsageRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ..., usageRequest: _Optional[_Union[UsageRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "recordsResponse", "whyResponse", "rolloutsResponse", "usageResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +202,11 @@ class Response(_message.Message):
     LOGSSTOPRESPONSE_FIELD_NUMBER: _ClassVar[int]
     LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    PLANRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    RECORDSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    WHYRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUTSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    USAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
     completeStateResponse: CompleteStateResponse
@@ -153,7 +216,12 @@ class Response(_message.Message):
     logsStopResponse: LogsStopResponse
     logsCancelAccepted: LogsCancelAccepted
     eventsCancelAccepted: EventsCancelAccepted
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ...) -> None: ...
+    planResponse: PlanResponse
+    recordsResponse: RecordsResponse
+    whyResponse: WhyResponse
+    rolloutsResponse: RolloutsResponse
+    usageResponse: UsageResponse
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ..., usageResponse: _Optional[_Union[UsageResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -220,20 +288,24 @@ class CompleteStateRequest(_message.Message):
     def __init__(self, fieldMask: _Optional[_Iterable[str]] = ..., subscribeForEvents: bool = ...) -> None: ...
 
 class UpdateStateRequest(_message.Message):
-    __slots__ = ("newState", "updateMask")
+    __slots__ = ("newState", "updateMask", "atomic")
     NEWSTATE_FIELD_NUMBER: _ClassVar[int]
     UPDATEMASK_FIELD_NUMBER: _ClassVar[int]
+    ATOMIC_FIELD_NUMBER: _ClassVar[int]
     newState: CompleteState
     updateMask: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ...) -> None: ...
+    atomic: AtomicOptions
+    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
 
 class UpdateStateSuccess(_message.Message):
-    __slots__ = ("addedWorkloads", "deletedWorkloads")
+    __slots__ = ("addedWorkloads", "deletedWorkloads", "rollout")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     DELETEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedScalarFieldContainer[str]
     deletedWorkloads: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ...) -> None: ...
+    rollout: str
+    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., rollout: _Optional[str] = ...) -> None: ...
 
 class CompleteStateResponse(_message.Message):
     __slots__ = ("completeState", "alteredFields")
@@ -293,7 +365,7 @@ class WorkloadMap(_message.Message):
     def __init__(self, workloads: _Optional[_Mapping[str, Workload]] = ...) -> None: ...
 
 class Workload(_message.Message):
-    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement")
+    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement", "health", "updateStrategy")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     RESTARTPOLICY_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
@@ -305,6 +377,8 @@ class Workload(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    UPDATESTRATEGY_FIELD_NUMBER: _ClassVar[int]
     agent: str
     restartPolicy: RestartPolicy
     dependencies: Dependencies
@@ -316,7 +390,117 @@ class Workload(_message.Message):
     files: Files
     resources: ResourceRequests
     placement: Placement
-    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ...) -> None: ...
+    health: Health
+    updateStrategy: UpdateStrategy
+    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., updateStrategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("image", "exec", "http", "tcp", "file", "notify", "onUnhealthy")
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    EXEC_FIELD_NUMBER: _ClassVar[int]
+    HTTP_FIELD_NUMBER: _ClassVar[int]
+    TCP_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    NOTIFY_FIELD_NUMBER: _ClassVar[int]
+    ONUNHEALTHY_FIELD_NUMBER: _ClassVar[int]
+    image: bool
+    exec: ExecCheck
+    http: HttpCheck
+    tcp: TcpCheck
+    file: FileCheck
+    notify: NotifyCheck
+    onUnhealthy: OnUnhealthy
+    def __init__(self, image: bool = ..., exec: _Optional[_Union[ExecCheck, _Mapping]] = ..., http: _Optional[_Union[HttpCheck, _Mapping]] = ..., tcp: _Optional[_Union[TcpCheck, _Mapping]] = ..., file: _Optional[_Union[FileCheck, _Mapping]] = ..., notify: _Optional[_Union[NotifyCheck, _Mapping]] = ..., onUnhealthy: _Optional[_Union[OnUnhealthy, str]] = ...) -> None: ...
+
+class ExecCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "command", "container")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    command: _containers.RepeatedScalarFieldContainer[str]
+    container: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., command: _Optional[_Iterable[str]] = ..., container: _Optional[str] = ...) -> None: ...
+
+class HttpCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "port", "path", "host")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    port: int
+    path: str
+    host: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., port: _Optional[int] = ..., path: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
+
+class TcpCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "port", "host")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    port: int
+    host: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., port: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
+
+class FileCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "path", "maxAge", "container")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MAXAGE_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    path: str
+    maxAge: int
+    container: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., path: _Optional[str] = ..., maxAge: _Optional[int] = ..., container: _Optional[str] = ...) -> None: ...
+
+class NotifyCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ...) -> None: ...
 
 class Tags(_message.Message):
     __slots__ = ("tags",)
@@ -485,7 +669,7 @@ class ExecutionsStatesForId(_message.Message):
     def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
 
 class ExecutionState(_message.Message):
-    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed")
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "usage", "restarts")
     ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
     AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -495,6 +679,9 @@ class ExecutionState(_message.Message):
     FAILED_FIELD_NUMBER: _ClassVar[int]
     NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
     additionalInfo: str
     agentDisconnected: AgentDisconnected
     pending: Pending
@@ -504,15 +691,28 @@ class ExecutionState(_message.Message):
     failed: Failed
     notScheduled: NotScheduled
     removed: Removed
-    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ...) -> None: ...
+    health: HealthState
+    usage: ResourceUsage
+    restarts: int
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
+
+class HealthState(_message.Message):
+    __slots__ = ("status", "text")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    status: HealthStatus
+    text: str
+    def __init__(self, status: _Optional[_Union[HealthStatus, str]] = ..., text: _Optional[str] = ...) -> None: ...
 
 class WorkloadState(_message.Message):
-    __slots__ = ("instanceName", "executionState")
+    __slots__ = ("instanceName", "executionState", "timeMs")
     INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
     instanceName: WorkloadInstanceName
     executionState: ExecutionState
-    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ...) -> None: ...
+    timeMs: int
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., timeMs: _Optional[int] = ...) -> None: ...
 
 class WorkloadInstanceName(_message.Message):
     __slots__ = ("workloadName", "agentName", "id")
@@ -755,3 +955,221 @@ class DeviceNode(_message.Message):
     hostPath: str
     permissions: str
     def __init__(self, containerPath: _Optional[str] = ..., hostPath: _Optional[str] = ..., permissions: _Optional[str] = ...) -> None: ...
+
+class PlanRequest(_message.Message):
+    __slots__ = ("update",)
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    update: UpdateStateRequest
+    def __init__(self, update: _Optional[_Union[UpdateStateRequest, _Mapping]] = ...) -> None: ...
+
+class PlanResponse(_message.Message):
+    __slots__ = ("accepted", "rejection", "rejectedBy", "workloads", "entries", "revision")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REJECTION_FIELD_NUMBER: _ClassVar[int]
+    REJECTEDBY_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    rejection: str
+    rejectedBy: str
+    workloads: _containers.RepeatedCompositeFieldContainer[PlannedWorkload]
+    entries: _containers.RepeatedCompositeFieldContainer[PlannedEntry]
+    revision: int
+    def __init__(self, accepted: bool = ..., rejection: _Optional[str] = ..., rejectedBy: _Optional[str] = ..., workloads: _Optional[_Iterable[_Union[PlannedWorkload, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[PlannedEntry, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class PlannedWorkload(_message.Message):
+    __slots__ = ("name", "action", "before", "after", "fields", "waitsFor", "step", "startsNewFirst")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    WAITSFOR_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STARTSNEWFIRST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: PlannedAction
+    before: WorkloadInstanceName
+    after: WorkloadInstanceName
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    waitsFor: _containers.RepeatedScalarFieldContainer[str]
+    step: int
+    startsNewFirst: bool
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[_Union[PlannedAction, str]] = ..., before: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., after: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ..., waitsFor: _Optional[_Iterable[str]] = ..., step: _Optional[int] = ..., startsNewFirst: bool = ...) -> None: ...
+
+class PlannedEntry(_message.Message):
+    __slots__ = ("kind", "name", "action", "fields")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    action: PlannedAction
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., action: _Optional[_Union[PlannedAction, str]] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ...) -> None: ...
+
+class FieldChange(_message.Message):
+    __slots__ = ("path", "before", "after")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    before: str
+    after: str
+    def __init__(self, path: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class RecordsRequest(_message.Message):
+    __slots__ = ("workloads", "sinceMs", "follow")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    SINCEMS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    sinceMs: int
+    follow: bool
+    def __init__(self, workloads: _Optional[_Iterable[str]] = ..., sinceMs: _Optional[int] = ..., follow: bool = ...) -> None: ...
+
+class RecordsResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[WorkloadRecord]
+    def __init__(self, records: _Optional[_Iterable[_Union[WorkloadRecord, _Mapping]]] = ...) -> None: ...
+
+class WorkloadRecord(_message.Message):
+    __slots__ = ("instanceName", "timeMs", "executionState", "source", "exitCode", "output", "outOfMemory")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EXITCODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTOFMEMORY_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    timeMs: int
+    executionState: ExecutionState
+    source: str
+    exitCode: int
+    output: _containers.RepeatedScalarFieldContainer[str]
+    outOfMemory: bool
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., timeMs: _Optional[int] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., source: _Optional[str] = ..., exitCode: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ..., outOfMemory: bool = ...) -> None: ...
+
+class WhyRequest(_message.Message):
+    __slots__ = ("workload",)
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    workload: str
+    def __init__(self, workload: _Optional[str] = ...) -> None: ...
+
+class WhyResponse(_message.Message):
+    __slots__ = ("causes",)
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    causes: _containers.RepeatedCompositeFieldContainer[Cause]
+    def __init__(self, causes: _Optional[_Iterable[_Union[Cause, _Mapping]]] = ...) -> None: ...
+
+class Cause(_message.Message):
+    __slots__ = ("workload", "agent", "kind", "text", "sinceMs", "output")
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SINCEMS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    workload: str
+    agent: str
+    kind: str
+    text: str
+    sinceMs: int
+    output: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workload: _Optional[str] = ..., agent: _Optional[str] = ..., kind: _Optional[str] = ..., text: _Optional[str] = ..., sinceMs: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AtomicOptions(_message.Message):
+    __slots__ = ("timeoutMs", "settleMs")
+    TIMEOUTMS_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMS_FIELD_NUMBER: _ClassVar[int]
+    timeoutMs: int
+    settleMs: int
+    def __init__(self, timeoutMs: _Optional[int] = ..., settleMs: _Optional[int] = ...) -> None: ...
+
+class RolloutsRequest(_message.Message):
+    __slots__ = ("names", "follow")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    follow: bool
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., follow: bool = ...) -> None: ...
+
+class RolloutsResponse(_message.Message):
+    __slots__ = ("rollouts",)
+    ROLLOUTS_FIELD_NUMBER: _ClassVar[int]
+    rollouts: _containers.RepeatedCompositeFieldContainer[RolloutInfo]
+    def __init__(self, rollouts: _Optional[_Iterable[_Union[RolloutInfo, _Mapping]]] = ...) -> None: ...
+
+class RolloutInfo(_message.Message):
+    __slots__ = ("name", "phase", "requester", "startedMs", "deadlineMs", "settleMs", "phaseSinceMs", "workloads", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    STARTEDMS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINEMS_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMS_FIELD_NUMBER: _ClassVar[int]
+    PHASESINCEMS_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    phase: RolloutPhase
+    requester: str
+    startedMs: int
+    deadlineMs: int
+    settleMs: int
+    phaseSinceMs: int
+    workloads: _containers.RepeatedCompositeFieldContainer[RolloutWorkload]
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., requester: _Optional[str] = ..., startedMs: _Optional[int] = ..., deadlineMs: _Optional[int] = ..., settleMs: _Optional[int] = ..., phaseSinceMs: _Optional[int] = ..., workloads: _Optional[_Iterable[_Union[RolloutWorkload, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RolloutWorkload(_message.Message):
+    __slots__ = ("instanceName", "executionState", "isReady")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
+    ISREADY_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    executionState: ExecutionState
+    isReady: bool
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., isReady: bool = ...) -> None: ...
+
+class UpdateStrategy(_message.Message):
+    __slots__ = ("startNewFirst",)
+    STARTNEWFIRST_FIELD_NUMBER: _ClassVar[int]
+    startNewFirst: bool
+    def __init__(self, startNewFirst: bool = ...) -> None: ...
+
+class UsageRequest(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class UsageResponse(_message.Message):
+    __slots__ = ("workloads", "missingAgents")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    MISSINGAGENTS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadUsage]
+    missingAgents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workloads: _Optional[_Iterable[_Union[WorkloadUsage, _Mapping]]] = ..., missingAgents: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkloadUsage(_message.Message):
+    __slots__ = ("instanceName", "usage")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    usage: ResourceUsage
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("cpuMillis", "memoryBytes", "uptimeSeconds")
+    CPUMILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORYBYTES_FIELD_NUMBER: _ClassVar[int]
+    UPTIMESECONDS_FIELD_NUMBER: _ClassVar[int]
+    cpuMillis: int
+    memoryBytes: int
+    uptimeSeconds: int
+    def __init__(self, cpuMillis: _Optional[int] = ..., memoryBytes: _Optional[int] = ..., uptimeSeconds: _Optional[int] = ...) -> None: ...

@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ankaios.agent.core.dependencies import DependencyScheduler, may_start, may_stop
-from ankaios.agent.core.operations import Create, Delete, Operation, Update, Vacate
+from ankaios.agent.core.operations import (
+    CreateOperation,
+    DeleteBeforeUpdate,
+    DeleteOperation,
+    Operation,
+    UpdateOperation,
+)
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.common.execution_state import (
     AGENT_DISCONNECTED,
@@ -24,11 +31,13 @@ from ankaios.common.execution_state import (
     STOPPING_WAITING_TO_STOP,
     SUCCEEDED_OK,
     ExecutionState,
+    HealthState,
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
-RUNNING, SUCCEEDED, FAILED = AddCondition
+RUNNING, SUCCEEDED, FAILED, HEALTHY = AddCondition
+IS_HEALTHY = replace(RUNNING_OK, health=HealthState("Healthy"))
 LET_GO, RUNS = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING, DeleteCondition.DEL_COND_RUNNING
 
 
@@ -57,6 +66,12 @@ def gone(spec: WorkloadSpec, **conditions: DeleteCondition) -> DeletedWorkload:
         (SUCCEEDED, RUNNING_OK, False),
         (FAILED, FAILED_EXEC_FAILED.because("Exit code: '1'"), True),
         (FAILED, FAILED_LOST, False),
+        (HEALTHY, RUNNING_OK, False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Starting")), False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Unhealthy", "x")), False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Healthy")), True),
+        (HEALTHY, replace(FAILED_LOST, health=HealthState("Healthy")), False),
+        (RUNNING, replace(RUNNING_OK, health=HealthState("Unhealthy", "x")), True),
     ],
 )
 def test_add_conditions(condition: AddCondition, state: ExecutionState, met: bool) -> None:
@@ -96,105 +111,105 @@ def test_all_instances_of_a_dependent_must_let_go() -> None:
 
 def test_a_create_waits_for_its_dependencies() -> None:
     scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
-    decision = scheduler.schedule([Create(spec)], states())
+    decision = scheduler.schedule([CreateOperation(spec)], states())
     assert decision.ready == []
     assert decision.reports == [(spec.instance_name, PENDING_WAITING_TO_START)]
     decision = scheduler.recheck(["db"], states(db=PENDING_STARTING))
     assert (decision.ready, decision.reports) == ([], [])
     decision = scheduler.recheck(["db"], states(db=RUNNING_OK))
-    assert (decision.ready, decision.reports) == ([Create(spec)], [])
+    assert (decision.ready, decision.reports) == ([CreateOperation(spec)], [])
     assert scheduler.entries == {}
 
 
 def test_a_delete_waits_until_dependents_let_go() -> None:
     scheduler, deleted = DependencyScheduler(), gone(web(), ui=LET_GO)
-    decision = scheduler.schedule([Delete(deleted)], states(ui=RUNNING_OK))
+    decision = scheduler.schedule([DeleteOperation(deleted)], states(ui=RUNNING_OK))
     assert decision.reports == [(deleted.instance_name, STOPPING_WAITING_TO_STOP)]
-    assert scheduler.recheck(["ui"], states(ui=STOPPING)).ready == [Delete(deleted)]
+    assert scheduler.recheck(["ui"], states(ui=STOPPING)).ready == [DeleteOperation(deleted)]
 
 
 def test_an_update_with_all_conditions_met_is_ready() -> None:
-    update = Update(web("two"), gone(web()))
+    update = UpdateOperation(web("two"), gone(web()))
     assert DependencyScheduler().schedule([update], states()).ready == [update]
 
 
 def test_an_update_that_may_stop_but_not_start_makes_room() -> None:
     scheduler, old, new = DependencyScheduler(), web(), web("two", dependencies={"db": RUNNING})
-    decision = scheduler.schedule([Update(new, gone(old))], states())
+    decision = scheduler.schedule([UpdateOperation(new, gone(old))], states())
     assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
-    assert decision.ready == [Vacate(old.instance_name)]
-    assert scheduler.entries["web"] == Create(new)
-    assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == [Create(new)]
+    assert decision.ready == [DeleteBeforeUpdate(old.instance_name)]
+    assert scheduler.entries["web"] == CreateOperation(new)
+    assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == [CreateOperation(new)]
 
 
 def test_an_update_that_may_not_stop_waits_as_a_whole() -> None:
     scheduler, old, new = DependencyScheduler(), web(), web("two", dependencies={"db": RUNNING})
-    update = Update(new, gone(old, ui=LET_GO))
+    update = UpdateOperation(new, gone(old, ui=LET_GO))
     decision = scheduler.schedule([update], states(ui=RUNNING_OK, db=RUNNING_OK))
     assert (decision.ready, decision.reports) == ([], [(old.instance_name, STOPPING_WAITING_TO_STOP)])
     assert scheduler.recheck(["db"], states(ui=RUNNING_OK)).reports == []
     decision = scheduler.recheck(["ui"], states(ui=SUCCEEDED_OK))
     assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
-    assert decision.ready == [Vacate(old.instance_name)]
+    assert decision.ready == [DeleteBeforeUpdate(old.instance_name)]
 
 
 def test_an_older_entry_is_discarded_by_any_newer_operation() -> None:
     scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
-    scheduler.schedule([Create(spec)], states())
-    decision = scheduler.schedule([Delete(gone(spec))], states())
-    assert (decision.ready, decision.reports) == ([Delete(gone(spec))], [])
+    scheduler.schedule([CreateOperation(spec)], states())
+    decision = scheduler.schedule([DeleteOperation(gone(spec))], states())
+    assert (decision.ready, decision.reports) == ([DeleteOperation(gone(spec))], [])
     assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == []
 
 
 def test_an_update_of_what_only_waits_removes_the_old_instance_and_needs_no_stop() -> None:
     scheduler, old, new = DependencyScheduler(), web(dependencies={"db": RUNNING}), web("two")
-    scheduler.schedule([Create(old)], states())
-    decision = scheduler.schedule([Update(new, gone(old, ui=LET_GO))], states(ui=RUNNING_OK))
+    scheduler.schedule([CreateOperation(old)], states())
+    decision = scheduler.schedule([UpdateOperation(new, gone(old, ui=LET_GO))], states(ui=RUNNING_OK))
     assert decision.reports == [(old.instance_name, REMOVED)]
-    assert decision.ready == [Create(new)]
+    assert decision.ready == [CreateOperation(new)]
 
 
 def test_an_update_of_what_only_waits_with_the_same_id_reports_nothing_removed() -> None:
     scheduler, old = DependencyScheduler(), web(dependencies={"db": RUNNING})
     new = web(dependencies={"api": RUNNING})
-    scheduler.schedule([Create(old)], states())
-    decision = scheduler.schedule([Update(new, gone(old))], states())
+    scheduler.schedule([CreateOperation(old)], states())
+    decision = scheduler.schedule([UpdateOperation(new, gone(old))], states())
     assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
 
 
 def test_a_second_update_still_stops_what_really_runs() -> None:
     scheduler, first, second, third = DependencyScheduler(), web(), web("two"), web("three")
     busy = states(ui=RUNNING_OK)
-    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], busy)
-    decision = scheduler.schedule([Update(third, gone(second, ui=LET_GO))], busy)
+    scheduler.schedule([UpdateOperation(second, gone(first, ui=LET_GO))], busy)
+    decision = scheduler.schedule([UpdateOperation(third, gone(second, ui=LET_GO))], busy)
     assert decision.reports == [
         (second.instance_name, REMOVED),
         (first.instance_name, STOPPING_WAITING_TO_STOP),
     ]
-    assert scheduler.recheck(["ui"], states()).ready == [Update(third, gone(first, ui=LET_GO))]
+    assert scheduler.recheck(["ui"], states()).ready == [UpdateOperation(third, gone(first, ui=LET_GO))]
 
 
 def test_a_delete_during_a_waiting_update_stops_what_really_runs() -> None:
     scheduler, first, second = DependencyScheduler(), web(), web("two")
-    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
-    decision = scheduler.schedule([Delete(gone(second))], states(ui=RUNNING_OK))
+    scheduler.schedule([UpdateOperation(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
+    decision = scheduler.schedule([DeleteOperation(gone(second))], states(ui=RUNNING_OK))
     assert decision.reports == [(second.instance_name, REMOVED)]
-    assert decision.ready == [Delete(gone(first))]
+    assert decision.ready == [DeleteOperation(gone(first))]
 
 
 def test_an_update_back_to_the_waiting_instance_keeps_it() -> None:
     scheduler, first, second = DependencyScheduler(), web(), web("two")
-    scheduler.schedule([Update(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
-    decision = scheduler.schedule([Update(second, gone(second))], states(ui=RUNNING_OK))
-    assert (decision.ready, decision.reports) == ([Update(second, gone(first))], [])
+    scheduler.schedule([UpdateOperation(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
+    decision = scheduler.schedule([UpdateOperation(second, gone(second))], states(ui=RUNNING_OK))
+    assert (decision.ready, decision.reports) == ([UpdateOperation(second, gone(first))], [])
 
 
 def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
     spec = web(dependencies={"db": RUNNING})
-    entry = Create(spec, "c0")
+    entry = CreateOperation(spec, "c0")
     for operation, ready in (
-        (Delete(gone(spec)), []),
-        (Update(web("two"), gone(spec)), [Create(web("two"))]),
+        (DeleteOperation(gone(spec)), []),
+        (UpdateOperation(web("two"), gone(spec)), [CreateOperation(web("two"))]),
     ):
         scheduler = DependencyScheduler()
         scheduler.schedule([entry], states())
@@ -203,7 +218,7 @@ def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
 
 
 def test_what_waits_to_be_started_again_can_be_judged_anew() -> None:
-    entry = Create(web(dependencies={"db": RUNNING}), "c0")
+    entry = CreateOperation(web(dependencies={"db": RUNNING}), "c0")
     scheduler = DependencyScheduler()
     scheduler.schedule([entry], states())
     decision = scheduler.schedule([entry], states())
@@ -215,10 +230,10 @@ def test_what_waits_to_be_started_again_can_be_judged_anew() -> None:
 def test_drop_reports_what_never_started_and_abandons_what_finished() -> None:
     waits, old = web(dependencies={"db": RUNNING}), web("two")
     for operation, reports, abandoned in (
-        (Create(waits), [(waits.instance_name, REMOVED)], []),
-        (Create(waits, "c0"), [], [Create(waits, "c0")]),
-        (Update(waits, gone(old, ui=LET_GO)), [(waits.instance_name, REMOVED)], []),
-        (Delete(gone(waits, ui=LET_GO)), [], []),
+        (CreateOperation(waits), [(waits.instance_name, REMOVED)], []),
+        (CreateOperation(waits, "c0"), [], [CreateOperation(waits, "c0")]),
+        (UpdateOperation(waits, gone(old, ui=LET_GO)), [(waits.instance_name, REMOVED)], []),
+        (DeleteOperation(gone(waits, ui=LET_GO)), [], []),
     ):
         scheduler = DependencyScheduler()
         scheduler.schedule([operation], states(ui=RUNNING_OK))
@@ -229,22 +244,33 @@ def test_drop_reports_what_never_started_and_abandons_what_finished() -> None:
 
 def test_a_create_in_place_of_a_waiting_delete_leaves_nothing_waiting() -> None:
     scheduler, spec = DependencyScheduler(), web()
-    scheduler.schedule([Delete(gone(spec, ui=LET_GO))], states(ui=RUNNING_OK))
-    assert scheduler.schedule([Vacate(spec.instance_name)], states()).ready == [Vacate(spec.instance_name)]
+    scheduler.schedule([DeleteOperation(gone(spec, ui=LET_GO))], states(ui=RUNNING_OK))
+    assert scheduler.schedule([DeleteBeforeUpdate(spec.instance_name)], states()).ready == [
+        DeleteBeforeUpdate(spec.instance_name)
+    ]
     assert scheduler.entries == {}
 
 
 def test_an_entry_superseded_by_making_room_is_gone() -> None:
     scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
-    scheduler.schedule([Create(spec)], states())
-    assert scheduler.schedule([Vacate(spec.instance_name)], states()).reports == []
+    scheduler.schedule([CreateOperation(spec)], states())
+    assert scheduler.schedule([DeleteBeforeUpdate(spec.instance_name)], states()).reports == []
 
 
 NAMES = ["a", "b", "c", "d"]
 ADD = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(AddCondition)), max_size=2)
 DEL = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(DeleteCondition)), max_size=2)
 STATES = st.sampled_from(
-    [RUNNING_OK, SUCCEEDED_OK, FAILED_EXEC_FAILED, PENDING_STARTING, PENDING_WAITING_TO_START, STOPPING, REMOVED]
+    [
+        RUNNING_OK,
+        IS_HEALTHY,
+        SUCCEEDED_OK,
+        FAILED_EXEC_FAILED,
+        PENDING_STARTING,
+        PENDING_WAITING_TO_START,
+        STOPPING,
+        REMOVED,
+    ]
 )
 
 
@@ -259,27 +285,32 @@ class Naive:
         for name in sorted(self.waiting):
             operation = self.waiting[name]
             match operation:
-                case Create(spec) if self.add_ok(spec.dependencies, known):
+                case CreateOperation(spec) if self.add_ok(spec.dependencies, known):
                     found.append(operation)
                     del self.waiting[name]
-                case Delete(deleted) if self.del_ok(deleted.dependencies, known):
+                case DeleteOperation(deleted) if self.del_ok(deleted.dependencies, known):
                     found.append(operation)
                     del self.waiting[name]
-                case Update(spec, deleted) if self.del_ok(deleted.dependencies, known):
+                case UpdateOperation(spec, deleted) if self.del_ok(deleted.dependencies, known):
                     if self.add_ok(spec.dependencies, known):
                         found.append(operation)
                         del self.waiting[name]
                     else:
-                        found.append(Vacate(deleted.instance_name))
-                        self.waiting[name] = Create(spec)
+                        found.append(DeleteBeforeUpdate(deleted.instance_name))
+                        self.waiting[name] = CreateOperation(spec)
                 case _:
                     pass
         return found
 
     @staticmethod
     def add_ok(dependencies: Mapping[str, AddCondition], known: Mapping[str, ExecutionState]) -> bool:
-        wanted = {RUNNING: RUNNING_OK, SUCCEEDED: SUCCEEDED_OK, FAILED: FAILED_EXEC_FAILED}
-        return all(known.get(name) == wanted[condition] for name, condition in dependencies.items())
+        wanted = {
+            RUNNING: (RUNNING_OK, IS_HEALTHY),
+            SUCCEEDED: (SUCCEEDED_OK,),
+            FAILED: (FAILED_EXEC_FAILED,),
+            HEALTHY: (IS_HEALTHY,),
+        }
+        return all(known.get(name) in wanted[condition] for name, condition in dependencies.items())
 
     @staticmethod
     def del_ok(conditions: Mapping[str, DeleteCondition], known: Mapping[str, ExecutionState]) -> bool:
@@ -287,7 +318,7 @@ class Naive:
             state = known.get(name)
             if state is None or state == PENDING_WAITING_TO_START:
                 continue
-            if condition is RUNS and state != RUNNING_OK:
+            if condition is RUNS and state.state != "Running":
                 return False
             if condition is LET_GO and state.state in ("Pending", "Running"):
                 return False
@@ -321,5 +352,5 @@ def test_the_same_becomes_ready_as_in_a_naive_model(data: st.DataObject) -> None
 def an_operation(name: str, data: st.DataObject) -> Operation:
     spec = a_workload(name, "A", config="two", dependencies=data.draw(ADD))
     deleted = DeletedWorkload(a_workload(name, "A").instance_name, data.draw(DEL))
-    operations: list[Operation] = [Create(spec), Update(spec, deleted), Delete(deleted)]
+    operations: list[Operation] = [CreateOperation(spec), UpdateOperation(spec, deleted), DeleteOperation(deleted)]
     return data.draw(st.sampled_from(operations))

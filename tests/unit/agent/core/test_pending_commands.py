@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ankaios.agent.core.pending_commands import fold, instances_of, target_of
 from ankaios.agent.core.workload_events import Create, Delete, Event, Restart, Update
 from ankaios.agent.core.workload_lifecycle import BecomeAgain, BecomeEmpty, BecomeGone, Workload
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB = a_workload(config="image: one")
 WEB2 = a_workload(config="image: two")

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from ankaios.agent.core.operations import Create, Delete, Update
-from ankaios.agent.core.runtime_manager import Found, Plan, Replace, Resume, RuntimeManager
+from ankaios.agent.core.operations import CreateOperation, DeleteOperation, UpdateOperation
+from ankaios.agent.core.runtime_manager import Found, Plan, Replace, ResumeOperation, RuntimeManager
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, RestartPolicy, WorkloadSpec
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB = a_workload("web", "A")
 WEB2 = a_workload("web", "A", config="image: two")
@@ -67,7 +67,7 @@ def test_what_is_held_back_is_not_lost_if_a_list_cannot_be_taken() -> None:
     manager = after_hello(WEB)
     with pytest.raises(ValueError, match="a bug"):
         manager.listed("podman", broken(), {}, {})
-    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[Resume(WEB, "c1")])
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[ResumeOperation(WEB, "c1")])
 
 
 def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:
@@ -79,45 +79,63 @@ def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:
     assert manager.server_hello([WEB, POD], {}, {}) == Plan()
     assert manager.unlisted() == ["podman", "podman-kube"]
     assert list(manager.held("podman")) == [WEB]
-    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(WEB)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[CreateOperation(WEB)])
     assert manager.unlisted() == ["podman-kube"]
-    assert manager.listed("podman-kube", [], {}, {}) == Plan(operations=[Create(POD)])
+    assert manager.listed("podman-kube", [], {}, {}) == Plan(operations=[CreateOperation(POD)])
 
 
 def test_a_workload_of_an_unknown_runtime_waits_for_nobody() -> None:
     """[utest->swdd~agent-skips-unknown-runtime~1]"""
-    assert a_manager().server_hello([ALIEN], {}, {}) == Plan(operations=[Create(ALIEN)])
+    assert a_manager().server_hello([ALIEN], {}, {}) == Plan(operations=[CreateOperation(ALIEN)])
 
 
 def test_only_what_is_not_found_is_created() -> None:
     """[utest->swdd~agent-existing-workloads-starts-new-if-not-found~1]"""
     plan = after_hello(WEB, DB).listed("podman", [found(WEB)], {}, {})
-    assert plan == Plan(resume=[Resume(WEB, "c1")], operations=[Create(DB)])
+    assert plan == Plan(resume=[ResumeOperation(WEB, "c1")], operations=[CreateOperation(DB)])
 
 
 def test_what_runs_unchanged_is_resumed() -> None:
     """[utest->swdd~agent-existing-workloads-resume-existing~1]"""
     plan = after_hello(WEB).listed("podman", [found(WEB, runtime_id=None)], {}, {})
-    assert plan == Plan(resume=[Resume(WEB, None)])
+    assert plan == Plan(resume=[ResumeOperation(WEB, None)])
 
 
-def test_what_finished_is_started_again_if_it_can_be() -> None:
-    assert after_hello(WEB).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {}) == Plan(operations=[Create(WEB, "c1")])
-    plan = after_hello(WEB).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
-    assert plan == Plan(replace=[Replace(item, WEB)], operations=[Update(WEB, gone(WEB))])
+def test_what_succeeded_is_started_again_if_its_policy_says_so() -> None:
+    always = replace(WEB, restart_policy=RestartPolicy.ALWAYS)
+    plan = after_hello(always).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {})
+    assert plan == Plan(operations=[CreateOperation(always, "c1")])
+    plan = after_hello(always).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
+    assert plan == Plan(replace=[Replace(item, always)], operations=[UpdateOperation(always, gone(WEB))])
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        (RestartPolicy.NEVER, SUCCEEDED_OK),
+        (RestartPolicy.NEVER, exited(3)),
+        (RestartPolicy.ON_FAILURE, SUCCEEDED_OK),
+    ],
+)
+def test_a_job_that_has_ended_is_not_run_again(policy: RestartPolicy, state: ExecutionState) -> None:
+    job = replace(WEB, restart_policy=policy)
+    for runtime_id in ("c1", None):
+        plan = after_hello(job).listed("podman", [found(WEB, state, runtime_id)], {}, {})
+        assert plan == Plan(resume=[ResumeOperation(job, runtime_id)])
 
 
 def test_what_changed_or_failed_is_replaced() -> None:
     """[utest->swdd~agent-existing-workloads-replace-updated~1]"""
-    for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), WEB), (found(WEB, PENDING_STARTING), WEB)):
+    failing = replace(WEB, restart_policy=RestartPolicy.ON_FAILURE)
+    for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), failing), (found(WEB, PENDING_STARTING), WEB)):
         plan = after_hello(wanted).listed("podman", [item], {}, {})
-        assert plan == Plan(replace=[Replace(item, wanted)], operations=[Update(wanted, gone(WEB))])
+        assert plan == Plan(replace=[Replace(item, wanted)], operations=[UpdateOperation(wanted, gone(WEB))])
 
 
 def test_what_nobody_wants_is_deleted() -> None:
     """[utest->swdd~agent-existing-workloads-delete-unneeded~1]"""
     assert after_hello(DB).listed("podman", [found(WEB)], {}, {}) == Plan(
-        unneeded=[found(WEB)], operations=[Create(DB)]
+        unneeded=[found(WEB)], operations=[CreateOperation(DB)]
     )
 
 
@@ -125,7 +143,7 @@ def test_the_same_name_in_another_runtime_is_not_the_same_workload() -> None:
     moved = a_workload("web", "A", runtime="podman-kube")
     manager = after_hello(moved)
     assert manager.listed("podman", [found(WEB)], {}, {}).unneeded == [found(WEB)]
-    assert manager.listed("podman-kube", [], {}, {}).operations == [Create(moved)]
+    assert manager.listed("podman-kube", [], {}, {}).operations == [CreateOperation(moved)]
     assert manager.listed("podman", [found(WEB)], {"web": works_on(moved)}, {}).unneeded == [found(WEB)]
 
 
@@ -133,14 +151,14 @@ def test_the_full_instance_name_decides_which_of_two_containers_is_meant() -> No
     old, new = found(WEB, runtime_id="old"), found(WEB2, runtime_id="new")
     for order in ([old, new], [new, old]):
         plan = after_hello(WEB2).listed("podman", order, {}, {})
-        assert plan == Plan(resume=[Resume(WEB2, "new")], unneeded=[old])
+        assert plan == Plan(resume=[ResumeOperation(WEB2, "new")], unneeded=[old])
 
 
 def test_of_two_outdated_containers_one_is_replaced_and_the_other_deleted() -> None:
     third = a_workload("web", "A", config="image: three")
     one, two = found(WEB, runtime_id="1"), found(WEB2, runtime_id="2")
     plan = after_hello(third).listed("podman", [one, two], {}, {})
-    assert plan == Plan(replace=[Replace(one, third)], unneeded=[two], operations=[Update(third, gone(WEB))])
+    assert plan == Plan(replace=[Replace(one, third)], unneeded=[two], operations=[UpdateOperation(third, gone(WEB))])
 
 
 def test_containers_that_have_a_task_are_left_to_it() -> None:
@@ -151,7 +169,7 @@ def test_containers_that_have_a_task_are_left_to_it() -> None:
 
 
 def test_a_finished_container_that_waits_to_be_started_again_is_left_alone() -> None:
-    waiting = {"web": Create(WEB, "c1")}
+    waiting = {"web": CreateOperation(WEB, "c1")}
     manager = a_manager()
     manager.server_hello([WEB], {}, waiting)
     other = found(WEB, SUCCEEDED_OK, "c2")
@@ -168,28 +186,28 @@ def test_an_unchanged_workload_of_a_live_agent_is_kept() -> None:
 def test_a_changed_workload_of_a_live_agent_is_updated() -> None:
     for changed in (WEB2, replace(WEB, tags={"a": "b"})):
         plan = a_manager().server_hello([changed], {"web": works_on(WEB)}, {})
-        assert plan == Plan(operations=[Update(changed, gone(WEB))])
+        assert plan == Plan(operations=[UpdateOperation(changed, gone(WEB))])
 
 
 def test_a_workload_that_is_no_longer_wanted_is_deleted_or_no_longer_waits() -> None:
     manager = a_manager()
-    plan = manager.server_hello([], {"web": works_on(WEB)}, {"db": Create(DB)})
-    assert plan == Plan(drop=["db"], operations=[Delete(gone(WEB))])
+    plan = manager.server_hello([], {"web": works_on(WEB)}, {"db": CreateOperation(DB)})
+    assert plan == Plan(drop=["db"], operations=[DeleteOperation(gone(WEB))])
 
 
 def test_what_waits_is_judged_anew_and_keeps_what_it_was_to_reuse() -> None:
-    plan = a_manager().server_hello([DB, WEB2], {}, {"db": Create(DB, "c0"), "web": Create(WEB)})
-    assert plan == Plan(operations=[Create(DB, "c0"), Create(WEB2)])
+    plan = a_manager().server_hello([DB, WEB2], {}, {"db": CreateOperation(DB, "c0"), "web": CreateOperation(WEB)})
+    assert plan == Plan(operations=[CreateOperation(DB, "c0"), CreateOperation(WEB2)])
 
 
 def test_a_successor_whose_room_is_made_waits_on() -> None:
-    plan = a_manager().server_hello([WEB2], {"web": Work(WEB, None)}, {"web": Create(WEB2)})
-    assert plan == Plan(operations=[Create(WEB2)])
+    plan = a_manager().server_hello([WEB2], {"web": Work(WEB, None)}, {"web": CreateOperation(WEB2)})
+    assert plan == Plan(operations=[CreateOperation(WEB2)])
 
 
 def test_a_workload_that_is_being_deleted_and_wanted_again_is_updated() -> None:
     plan = a_manager().server_hello([WEB], {"web": Work(WEB, None)}, {})
-    assert plan == Plan(operations=[Update(WEB, gone(WEB))])
+    assert plan == Plan(operations=[UpdateOperation(WEB, gone(WEB))])
 
 
 def a_listed_manager() -> RuntimeManager:
@@ -205,37 +223,37 @@ def test_deleted_workloads_come_before_added_ones() -> None:
     [utest->swdd~agent-added-creates-workload~1]
     """
     plan = a_listed_manager().update_workload([DB], [gone(WEB)], {"web": works_on(WEB)}, [])
-    assert plan == Plan(operations=[Delete(gone(WEB)), Create(DB)])
+    assert plan == Plan(operations=[DeleteOperation(gone(WEB)), CreateOperation(DB)])
 
 
 def test_deleted_and_added_is_an_update_with_the_conditions_of_the_delete() -> None:
     """[utest->swdd~agent-updates-deleted-and-added-workloads~1]"""
     deleted = DeletedWorkload(WEB.instance_name, {"ui": DeleteCondition.DEL_COND_RUNNING})
     plan = a_listed_manager().update_workload([WEB2], [deleted], {"web": works_on(WEB)}, [])
-    assert plan == Plan(operations=[Update(WEB2, deleted)])
+    assert plan == Plan(operations=[UpdateOperation(WEB2, deleted)])
 
 
 def test_adding_what_is_known_is_an_update_without_conditions() -> None:
     """[utest->swdd~agent-update-on-add-known-workload~1]"""
     plan = a_listed_manager().update_workload([WEB2], [], {"web": works_on(WEB)}, [])
-    assert plan == Plan(operations=[Update(WEB2, gone(WEB))])
+    assert plan == Plan(operations=[UpdateOperation(WEB2, gone(WEB))])
 
 
 def test_adding_what_is_being_deleted_is_a_create_behind_the_delete() -> None:
     plan = a_listed_manager().update_workload([WEB2], [], {"web": Work(WEB, None)}, [])
-    assert plan == Plan(operations=[Create(WEB2)])
+    assert plan == Plan(operations=[CreateOperation(WEB2)])
 
 
 def test_a_name_that_is_deleted_twice_is_handled_once() -> None:
     plan = a_listed_manager().update_workload([WEB2], [gone(WEB), gone(WEB)], {"web": works_on(WEB)}, [])
-    assert plan == Plan(operations=[Update(WEB2, gone(WEB))])
+    assert plan == Plan(operations=[UpdateOperation(WEB2, gone(WEB))])
 
 
 def test_what_is_added_while_its_runtime_is_asked_is_held_back() -> None:
     manager = after_hello()
     assert manager.update_workload([WEB], [], {}, []) == Plan()
-    assert manager.update_workload([DB], [], {}, ["db"]) == Plan(operations=[Create(DB)])
-    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[Resume(WEB, "c1")])
+    assert manager.update_workload([DB], [], {}, ["db"]) == Plan(operations=[CreateOperation(DB)])
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[ResumeOperation(WEB, "c1")])
 
 
 def test_what_is_deleted_while_held_back_is_removed_and_its_container_unneeded() -> None:
@@ -252,13 +270,13 @@ def test_what_is_updated_while_held_back_stays_held_back() -> None:
     tagged = replace(WEB, tags={"a": "b"})
     manager = after_hello(WEB)
     assert manager.update_workload([tagged], [gone(WEB)], {}, []) == Plan()
-    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(tagged)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[CreateOperation(tagged)])
 
 
 def test_a_new_hello_replaces_what_was_held_back() -> None:
     manager = after_hello(WEB)
     manager.server_hello([DB], {}, {})
-    assert manager.listed("podman", [], {}, {}) == Plan(operations=[Create(DB)])
+    assert manager.listed("podman", [], {}, {}) == Plan(operations=[CreateOperation(DB)])
 
 
 def test_what_is_known_of_a_found_workload_never_restarts_it() -> None:

@@ -38,7 +38,7 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import BecomeGone, Workload, reduce
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.common.execution_state import FAILED_UNKNOWN, RUNNING_OK
-from tests.builders import a_workload
+from tests.support.builders import a_workload
 
 WEB, WEB2 = a_workload(config="image: one"), a_workload(config="image: two")
 NAME = WEB.instance_name

@@ -11,7 +11,7 @@ from ankaios.devices.discovery.registration_server import MAX_ENDPOINTS, Registr
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import RemoteHandler
 from ankaios.devices.pb import discovery_pb2 as pb
-from tests.integration.devices.short_paths import short_path  # noqa: F401
+from tests.support.short_paths import short_path  # noqa: F401
 
 
 def request(

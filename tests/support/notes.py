@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tools.leftovers import RUN_VARIABLE
+from tests.support.leftovers import RUN_VARIABLE
 
 
 def note(kind: str, reason: str, place: str) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.system.cluster import Cluster
-from tests.system.readable_copy import copy_product
-from tools.isolated_podman import IMAGE, busybox_layer
+from tests.support.cluster import Cluster
+from tests.support.isolated_podman import IMAGE, busybox_layer
+from tests.support.readable_copy import copy_product
 
 PYTHON = Path(sys.executable).resolve()  # not that of .venv, which may be private
 NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"

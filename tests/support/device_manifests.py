@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.system.cluster import Cluster
+from tests.support.cluster import Cluster
 
 CONFIGURATION = "akri-onvif"
 FOO0, FOO1 = f"{CONFIGURATION}-8120fe", f"{CONFIGURATION}-a19705"

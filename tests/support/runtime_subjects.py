@@ -19,8 +19,8 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeConnector
-from tests.system.podman_env import IMAGE, PodmanEnv
-from tests.system.stand_in import StandIn
+from tests.support.podman_env import IMAGE, PodmanEnv
+from tests.support.stand_in import StandIn
 
 AGENT = "agent_A"
 

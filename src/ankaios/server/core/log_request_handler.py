@@ -16,12 +16,16 @@ from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
 
 
-class LogDesk:
+class LogRequestHandler:
     """Reads the state to know which workloads there are."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._campaigns = LogCampaignStore()
+
+    def __len__(self) -> int:
+        """The number of open requests."""
+        return len(self._campaigns)
 
     def request(self, request_id: str, request: base.LogsRequest, requester: Requester) -> list[Effect]:
         """Only instances that are to run now can give logs; the answer tells which.

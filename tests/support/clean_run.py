@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a command and makes sure that it leaves nothing behind: tools/clean_run.py COMMAND [ARGUMENTS...]
+"""Runs a command and makes sure that it leaves nothing behind: tests/support/clean_run.py COMMAND [ARGUMENTS...]
 
 The command gets a folder of its own for temporary files (TMPDIR), which is removed at the end. Orphaned processes are
 adopted, so none escapes. What is left at the end (processes, mounts, files elsewhere) is named, ended or removed as far
@@ -17,10 +17,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tools.leftovers import (  # noqa: E402
+from tests.support.leftovers import (  # noqa: E402
     KEEPER_VARIABLE,
     RUN_PREFIX,
     RUN_VARIABLE,

@@ -1,13 +1,13 @@
-"""A podman of its own for tests: see `tools/isolated_podman.py`.
+"""A podman of its own for tests: see `tests/support/isolated_podman.py`.
 
-from tests.system.podman_env import needs_podman, podman_env  # fixture, one environment per module
+from tests.support.podman_env import needs_podman, podman_env  # fixture, one environment per module
 """
 
 from collections.abc import Iterator
 
 import pytest
 
-from tools.isolated_podman import CALL_LIMIT, IMAGE, IsolatedPodman, why_no_podman
+from tests.support.isolated_podman import CALL_LIMIT, IMAGE, IsolatedPodman, why_no_podman
 
 __all__ = ["CALL_LIMIT", "IMAGE", "PodmanEnv", "needs_podman", "podman_env", "why_no_podman"]
 

@@ -3,7 +3,7 @@
 `Traces.now(folder)` describes what is there at a moment, for people to read: files in the places that this product and
 its runtimes use, mounts, network namespaces, links and loop devices. What is there after a run and was not before is
 left behind. `processes_of` finds processes of a run by the run folder that every child inherits in its environment, or
-names on its command line, or sees as its root file system; and by descent, because `tools/clean_run.py` adopts orphans.
+names on its command line, or sees as its root file system; and by descent, because `clean_run.py` adopts orphans.
 """
 
 import os

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tools.leftovers import LANE_VARIABLE, RUN_VARIABLE  # noqa: E402
+from tests.support.leftovers import LANE_VARIABLE, RUN_VARIABLE  # noqa: E402
 
 TESTS_FAILED = 1  # exit code of pytest
 # In namespaces of their own, or with nothing but processes and ports.

@@ -28,7 +28,7 @@ class LatencyProbe:
 
     def __init__(self, port: int) -> None:
         self.latencies: list[float] = []
-        command = [sys.executable, "-m", "tests.system.latency_probe", str(port)]
+        command = [sys.executable, "-m", "tests.support.latency_probe", str(port)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"

@@ -27,7 +27,7 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
-from tools.leftovers import end_native_workloads
+from tests.support.leftovers import end_native_workloads
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.05

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hpack import Encoder
 
-from tests.system.wire.peer import METHODS, message_class
+from tests.support.wire.peer import METHODS, message_class
 
 MIB = 1024 * 1024
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
