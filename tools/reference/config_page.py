@@ -40,6 +40,7 @@ MEANINGS = {
     "ca_pem_content": "The text itself instead of a file.",
     "crt_pem_content": "The text itself instead of a file.",
     "key_pem_content": "The text itself instead of a file.",
+    "crl_pem_content": "The text itself instead of a file.",
 }
 HOOK_MEANINGS = {
     "name": "Name of the executable.",
@@ -191,8 +192,8 @@ def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]
         return config.choose(flag, None, file, key, default)
 
     def pem(flags: Mapping[str, Any], prefix: str, file: Any, **more: Any) -> config.GivenPem:
-        found = config.load_pem_material(flags, prefix, file, environ={})
-        for name in ("ca_pem", "crt_pem", "key_pem"):
+        found = config.load_pem_material(flags, prefix, file, **{**more, "environ": {}})
+        for name in (f"{item}_pem" for item in more.get("items", ("ca", "crt", "key"))):
             watched.asked[name] = Key(name, env=f"{prefix}_{name.upper()}")
         return found
 

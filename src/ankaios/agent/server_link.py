@@ -17,6 +17,7 @@ from msgspec import Struct
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.agent.metrics import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
+from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
@@ -63,6 +64,15 @@ def reconnect_pause(failures: int) -> float:
     [0.02, 0.04, 0.64, 1.0, 1.0]
     """
     return float(min(RECONNECT_PAUSE, FIRST_RECONNECT_PAUSE * 2 ** min(failures - 1, 10)))
+
+
+def _present_certificates(pem: PemMaterial | None) -> PemMaterial | None:
+    """Certificates are replaced while the agent runs. The old ones stay in use if the new files are not valid yet."""
+    try:
+        return read_pem_again(pem) if pem is not None else None
+    except BadPemFile as fault:
+        log.warning("the certificates were not loaded again, the old ones stay in use: %s", fault.reason)
+        return pem
 
 
 class Outbox:
@@ -134,6 +144,7 @@ class ServerLink:
         """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
         while True:
             try:
+                self._settings = self._settings._replace(pem=_present_certificates(self._settings.pem))
                 async with connect(self._settings, Method.AGENT, self._hello) as connection:
                     await self._session(connection)
             except Unavailable as error:

@@ -232,6 +232,14 @@ class GrpcServer:
         """Reserve a place for new connections from the address of this call."""
         self._handshakes.remember(call.connection.peer_host)
 
+    def replace_tls(self, context: ssl.SSLContext) -> None:
+        """Use this context for new connections."""
+        self._tls = context
+
+    def end_connections(self, reason: str) -> None:
+        for connection in tuple(self._connections):
+            connection.reject(reason)
+
     async def close(self) -> None:
         """Stop listening, close all connections, cancel all handlers and wait until they have ended."""
         self.is_closing = True

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
+from ankaios.common.certificate_roles import AGENT_ROLE, COMMANDER_ROLE
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
 from ankaios.common.errors import StartupFailed
@@ -40,7 +41,7 @@ from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
 from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
-from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
+from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello, check_role
 from ankaios.middleware.methods import ADDITIONS_HEADER, CONNECTION_PREFIXES, Method
 from ankaios.middleware.routing import (
     Deliver,
@@ -74,8 +75,17 @@ class Limits(Struct, frozen=True):
 class MiddlewareServer:
     """Serves `ConnectAgent`, `ConnectCli` and `ConnectCommand`; with PEM material only over mutual TLS."""
 
-    def __init__(self, to_server: ToServerChannel, pem: PemMaterial | None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        to_server: ToServerChannel,
+        pem: PemMaterial | None,
+        limits: Limits | None = None,
+        *,
+        requires_roles: bool = False,
+    ) -> None:
+        """`requires_roles`: certificates without a role are rejected."""
         self._to_server = to_server
+        self._requires_roles = requires_roles
         self._limits = limits or Limits()
         self._connection_limits = own_connection_limits()
         self._tables: SenderTables[ServerCall] = SenderTables()
@@ -110,6 +120,12 @@ class MiddlewareServer:
     def listen_on(self, sock: socket.socket) -> None:
         """Serve the connections of a listening socket."""
         self._grpc.listen_on(sock)
+
+    def replace_certificates(self, pem: PemMaterial, *, ends_connections: bool) -> None:
+        """Use these certificates for new connections; peers of ended ones have to show theirs again."""
+        self._grpc.replace_tls(server_context(pem))
+        if ends_connections:
+            self._grpc.end_connections("the server has new certificates or a new revocation list")
 
     async def close(self) -> None:
         """Stop listening and close all connections; nothing is delivered after this returns."""
@@ -158,6 +174,7 @@ class MiddlewareServer:
     async def _serve_agent(self, call: ServerCall) -> None:
         peer = call.peer_certificates
         check_agent_certificates(peer)
+        check_role(AGENT_ROLE, peer, is_required=self._requires_roles)
         hello = await self._receive_hello(call)
         agent = check_agent_hello(hello, peer)
         assert hello is not None
@@ -207,6 +224,7 @@ class MiddlewareServer:
         return CallFailed(Status.ALREADY_EXISTS, f"Two agents have the name '{agent}': {hosts}")
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
+        check_role(COMMANDER_ROLE, call.peer_certificates, is_required=self._requires_roles)
         check_commander_hello(await self._receive_hello(call))
         if self._tables.client_count >= self._connection_limits.clients:
             text = f"too many command connections: {self._tables.client_count} are open, the rest is kept for agents"

@@ -25,6 +25,7 @@ from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.middleware.server import Limits, MiddlewareServer, cannot_listen
+from ankaios.server.certificate_reloader import CertificateReloader
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import (
     DropAgent,
@@ -58,7 +59,8 @@ async def serve(settings: ServerSettings, listener: socket.socket | None = None)
     stopped = _asked_to_end()
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
     pem = security(settings)
-    shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
+    limits = Limits(max_message_size=settings.max_message_size)
+    shell = ServerShell(pem, settings.hooks, limits, requires_roles=settings.requires_roles)
     # [impl->swdd~server-starts-without-startup-config~1]
     if startup is not None and not await _unless(stopped, shell.load(startup)):
         return
@@ -104,9 +106,17 @@ def security(settings: ServerSettings) -> PemMaterial | None:
 class ServerShell:
     """[impl->swdd~server-uses-async-channels~1]"""
 
-    def __init__(self, pem: PemMaterial | None, hooks: Sequence[MutatingHook], limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        pem: PemMaterial | None,
+        hooks: Sequence[MutatingHook],
+        limits: Limits | None = None,
+        *,
+        requires_roles: bool = False,
+    ) -> None:
         self.to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
-        self.middleware = MiddlewareServer(self.to_server, pem, limits)
+        self.middleware = MiddlewareServer(self.to_server, pem, limits, requires_roles=requires_roles)
+        self._certificates = CertificateReloader(pem, self.middleware)
         self._hooks = hooks
         self._server = AnkaiosServer(has_hooks=bool(hooks))
         self.metrics = ServerMetrics()
@@ -146,11 +156,13 @@ class ServerShell:
         async with Supervisor() as tasks:
             running = tasks.keep_running("the server", self.run)
             watchdog = tasks.keep_running("the watchdog", send_watchdog_pings)
+            certificates = tasks.keep_running("the certificates", self._certificates.run)
             await stopped.wait()
             _log.info("Ankaios server ends.")
             notify(STOPPING)
             running.cancel()
             watchdog.cancel()
+            certificates.cancel()
             await self.middleware.close()
 
     async def run(self) -> None:
