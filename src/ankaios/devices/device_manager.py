@@ -66,13 +66,14 @@ class DeviceManager:
         """`plugin_folder` with its registration socket, if it is open already."""
         self.node = NodeDevices(node)
         self._host = host
+        self._folder = folder
         self._registry = registry or HandlerRegistry()
         self._handlers_dir = handlers_dir
         sockets, listener = plugin_folder or (short_folder(folder / "plugins"), None)
         self.foreign = ForeignDevices(sockets, self._plugin_changed, listener=listener)
         self.allocator = SlotAllocator(self.node, host.send, self._changed)
         self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder))
-        self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart)
+        self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart, folder / "stopped.json")
         self._pending = PendingClaims(self._obstacle)
         self._reporter = DeviceReporter(self.node, self.foreign, self._pending, host.send, host.wake)
         self._discovery = DiscoveryRunner(self._registry, self)
@@ -96,6 +97,7 @@ class DeviceManager:
         Reads files; raises OSError if their folder cannot be used.
         """
         self.claims.restore()
+        self._lost.restore()
         if self._kubelet is not None:
             self._pods.restore()
             self._remembered = self._pods.remembered()
@@ -133,7 +135,7 @@ class DeviceManager:
     async def _serve_handlers(self) -> None:
         """Handlers of other processes can register as soon as there is a configuration."""
         await self._has_configurations.wait()
-        server = RegistrationServer(self._registry, self._handlers_dir)
+        server = RegistrationServer(self._registry, self._handlers_dir, self._folder / "handlers.json")
         await self._start(server)
         try:
             await asyncio.Event().wait()
@@ -214,6 +216,9 @@ class DeviceManager:
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
         self._changed(self.node.discovery_failed(configuration, source, reason))
+
+    def discovery_possible(self, configuration: str, source: str) -> None:
+        self._changed(self.node.discovery_possible(configuration, source))
 
     def _plugin_changed(self, resource: str, registered: bool) -> None:
         self._reporter.plugin_changed(resource, registered)

@@ -789,3 +789,24 @@ def test_a_workload_goes_to_the_agent_whose_device_has_the_properties() -> None:
     story.add("none", agent="", placement={}, resources=[{**resources[0], "where": {"VENDOR": "nobody"}}])
     assert story.brokers() == {"none": "", "web": "n2"}
     assert story.why("", "none").endswith("no agent has enough free devices for 1 x akri.sh/cam with VENDOR=nobody")
+
+
+def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> None:
+    story = DeviceStory("n1")
+    story.add("web", agent="n1", **wants_cameras())
+    usage = {f"{CAM}-0": "C:0:n1"}
+    story.sees("n1", CAM, shared=False, usage=usage, owner=str(web("n1")))
+    story.report("n1", {web("n1"): RUNNING_OK})
+    assert story.why("n1", "web") == "Running: "
+    story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")), online=False)
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is offline"
+    story.report("n1", {web("n1"): RUNNING_OK})
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is offline"
+    lost = an_instance_message("n1", usage, shared=False, online=False)
+    lost.slotOwners.values[f"{CAM}-0"] = str(web("n1"))
+    lost.lost, lost.offlineSinceMs = True, 1_700_000_000_000
+    story.from_agent("n1", deviceReport=grpc.DeviceReport(seen={CAM: lost}))
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is lost since 2023-11-14 22:13:20 UTC"
+    assert story.get("deviceInstances")["deviceInstances"][CAM]["lost"] is True
+    story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")))
+    assert story.why("n1", "web") == "Running: "

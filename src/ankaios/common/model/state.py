@@ -356,6 +356,7 @@ DEVICE_INSTANCE = Message(
     offlineSinceMs=Field(
         Integer(maximum=2**63 - 1), "Since when no agent sees it, in milliseconds since 1970. Not set while one does."
     ),
+    lost=Field(Boolean(), "Whether it is gone for good, and shown because a workload still holds one of its slots."),
 )
 
 # --- agents -----------------------------------------------------------------------------------------------------------

@@ -1059,7 +1059,7 @@ class DeviceInstanceMap(_message.Message):
     def __init__(self, deviceInstances: _Optional[_Mapping[str, DeviceInstance]] = ...) -> None: ...
 
 class DeviceInstance(_message.Message):
-    __slots__ = ("configurationName", "cdiName", "capacity", "shared", "nodes", "deviceUsage", "brokerProperties", "attributes", "slotOwners", "onlineNodes", "offlineSinceMs")
+    __slots__ = ("configurationName", "cdiName", "capacity", "shared", "nodes", "deviceUsage", "brokerProperties", "attributes", "slotOwners", "onlineNodes", "offlineSinceMs", "lost")
     CONFIGURATIONNAME_FIELD_NUMBER: _ClassVar[int]
     CDINAME_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
@@ -1071,6 +1071,7 @@ class DeviceInstance(_message.Message):
     SLOTOWNERS_FIELD_NUMBER: _ClassVar[int]
     ONLINENODES_FIELD_NUMBER: _ClassVar[int]
     OFFLINESINCEMS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     configurationName: str
     cdiName: str
     capacity: int
@@ -1082,7 +1083,8 @@ class DeviceInstance(_message.Message):
     slotOwners: StringMap
     onlineNodes: _containers.RepeatedScalarFieldContainer[str]
     offlineSinceMs: int
-    def __init__(self, configurationName: _Optional[str] = ..., cdiName: _Optional[str] = ..., capacity: _Optional[int] = ..., shared: bool = ..., nodes: _Optional[_Iterable[str]] = ..., deviceUsage: _Optional[_Union[StringMap, _Mapping]] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., attributes: _Optional[_Union[DeviceAttributes, _Mapping]] = ..., slotOwners: _Optional[_Union[StringMap, _Mapping]] = ..., onlineNodes: _Optional[_Iterable[str]] = ..., offlineSinceMs: _Optional[int] = ...) -> None: ...
+    lost: bool
+    def __init__(self, configurationName: _Optional[str] = ..., cdiName: _Optional[str] = ..., capacity: _Optional[int] = ..., shared: bool = ..., nodes: _Optional[_Iterable[str]] = ..., deviceUsage: _Optional[_Union[StringMap, _Mapping]] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., attributes: _Optional[_Union[DeviceAttributes, _Mapping]] = ..., slotOwners: _Optional[_Union[StringMap, _Mapping]] = ..., onlineNodes: _Optional[_Iterable[str]] = ..., offlineSinceMs: _Optional[int] = ..., lost: bool = ...) -> None: ...
 
 class DeviceAttributes(_message.Message):
     __slots__ = ("id", "mounts", "deviceSpecs", "online")

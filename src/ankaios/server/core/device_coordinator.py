@@ -7,10 +7,11 @@ brokers, and which of these are outdated.
 
 import logging
 from collections.abc import Container, Iterable, Mapping
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, STOPPING, SUCCEEDED_OK, ExecutionState
+from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, RUNNING_OK, STOPPING, SUCCEEDED_OK, ExecutionState
 from ankaios.common.messages import ToAgent
 from ankaios.common.model.state import DEVICE_CONFIGURATION, DEVICE_INSTANCE, NODE_RESOURCE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -55,7 +56,8 @@ class DeviceCoordinator:
         self._sessions = sessions
         self._entries = entries
         self._stored = StoredPlacements()
-        self._directory = DeviceDirectory()
+        self._directory = DeviceDirectory(config_of=state.config, is_desired=self._is_desired)
+        self._offline: dict[str, dict[str, str]] = {}  # by workload instance: its devices that nobody sees, with a text
         self._placements = Placements()
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
         self._stale: set[str] = set()  # configurations whose brokers have to be planned
@@ -118,6 +120,7 @@ class DeviceCoordinator:
             for name, form in change.device_configurations.items()
         }
         messages = self._apply(self._directory.configure(configurations))
+        messages += self._apply(self._directory.configs_changed(change.configs))
         for agent, tags in change.agent_tags.items():
             messages += self._apply(self._directory.tags_changed(agent, tags))
         self._stale |= change.device_configurations.keys()
@@ -142,6 +145,8 @@ class DeviceCoordinator:
         for name, state in states:
             if not self._state.is_desired(name):
                 continue
+            if not state.additional_info and str(name) in self._offline:
+                self._put_offline(str(name))
             if _waits(state):
                 self._suspect(name.workload)
             elif state.state not in _ENDING:
@@ -183,6 +188,34 @@ class DeviceCoordinator:
         if before is None or form is None or any(before.get(key) != form.get(key) for key in _MATTERS_FOR_BROKERS):
             self._stale.add(name.rpartition("-")[0])
         self._state.replace_device_instance(name, form)
+        self._explain_offline(name, before or {}, form or {})
+
+    def _explain_offline(self, name: str, before: Form, now: Form) -> None:
+        """The state of a workload that runs with a device that nobody sees names the device."""
+        offline = now and not now.get("attributes", {}).get("online", True)
+        since = f" since {utc_text(now['offlineSinceMs'])}" if now.get("offlineSinceMs") else ""
+        text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}{since}" if offline else ""
+        owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}
+        for owner in owners:
+            holds = owner in now.get("slotOwners", {}).values()
+            texts = self._offline.setdefault(owner, {})
+            known = texts.pop(name, "")
+            if text and holds:
+                texts[name] = text
+            if texts.get(name, "") != known:
+                self._put_offline(owner)
+            if not texts:
+                del self._offline[owner]
+
+    def _is_desired(self, owner: str) -> bool:
+        name = InstanceName.parse(owner)
+        return name is not None and self._state.is_desired(name)
+
+    def _put_offline(self, owner: str) -> None:
+        name = InstanceName.parse(owner)
+        state = self._state.workload_states.get(name) if name is not None else None
+        if name is not None and state is not None and state.state == RUNNING_OK.state:
+            self._state.put_states({name: state.because("; ".join(self._offline.get(owner, {}).values()))})
 
     # --- plans ---
 
@@ -350,3 +383,11 @@ class DeviceCoordinator:
 def _waits(state: ExecutionState) -> bool:
     """The workload has not got its devices yet."""
     return state.state == PENDING_INITIAL.state and state.sub_state in _WAITING
+
+
+def utc_text(milliseconds: int) -> str:
+    """A time as people read it; a time that makes no sense is the number."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)

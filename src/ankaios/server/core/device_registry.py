@@ -60,6 +60,13 @@ class DeviceRegistry:
             self._mirror(name, {slot: claim for slot, claim in claims.items() if claim.node == node})
         return claims if device.shared else {}
 
+    def check_lost(self, node: str, name: str, message: base.DeviceInstance) -> None:
+        """Check the report of a device that is gone; Rejected if it cannot be shown."""
+        if name.rpartition("-")[0] != message.configurationName or list(message.nodes) != [node]:
+            raise Rejected(f"'{name}' is no device of '{message.configurationName}' on that node")
+        if message.capacity > LARGEST_CAPACITY or not claims_from_pb(name, message):
+            raise Rejected(f"nobody holds the lost device '{name}'")
+
     def unsee(self, node: str, name: str) -> bool:
         """The node does not see the device any more. Returns whether another node does; else it is removed."""
         del self._devices[name].views[node]

@@ -58,6 +58,7 @@ INSTANCE: dict[str, Any] = {
     "slotOwners": {"cam-abc-0": "web"},
     "onlineNodes": ["n1"],
     "offlineSinceMs": 1_700_000_000_000,
+    "lost": False,
 }
 STATE: dict[str, Any] = {
     "apiVersion": "v1",

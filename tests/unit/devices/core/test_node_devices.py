@@ -254,6 +254,8 @@ def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes
     assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert LOCAL not in node.ledger
     assert node.ledger.claims_of("w") == {slot: held}
+    assert node.known().instances == {LOCAL}  # it is shown as lost
+    node.shared.release({slot: held})
     assert node.known().instances == set()
 
 
