@@ -20,7 +20,7 @@ from ankaios.common.errors import Unavailable
 from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
-from ankaios.devices.core.grants import Allocated, merge_grants
+from ankaios.devices.core.grants import Allocated, merge_grants, without_names
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Slot, SlotConflict
 from ankaios.devices.foreign_devices import ForeignDevices
@@ -186,18 +186,29 @@ class WorkloadClaims:
         """Write the record before the devices are used. Raises `SlotConflict` if a slot was revoked in the meantime."""
         record = ClaimRecord(owner, tuple(allocations), tuple(self._held_slots(owner)))
         described = [self._described(record, container) for container in record.containers]
-        grants = await asyncio.to_thread(self._write, record, described)
+        ambiguous = [self._node.ambiguous_names(device for it in each for device in it.devices) for each in described]
+        grants = await asyncio.to_thread(self._write, record, described, ambiguous)
         own_ids = sum(len(it.ids) for it in allocations if self._node.is_own(it.resource))
         if self._is_lost(record) or len(record.slots) < own_ids:
             raise SlotConflict(f"'{owner}' has lost a device while it was allocated")
         self.records[owner] = record
         return grants
 
-    def _write(self, record: ClaimRecord, described: Sequence[Sequence[Allocated]]) -> tuple[DeviceGrant, ...]:
-        """Runs in a thread: a slow disk must not delay other workloads."""
+    def _write(
+        self, record: ClaimRecord, described: Sequence[Sequence[Allocated]], ambiguous: Sequence[set[str]]
+    ) -> tuple[DeviceGrant, ...]:
+        """Runs in a thread: a slow disk must not delay other workloads.
+
+        `ambiguous` are names of environment variables that several own devices of a container define.
+        """
         grants: list[DeviceGrant] = []
         for number, container in enumerate(record.containers):
-            parts = (it.grant for it in record.allocations if it.container == container)
+            own = {each.resource for each in described[number] if each.devices}
+            parts = (
+                without_names(it.grant, ambiguous[number]) if it.resource in own else it.grant
+                for it in record.allocations
+                if it.container == container
+            )
             grant, conflicts = merge_grants(parts, container)
             for conflict in conflicts:
                 log.warning("devices of '%s': %s", record.owner, conflict)

@@ -19,7 +19,7 @@ from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, pl
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.grants import GrantedDevice, broker_properties, grant_for
+from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
 from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
@@ -278,6 +278,12 @@ class NodeDevices:
             raise SlotConflict(f"a device of '{resource}' vanished while it was allocated")
         configuration = self.configurations.get(devices[0].instance.configuration) if devices else None
         return grant_for(devices, configuration.broker_properties if configuration else {})
+
+    def ambiguous_names(self, devices: Iterable[GrantedDevice]) -> set[str]:
+        """Properties that more than one of these devices defines, which may be of different configurations."""
+        known = self.configurations
+        configured = {name: known[name].broker_properties for name in known}
+        return ambiguous_names((it, configured.get(it.instance.configuration, {})) for it in devices)
 
     # --- queries ---
 

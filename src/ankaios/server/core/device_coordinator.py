@@ -7,7 +7,6 @@ brokers, and which of these are outdated.
 
 import logging
 from collections.abc import Container, Iterable, Mapping
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -193,8 +192,7 @@ class DeviceCoordinator:
     def _explain_offline(self, name: str, before: Form, now: Form) -> None:
         """The state of a workload that runs with a device that nobody sees names the device."""
         offline = now and not now.get("attributes", {}).get("online", True)
-        since = f" since {utc_text(now['offlineSinceMs'])}" if now.get("offlineSinceMs") else ""
-        text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}{since}" if offline else ""
+        text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}" if offline else ""
         owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}
         for owner in owners:
             holds = owner in now.get("slotOwners", {}).values()
@@ -383,11 +381,3 @@ class DeviceCoordinator:
 def _waits(state: ExecutionState) -> bool:
     """The workload has not got its devices yet."""
     return state.state == PENDING_INITIAL.state and state.sub_state in _WAITING
-
-
-def utc_text(milliseconds: int) -> str:
-    """A time as people read it; a time that makes no sense is the number."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return str(milliseconds)
