@@ -254,7 +254,9 @@ def _wait_for_running(url: str, folder: Path) -> None:
 
 def test_the_dashboard_shows_the_cluster_and_ends_with_it(folder: Path) -> None:
     command = ank("up", "--dashboard", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml"))
-    with subprocess.Popen(command, env=environment(folder), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")
