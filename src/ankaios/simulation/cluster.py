@@ -67,6 +67,7 @@ class ClusterOptions(Struct, frozen=True):
     storage: str = "memory"
     manifest: str = ""
     tags: Mapping[str, Mapping[str, str]] = {}
+    runtimes: tuple[str, ...] = (RUNTIME_NAME,)
 
 
 class SimulatedCluster:
@@ -80,22 +81,27 @@ class SimulatedCluster:
         self._folder = folder
         self._random = random
         self.etcd = SimulatedEtcd() if options.storage == "etcd" else None
-        self.nodes = {name: self._new_node(name) for name in options.nodes}
+        self.nodes: dict[str, SimulatedNode] = {}
         self.servers = {
             f"server{n}": SimulatedServer(f"server{n}", folder / f"server{n}") for n in range(options.servers)
         }
-        for name in (*self.nodes, *self.servers):
+        for name in self.servers:
             (folder / name).mkdir(parents=True)
+        for name in options.nodes:
+            self.add_node(name, options.tags.get(name, {}))
 
-    def _new_node(self, name: str) -> SimulatedNode:
+    def add_node(self, name: str, tags: Mapping[str, str] | None = None) -> None:
+        """Add a host with an agent that is not started yet."""
+
         def changed(container: SimulatedContainer, what: str) -> None:
-            self.note(name, f"{container.instance_name} {what}")
+            self.note(name, f"{container.instance_name.workload} {what} ({container.instance_name.id[:7]})")
             for observer in self.observers:
                 observer(name, container, what)
 
+        folder = self._folder / name
+        folder.mkdir(parents=True)
         containers = NodeContainers(name, self._random, changed)
-        tags = self.options.tags.get(name, {})
-        return SimulatedNode(name, self._folder / name, containers, SimulatedHandler(name), tags)
+        self.nodes[name] = SimulatedNode(name, folder, containers, SimulatedHandler(name), tags or {})
 
     @property
     def server_urls(self) -> str:
@@ -182,7 +188,8 @@ class SimulatedCluster:
         def devices_of(_: AgentSettings) -> DeviceProvider:
             return SimulatedDevices(node.name, node.folder / "devices", node.handler)
 
-        await run_agent(settings, {RUNTIME_NAME: SimulatedRuntime(node.containers)}, devices_of, self._random.random)
+        runtimes = {name: SimulatedRuntime(node.containers, name) for name in self.options.runtimes}
+        await run_agent(settings, runtimes, devices_of, self._random.random)
 
     def kill_agent(self, name: str) -> None:
         node = self.nodes[name]

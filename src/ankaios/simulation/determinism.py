@@ -1,7 +1,7 @@
 """Makes everything that differs between two runs depend on the seed: clocks, random bytes, the garbage collector.
 
-Input: a loop on virtual time and a seed. Output: a context in which the standard library uses them. Owns the list of
-what is replaced in the standard library.
+Input: a loop on virtual time and a source of random numbers with a seed. Output: a context in which the standard
+library uses them. Owns the list of what is replaced in the standard library.
 """
 
 import gc
@@ -21,9 +21,8 @@ EPOCH = 1_700_000_000.0
 
 
 @contextmanager
-def seeded(loop: VirtualTimeLoop, seed: int, jump: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+def seeded(loop: VirtualTimeLoop, source: random.Random, jump: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
     """`jump` is the difference between the wall clock and virtual time, for clocks that are set."""
-    source = random.Random(seed)
     replaced: list[tuple[Any, str, Any]] = [
         (time, "time", lambda: EPOCH + loop.now + jump()),
         (time, "time_ns", lambda: int((EPOCH + loop.now + jump()) * 1e9)),

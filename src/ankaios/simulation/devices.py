@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from pathlib import Path
 
 from ankaios.agent.devices import AgentDevices
@@ -16,35 +17,39 @@ from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import DeviceHost
 
-HANDLER_NAME = "simulated"
-SHARED_HANDLER_NAME = "simulated-shared"
+# Built-in handlers of the product by name, and whether a device that several nodes see is the same device.
+HANDLERS = {"udev": False, "debugEcho": False, "onvif": True, "opcua": True}
 
 
 class SimulatedHandler:
-    """The devices that a node sees, by device id. Outlives the agent."""
+    """The devices that a node sees, by handler name and device id. Outlives the agent."""
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self.devices: dict[str, Mapping[str, str]] = {}
+        self._devices: dict[tuple[str, str], Mapping[str, str]] = {}
         self._changed = asyncio.Event()
 
-    def plug(self, device: str, properties: Mapping[str, str] | None = None) -> None:
-        self.devices[device] = properties or {}
+    def plug(self, handler: str, device: str, properties: Mapping[str, str] | None = None) -> None:
+        self._devices[handler, device] = properties or {}
         self._notify()
 
-    def unplug(self, device: str) -> None:
-        self.devices.pop(device, None)
+    def unplug(self, handler: str, device: str) -> None:
+        self._devices.pop((handler, device), None)
         self._notify()
 
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def lists(self) -> AsyncGenerator[Devices, None]:
+    async def lists(self, handler: str) -> AsyncGenerator[Devices, None]:
         reported: Devices | None = None
         while True:
             changed = self._changed
-            found = tuple(DiscoveredDevice(id=name, properties=self.devices[name]) for name in sorted(self.devices))
+            found = tuple(
+                DiscoveredDevice(id=device, properties=properties)
+                for (name, device), properties in sorted(self._devices.items())
+                if name == handler
+            )
             if found != reported:
                 reported = found
                 yield found
@@ -52,15 +57,15 @@ class SimulatedHandler:
 
 
 class _Discovery:
-    """A discovery handler for the registry: local or shared devices."""
+    """A discovery handler for the registry, under the name of a built-in one."""
 
-    def __init__(self, handler: SimulatedHandler, *, shared: bool) -> None:
-        self.name = SHARED_HANDLER_NAME if shared else HANDLER_NAME
-        self.shared = shared
+    def __init__(self, handler: SimulatedHandler, name: str) -> None:
+        self.name = name
+        self.shared = HANDLERS[name]
         self._handler = handler
 
     def discover(self, details: str, properties: Mapping[str, bytes | None]) -> AsyncGenerator[Devices, None]:
-        return self._handler.lists()
+        return self._handler.lists(self.name)
 
 
 class SimulatedDevices(AgentDevices):
@@ -72,12 +77,7 @@ class SimulatedDevices(AgentDevices):
 
     async def _serve(self, host: DeviceHost) -> None:
         await self._needed.wait()
-        registry = HandlerRegistry(
-            {
-                HANDLER_NAME: lambda: _Discovery(self._handler, shared=False),
-                SHARED_HANDLER_NAME: lambda: _Discovery(self._handler, shared=True),
-            }
-        )
+        registry = HandlerRegistry({name: partial(_Discovery, self._handler, name) for name in HANDLERS})
         manager = _ManagerWithoutSockets(self._agent, self._folder, host, registry)
         manager.restore()
         await self._run_manager(manager, host)

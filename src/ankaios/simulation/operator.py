@@ -7,7 +7,7 @@ again only after a rejected connection; an answer that never came is recorded as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from ankaios.common.errors import Unavailable
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import CommanderHello, FromServer, ToServer
-from ankaios.common.state_manipulation import MISSING, Form, get_value, parse_path, remove_value, set_value
+from ankaios.common.state_manipulation import MISSING, Form, Path, get_value, parse_path, remove_value, set_value
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
@@ -98,9 +98,10 @@ async def _response(connection: ServerConnection, request_id: str) -> base.Respo
 class Subscriber:
     """Keeps a copy of the state from events alone, so that it can be compared with the state itself."""
 
-    def __init__(self, urls: str, masks: Iterable[str] = WATCHED) -> None:
+    def __init__(self, urls: str, changed: Callable[[Path, Any], None] = lambda _path, _value: None) -> None:
+        """`changed` is called with the path and the new value of each change."""
         self._urls = urls
-        self._masks = tuple(masks)
+        self._report = changed
         self.copy: Form | None = None
         self.faults: list[str] = []
 
@@ -114,7 +115,7 @@ class Subscriber:
             await asyncio.sleep(1)
 
     async def _follow(self, connection: ServerConnection) -> None:
-        subscribe = base.CompleteStateRequest(fieldMask=self._masks, subscribeForEvents=True)
+        subscribe = base.CompleteStateRequest(fieldMask=WATCHED, subscribeForEvents=True)
         await connection.send(ToServer(request=base.Request(requestId="s", completeStateRequest=subscribe)))
         first = await _response(connection, "s")
         self.copy = COMPLETE_STATE.to_form(first.completeStateResponse.completeState)
@@ -139,6 +140,7 @@ class Subscriber:
                 self.faults.append(f"an event reports '{text}', which did not change")
             else:
                 set_value(self.copy, path, value)
+                self._report(path, value)
 
 
 def watched_part(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,8 @@ gives the same result.
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
-import sys
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -23,10 +19,11 @@ from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
 from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.operator import Operator, Subscriber, watched_part
 from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
 from ankaios.simulation.scenario import Action, Scenario, Workloads
-from ankaios.simulation.virtual_time import VirtualTimeLoop, forget_killed
+from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 # Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
 # 300 s, and the workload that depends on it starts after it.
@@ -47,71 +44,23 @@ class SimulationResult(Struct):
 def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
     """Run the scenario from its start to rest. `stop_early`: the first violation ends it."""
     loop = VirtualTimeLoop()
-    errors = _InternalErrors()
+    errors = InternalErrors()
     parent = _FAST if _FAST.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="ank-sim-", dir=parent, ignore_cleanup_errors=True) as folder:
         player = Player(loop, scenario, Path(folder), errors, stop_early=stop_early)
-        with _quiet(errors), seeded(loop, scenario.seed, lambda: player.clock_difference):
+        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference):
             try:
                 return loop.run_until_complete(player.run())
             finally:
                 player.end()
-                _close(loop)
-
-
-class _InternalErrors(logging.Handler):
-    """Collects what the supervisor logs, which no fault of the environment may cause."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name == "ankaios.common.supervision":
-            self.texts.append(record.getMessage())
-
-
-class _quiet:  # noqa: N801 - used like a function
-    """The log of a simulation is its record."""
-
-    def __init__(self, handler: logging.Handler) -> None:
-        self._handler = handler
-        self._logger = logging.getLogger("ankaios")
-
-    def __enter__(self) -> None:
-        self._before = (self._logger.propagate, self._logger.level)
-        self._logger.propagate = False
-        self._logger.setLevel(logging.ERROR)
-        self._logger.addHandler(self._handler)
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self._handler)
-        self._logger.propagate, level = self._before
-        self._logger.setLevel(level)
-
-
-def _close(loop: VirtualTimeLoop) -> None:
-    """Tasks of killed processes are dropped; what their cleanup code raises is of no interest."""
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
-    logging.disable()
-    try:
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with suppress(Exception, GeneratorExit):
-                task.get_coro().close()
-        loop.close()
-        forget_killed()
-        gc.collect()
-    finally:
-        logging.disable(logging.NOTSET)
-        sys.unraisablehook = hook
+                close(loop)
 
 
 class Player:
     """Performs the actions of one scenario."""
 
     def __init__(
-        self, loop: VirtualTimeLoop, scenario: Scenario, folder: Path, errors: _InternalErrors, *, stop_early: bool
+        self, loop: VirtualTimeLoop, scenario: Scenario, folder: Path, errors: InternalErrors, *, stop_early: bool
     ) -> None:
         self.clock_difference = 0.0
         self._loop = loop

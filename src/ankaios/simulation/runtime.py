@@ -36,6 +36,7 @@ RUNTIME_NAME = "simulated"
 class SimulatedContainer(Struct):
     id: WorkloadId
     instance_name: InstanceName
+    runtime: str
     state: ExecutionState = RUNNING_OK
     output: list[bytes] = field(default_factory=list)
 
@@ -62,9 +63,9 @@ class NodeContainers:
         self._number = 0
         self._checkers: list[SimulatedChecker] = []
 
-    def create(self, name: InstanceName) -> WorkloadId:
+    def create(self, name: InstanceName, runtime: str) -> WorkloadId:
         self._number += 1
-        container = SimulatedContainer(f"{self.node}-{self._number}", name)
+        container = SimulatedContainer(f"{self.node}-{self._number}", name, runtime)
         self.containers[container.id] = container
         self._changed(container, "started")
         return container.id
@@ -147,18 +148,20 @@ class SimulatedChecker:
 
 
 class SimulatedRuntime:
-    """The connector that an agent uses."""
+    """The connector that an agent uses, under the name of any runtime."""
 
-    name = RUNTIME_NAME
-
-    def __init__(self, containers: NodeContainers) -> None:
+    def __init__(self, containers: NodeContainers, name: str = RUNTIME_NAME) -> None:
+        self.name = name
         self._containers = containers
+
+    def _own(self) -> list[SimulatedContainer]:
+        return [each for each in self._containers.containers.values() if each.runtime == self.name]
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         await self._call("list the containers")
         return [
             Existing(each.instance_name, each.state, each.id)
-            for each in self._containers.containers.values()
+            for each in self._own()
             if each.instance_name.agent == agent
         ]
 
@@ -166,13 +169,13 @@ class SimulatedRuntime:
         await self._call(f"start '{spec.instance_name}'")
         if extras.reuse:
             return self._containers.start_again(extras.reuse)
-        created = self._containers.create(spec.instance_name)
+        created = self._containers.create(spec.instance_name, self.name)
         await self._call(f"confirm the start of '{spec.instance_name}'", can_fail=False)
         return created
 
     async def workload_id(self, name: InstanceName) -> WorkloadId | None:
         await self._call(f"find '{name}'")
-        return next((each.id for each in self._containers.containers.values() if each.instance_name == name), None)
+        return next((each.id for each in self._own() if each.instance_name == name), None)
 
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
         return SimulatedChecker(self._containers, workload, sink)
