@@ -76,6 +76,29 @@ class Session:
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
 
+    @property
+    def accepts_additions(self) -> bool:
+        """False for a server of Eclipse Ankaios, which may end the connection when it gets a request it does not know.
+
+        Known after the first response.
+        """
+        return self._connection.accepts_additions
+
+    def usage(self, seconds: int, limit_ms: int | None = None) -> base.UsageResponse:
+        """The resource usage of all workloads. Agents go on measuring for so many seconds."""
+        return self.receive_usage(self.send_usage_request(seconds), limit_ms)
+
+    def send_usage_request(self, seconds: int) -> str:
+        if not self.accepts_additions:
+            raise RequestFailed("the server does not report resource usage")
+        return self._send_new(base.Request(usageRequest=base.UsageRequest(seconds=seconds)), STATE_LOST)
+
+    def receive_usage(self, request_id: str, limit_ms: int | None = None) -> base.UsageResponse:
+        response = self._response(request_id, ("usageResponse", "error"), STATE_LOST, limit_ms)
+        if response.HasField("error"):
+            raise RequestFailed(response.error.message)
+        return response.usageResponse
+
     def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
         """Subscribe to events. Returns the id of the subscription and the current state."""
         wanted = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)

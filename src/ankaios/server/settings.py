@@ -23,6 +23,12 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.observation_settings import (
+    LOG_FORMATS,
+    add_observation_flags,
+    log_format_setting,
+    metrics_setting,
+)
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 
 DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
@@ -61,6 +67,8 @@ class ServerSettings(Struct, frozen=True):
     pem: GivenPem
     hooks: tuple[MutatingHook, ...]
     max_message_size: int
+    metrics: str | None = None
+    log_format: str = "text"
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
@@ -77,6 +85,10 @@ def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettin
             pem=load_pem_material(vars(flags), "ANKSERVER", file),
             hooks=read_hooks(file.get("mutating_hooks", [])),
             max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
+            metrics=metrics_setting(choose(flags.metrics, "ANKSERVER_METRICS", file, "metrics", "")),
+            log_format=log_format_setting(
+                choose(flags.log_format, "ANKSERVER_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
+            ),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
@@ -119,5 +131,6 @@ def _parser() -> argparse.ArgumentParser:
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKSERVER_{name.upper()}]")
     add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
+    add_observation_flags(parser, "ANKSERVER")
     add("-V", "--version", action="version", version=f"ank-server {__version__}")
     return parser

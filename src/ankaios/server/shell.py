@@ -10,6 +10,7 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from time import monotonic
 from typing import Any
 
 from ankaios import __version__
@@ -17,6 +18,7 @@ from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent
+from ankaios.common.metrics import metrics_of
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, internal_error
@@ -33,6 +35,7 @@ from ankaios.server.core.replies import (
 )
 from ankaios.server.core.state_update import PreparedUpdate, update_message
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
@@ -101,6 +104,9 @@ class ServerShell:
         self.middleware = MiddlewareServer(self.to_server, pem, limits)
         self._hooks = hooks
         self._server = AnkaiosServer(has_hooks=bool(hooks))
+        self.metrics = ServerMetrics()
+        self.metrics.observe(self._server)
+        self.metrics.inbox.read = lambda: {(): len(self.to_server)}
 
     async def load(self, startup: Form) -> None:
         """Begin with this state; whatever is wrong with it is a reason not to begin."""
@@ -117,12 +123,19 @@ class ServerShell:
 
     async def listen(self, settings: ServerSettings) -> None:
         await self.middleware.start(settings.address.host, settings.address.port)
+        if settings.metrics is not None:
+            await self._serve_metrics(settings.metrics)
         # What is there now stays: the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
         dump_traceback_on_abort()
         notify(READY)
+
+    async def _serve_metrics(self, address: str) -> None:
+        from ankaios.common.metrics_endpoint import start_metrics  # loads prometheus_client
+
+        await start_metrics(address, [*metrics_of(self.metrics), *metrics_of(self.middleware.traffic)])
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         async with Supervisor() as tasks:
@@ -162,9 +175,11 @@ class ServerShell:
     def _decide(self, message: ServerMessage) -> list[Effect]:
         """An internal error loses this one message; a request is answered with the reason."""
         kind = _kind(message)
+        self.metrics.handling(message)
         try:
             return self._server.handle(message)
         except Exception as error:
+            self.metrics.internal_errors.add()
             why = internal_error(f"the handling of a {kind}", error)
         try:
             return self._server.recover(message, why)
@@ -180,6 +195,7 @@ class ServerShell:
                 internal_error(f"the sending of a {type(effect).__name__}", error)
 
     def _perform_one(self, effect: Effect, tasks: Supervisor) -> None:
+        self.metrics.performing(effect)
         match effect:
             case RunHooks(update):
                 tasks.run_once("the mutating hooks", lambda: self._run_hooks(update, tasks))
@@ -192,12 +208,14 @@ class ServerShell:
 
     async def _run_hooks(self, update: UpdateWorkload, tasks: Supervisor) -> None:
         """There is always an outcome: other updates wait for it."""
+        began = monotonic()
         try:
             finished = HooksFinished(await run_hooks(self._hooks, update))
         except UpdateRejected as fault:
             finished = HooksFinished(fault)
         except Exception as error:
             finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
+        self.metrics.hooks_ran(finished, monotonic() - began)
         self._handle(finished, tasks)
 
 

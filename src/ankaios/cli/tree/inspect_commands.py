@@ -39,11 +39,13 @@ GET = Command(
                 Option("-a, --agent <AGENT_NAME>", "Only workloads on this agent", complete="agents"),
                 Option("-s, --state <STATE>", "Only workloads in this state", complete="states"),
                 Option("-w, --watch", "Show the table again after every change"),
+                Option("-o <FORMAT>", "'wide' adds CPU, memory and uptime", key="format", choices=("table", "wide")),
             ),
             positionals=(Positional("names", "[WORKLOAD_NAME]...", "Only these workloads", complete="workloads"),),
             examples=(
                 ("ank get workloads --agent n1 --state 'Running(Ok)'", "the running workloads of one agent"),
                 ("ank get workloads --watch", "watch all workloads"),
+                ("ank get workloads -o wide", "also what they use"),
             ),
         ),
         Command(

@@ -60,6 +60,7 @@ from ankaios.server.core.state_update import (
 )
 from ankaios.server.core.state_view import StateView
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 _log = logging.getLogger(__name__)
@@ -75,12 +76,26 @@ class AnkaiosServer:
         self._view = StateView(self.state.tree)
         self._events = EventHandler()
         self._logs = LogRequestHandler(self.state)
+        self._usage = UsageCollector(self.state)
         self._has_hooks = has_hooks
         self._sessions = AgentSessions()
         self._devices = DeviceCoordinator(self.state, self._sessions)
         self._at_hooks: tuple[str, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
+
+    @property
+    def waiting_updates(self) -> int:
+        """Updates that wait until the mutating hooks have seen the ones before."""
+        return len(self._waiting) + (self._at_hooks is not None)
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self._events)
+
+    @property
+    def log_request_count(self) -> int:
+        return len(self._logs)
 
     def handle(self, message: ServerMessage) -> list[Effect]:
         match message:
@@ -97,7 +112,7 @@ class AnkaiosServer:
             case NextUpdate():
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
-                return self._device_event(self._devices.tick)
+                return [*self._device_event(self._devices.tick), *self._usage.tick()]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -151,6 +166,8 @@ class AnkaiosServer:
                 return self._device_event(lambda: self._devices.report(agent, message))
             case "knownWorkloads":
                 return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
+            case "usageReport":
+                return self._usage.report(agent, message.usageReport)
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -176,7 +193,8 @@ class AnkaiosServer:
         messages = self._devices.hello(agent, hello)
         self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
         effects += self._greetings()
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
+        usage = self._usage.agent_connected(agent, hello)
+        return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
 
     def _greetings(self) -> list[Effect]:
         """For those agents of which it is known by now what they are to run."""
@@ -200,6 +218,7 @@ class AnkaiosServer:
         self._events.remove_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
+        effects += self._usage.agent_gone(agent)
         return effects + self._device_event(lambda: self._devices.gone(agent))
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
@@ -253,6 +272,8 @@ class AnkaiosServer:
             return self._logs.request(request_id, request.logsRequest, requester)
         if content == "logsCancelRequest":
             return self._logs.cancel(request_id)
+        if content == "usageRequest":
+            return self._usage.request(request_id, request.usageRequest, requester)
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
@@ -290,6 +311,7 @@ class AnkaiosServer:
     def _client_gone(self, connection: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
+        self._usage.client_gone(connection)
         return self._logs.client_gone(connection)
 
     # --- updates of the desired state ---------------------------------------------------------------------------------

@@ -35,6 +35,9 @@ NOT_DECLARED = {
          "RolloutsResponse", "RolloutInfo", "RolloutWorkload"),
         "content of a request; handled as protobuf message",
     ),
+    **dict.fromkeys(
+        ("UsageRequest", "UsageResponse", "WorkloadUsage"), "content of a request; handled as protobuf message"
+    ),
     **dict.fromkeys(("WorkloadState", "WorkloadInstanceName"), "converted to typed objects by proto_conversion"),
 }  # fmt: skip
 """Messages that are no part of the state, with the reason."""
