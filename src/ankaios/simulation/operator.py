@@ -98,8 +98,8 @@ async def _response(connection: ServerConnection, request_id: str) -> base.Respo
 class Subscriber:
     """Keeps a copy of the state from events alone, so that it can be compared with the state itself."""
 
-    def __init__(self, urls: str, changed: Callable[[Path, Any], None] = lambda _path, _value: None) -> None:
-        """`changed` is called with the path and the new value of each change."""
+    def __init__(self, urls: str, changed: Callable[[list[Path]], None] = lambda _: None) -> None:
+        """`changed` is called after each event with the paths of new and changed values."""
         self._urls = urls
         self._report = changed
         self.copy: Form | None = None
@@ -131,6 +131,7 @@ class Subscriber:
                 self.faults.append(f"an event removes '{text}', which was not there")
             else:
                 remove_value(self.copy, path)
+        changed: list[Path] = []
         for text in (*altered.addedFields, *altered.updatedFields):
             path = parse_path(text)
             value = MISSING if path is None else get_value(state, path)
@@ -140,7 +141,8 @@ class Subscriber:
                 self.faults.append(f"an event reports '{text}', which did not change")
             else:
                 set_value(self.copy, path, value)
-                self._report(path, value)
+                changed.append(path)
+        self._report(changed)
 
 
 def watched_part(state: Mapping[str, Any]) -> dict[str, Any]:

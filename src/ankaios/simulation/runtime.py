@@ -185,6 +185,9 @@ class SimulatedRuntime:
         self._containers.remove(workload)
         await self._call(f"confirm the end of '{workload}'", can_fail=False)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return []  # simulated containers use neither processors nor memory
+
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         await self._call(f"read the logs of '{workload}'")
         for piece in self._containers.containers[workload].output:

@@ -216,17 +216,13 @@ class TestCluster:
         """What the programs logged as internal errors; each of them is a fault of the product."""
         return self._errors.texts
 
-    def _state_changed(self, path: tuple[str, ...], _value: Any) -> None:
-        """Reports of workload states are part of the timeline. The path may be above or below a state."""
+    def _state_changed(self, paths: list[tuple[str, ...]]) -> None:
+        """Reports of workload states are part of the timeline. A path may be above or below a state."""
         copy = self._subscriber.copy
-        if path[0] != "workloadStates" or copy is None:
-            return
-        found = get_value(copy, path[:_STATE_DEPTH])
-        for (agent, workload), state in _states_below(path[1:_STATE_DEPTH], found):
-            text = f"{workload} is {_state_text(state)}"
-            if text not in (line.what for line in self._cluster.record[-1:]):
+        for path in dict.fromkeys(path[:_STATE_DEPTH] for path in paths if path[0] == "workloadStates"):
+            for (agent, workload), state in _states_below(path[1:], get_value(copy, path)):
                 info = f": {state['additionalInfo']}" if state.get("additionalInfo") else ""
-                self._cluster.note(agent, text + info)
+                self._cluster.note(agent, f"{workload} is {_state_text(state)}{info}")
 
 
 def _states_below(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
