@@ -32,7 +32,8 @@ NOT_DECLARED = {
          "LogEntriesResponse", "LogEntry", "EventsCancelRequest", "EventsCancelAccepted", "PlanRequest",
          "PlanResponse", "PlannedWorkload", "PlannedEntry", "FieldChange", "RecordsRequest", "RecordsResponse",
          "WorkloadRecord", "WhyRequest", "WhyResponse", "Cause", "AtomicOptions", "RolloutsRequest",
-         "RolloutsResponse", "RolloutInfo", "RolloutWorkload"),
+         "RolloutsResponse", "RolloutInfo", "RolloutWorkload", "HistoryRequest", "HistoryResponse", "RevisionInfo",
+         "EntryChange", "RollbackRequest", "ServersRequest", "ServersResponse", "ServerInfo"),
         "content of a request; handled as protobuf message",
     ),
     **dict.fromkeys(
