@@ -145,7 +145,8 @@ class SimulatedCluster:
                 return ["--storage", f"sqlite:{server.folder / 'state.db'}"]
             case "etcd":
                 assert self.etcd is not None
-                return ["--storage", self.etcd.url, "--advertised-url", f"http://{server.name}:{SERVER_PORT}"]
+                own_url = f"http://{server.name}:{SERVER_PORT}"
+                return ["--storage", self.etcd.url, "--server-name", server.name, "--advertise-url", own_url]
             case _:
                 return []
 

@@ -4,6 +4,7 @@ Input: a loop on virtual time and a source of random numbers with a seed. Output
 library uses them. Owns the list of what is replaced in the standard library.
 """
 
+import fcntl
 import gc
 import os
 import random
@@ -31,6 +32,8 @@ def seeded(loop: VirtualTimeLoop, source: random.Random, jump: Callable[[], floa
         (os, "urandom", source.randbytes),
         (random, "_urandom", source.randbytes),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=source.randbytes(16), version=4)),
+        # The kernel would release the locks of a killed process.
+        (fcntl, "flock", lambda *_: None),
         # A server freezes its objects after the start; here many servers start in one process.
         (gc, "freeze", lambda: None),
     ]

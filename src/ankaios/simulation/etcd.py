@@ -174,6 +174,8 @@ class SimulatedEtcd:
         return f"etcd://{','.join(f'{host}:{ETCD_PORT}' for host in self.hosts)}/ankaios"
 
     def start_member(self, host: str) -> None:
+        if host in self._alive:
+            return
         process = SimulatedProcess(f"etcd member {host}", host)
         self._alive[host] = process
         process.start(self._serve())

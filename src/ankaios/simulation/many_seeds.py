@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 from msgspec import Struct, field
 
@@ -79,8 +80,9 @@ def _results(options: argparse.Namespace) -> Iterator[SimulationResult]:
     if options.jobs == 1:
         yield from map(_play, scenarios)
         return
-    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=SEEDS_PER_WORKER) as pool:
-        yield from pool.imap_unordered(_play, scenarios, chunksize=1)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=SEEDS_PER_WORKER) as pool:
+        yield from pool.map(_play, scenarios)
 
 
 def _play(scenario: Scenario) -> SimulationResult:

@@ -55,6 +55,11 @@ REPLACEMENTS = (
         "they are other processes; integration and system tests cover them",
     ),
     Replacement(
+        "locks of files",
+        "always granted",
+        "the locks of a killed process would stay, and each simulated host has its own folder",
+    ),
+    Replacement(
         "signals, systemd notification and `gc.freeze`",
         "ignored",
         "they concern the one real process",

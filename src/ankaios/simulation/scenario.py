@@ -102,8 +102,8 @@ def draw_scenario(
 ) -> Scenario:
     """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
     random = Random(seed)
-    storage = storage or random.choice(("memory", "sqlite", "sqlite", "etcd"))
-    servers = servers or (random.choice((2, 3)) if storage == "etcd" else 1)
+    storage = storage or random.choice(("memory", "sqlite", "sqlite", "sqlite", "etcd"))
+    servers = servers or 1
     names = tuple(f"node{number + 1}" for number in range(nodes))
     scenario = Scenario(seed, hours, names, servers, storage)
     return scenario.with_actions(sorted(_actions(random, scenario), key=lambda action: action.time))
