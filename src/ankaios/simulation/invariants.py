@@ -7,7 +7,7 @@ invariant.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +25,8 @@ TRUE_STATES = "a reported state is true"
 INTERNAL_ERRORS = "no internal errors"
 BOUNDED = "memory and queues stay bounded"
 TERMS = "at most one effective leader"
+SLOTS = "slots are never allocated twice and never leak"
+RETRIES = "failed calls are not repeated without a delay"
 
 
 class Violation(Struct, frozen=True):
@@ -72,11 +74,13 @@ class LiveInstances:
 
     def __init__(self) -> None:
         self._running: dict[str, dict[str, set[str]]] = {}
+        self._last_running: dict[InstanceName, float] = {}
         self._started_once: set[str] = set()
 
-    def changed(self, node: str, container: str, name: InstanceName, what: str) -> str | None:
+    def changed(self, node: str, container: str, name: InstanceName, what: str, now: float) -> str | None:
         """Return a violation of `TWO_INSTANCES`, or None."""
         running = self._running.setdefault(node, {}).setdefault(name.workload, set())
+        self._last_running[name] = float("inf") if what == "started" else now
         if what == "started":
             self._started_once.add(name.workload)
             running.add(container)
@@ -89,31 +93,48 @@ class LiveInstances:
     def was_started(self, workload: str) -> bool:
         return workload in self._started_once
 
+    def was_running_since(self, name: InstanceName, time: float) -> bool:
+        return self._last_running.get(name, float("-inf")) >= time
+
+    def users(self, needs_device: Callable[[str], bool], node: str | None = None) -> list[str]:
+        """The running workloads that need a device, on one node or on all."""
+        return [
+            workload
+            for host, workloads in self._running.items()
+            for workload, containers in workloads.items()
+            if containers and node in (None, host) and needs_device(workload)
+        ]
+
 
 def check_convergence(
-    desired: Mapping[str, Any], running: Mapping[str, Sequence[InstanceName]], nodes: Iterable[str]
+    desired: Mapping[str, Any],
+    running: Mapping[str, Sequence[InstanceName]],
+    nodes: Iterable[str],
+    group_of: Callable[[str], str | None] = lambda _: None,
 ) -> list[str]:
     """Every desired workload runs exactly once where it should, and nothing else runs.
 
-    A workload whose dependency is not desired may wait for it. The old instance of a workload that was deleted or
-    changed may run, and delay its successor, while a workload runs that depends on it.
+    A workload may wait while its dependency does not run. Of a group that competes for one device, one runs. The old
+    instance of a workload that was deleted or changed may run, and delay its successor, while a workload runs that
+    depends on it.
     """
     workloads = desired.get("workloads", {})
     found = Counter(instance for instances in running.values() for instance in instances)
+    alive = {instance.workload for instance in found}
     needed = {
         dependency for instance in found for dependency in workloads.get(instance.workload, {}).get("dependencies", {})
     }
     expected = {
-        InstanceName.of(name, form["agent"], form["runtimeConfig"]): form.get("dependencies", {}).keys()
-        <= workloads.keys()
+        InstanceName.of(name, form["agent"], form["runtimeConfig"]): form.get("dependencies", {}).keys() <= alive
         for name, form in workloads.items()
         if form["agent"] in nodes
     }
     kept = {instance.workload for instance in found if instance not in expected and instance.workload in needed}
+    served = {group_of(instance.workload) for instance in found} - {None}
     faults = [
         f"'{name}' does not run"
         for name, must_run in expected.items()
-        if must_run and name not in found and name.workload not in kept
+        if must_run and name not in found and name.workload not in kept and group_of(name.workload) not in served
     ]
     faults += [
         f"'{name}' runs and is not desired" for name in found if name not in expected and name.workload not in kept

@@ -67,6 +67,15 @@ class Operator:
             operation.outcome, operation.text = REJECTED, response.error.message
         return operation
 
+    async def configure_devices(self, configurations: Mapping[str, Any]) -> bool:
+        """Set the device configurations; return whether that was accepted."""
+        state: Form = {"desiredState": {"apiVersion": "v1", "workloads": {}, "deviceConfigurations": configurations}}
+        request = base.UpdateStateRequest(
+            newState=COMPLETE_STATE.from_form(state), updateMask=["desiredState.deviceConfigurations"]
+        )
+        response = await self.request(base.Request(updateStateRequest=request))
+        return response is not None and response.HasField("UpdateStateSuccess")
+
     async def read(self, *masks: str) -> Form | None:
         """Return the state, or None if no server answered."""
         request = base.CompleteStateRequest(fieldMask=masks)

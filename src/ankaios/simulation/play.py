@@ -14,6 +14,7 @@ from random import Random
 
 from msgspec import Struct
 
+from ankaios.common.state_manipulation import get_value
 from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
@@ -29,6 +30,10 @@ from ankaios.simulation.virtual_time import VirtualTimeLoop
 # 300 s, and the workload that depends on it starts after it.
 CONVERGENCE_LIMIT = 900.0
 _LOOK_INTERVAL = 5.0
+# Seconds between the end of a container and the last report that it runs.
+REPORT_DELAY = 10.0
+# Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
+CALLS_INTERVAL, MOST_CALLS = 10.0, 150
 _FAST = Path("/dev/shm")
 
 
@@ -70,7 +75,7 @@ class Player:
         self._errors = errors
         self._stop_early = stop_early
         self._violations: list[inv.Violation] = []
-        self._workloads = Workloads(scenario.nodes, 2 * len(scenario.nodes))
+        self._workloads = Workloads(scenario.nodes)
         self._live = inv.LiveInstances()
         self._cluster: SimulatedCluster
         self._operator: Operator
@@ -84,9 +89,13 @@ class Player:
         self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options)
         self._cluster.observers.append(self._container_changed)
         self._operator = Operator(self._cluster.server_urls)
-        self._subscriber = Subscriber(self._cluster.server_urls)
+        self._subscriber = Subscriber(self._cluster.server_urls, self._states_reported)
         self._cluster.start()
         self._begin(self._subscriber.run(), "the subscriber")
+        self._begin(self._count_calls(), "the count of calls")
+        for node in self._cluster.nodes:
+            self._plug(node)
+        await self._configure_devices()
         for action in scenario.actions:
             await asyncio.sleep(max(0.0, action.time - self._loop.now))
             if self._is_over:
@@ -97,6 +106,13 @@ class Player:
         self._check_internal_errors()
         operations = Counter(operation.outcome for operation in self._operator.operations)
         return SimulationResult(scenario, self._violations, self._cluster.record, self._loop.now, operations, converged)
+
+    async def _configure_devices(self) -> None:
+        """The server may still be starting."""
+        for _ in range(100):
+            if await self._operator.configure_devices(sc.DEVICE_CONFIGURATIONS):
+                return
+            await asyncio.sleep(0.1)
 
     def end(self) -> None:
         self._cluster.end()
@@ -120,11 +136,56 @@ class Player:
 
     def _container_changed(self, node: str, container: SimulatedContainer, what: str) -> None:
         name = container.instance_name
-        if fault := self._live.changed(node, container.id, name, what):
+        if fault := self._live.changed(node, container.id, name, what, self._loop.now):
             self._violated(inv.TWO_INSTANCES, fault)
-        dependency = self._workloads.dependency_of(name.workload) if name.workload in self._workloads.names else None
-        if what == "started" and dependency is not None and not self._live.was_started(dependency):
+        if what == "started":
+            self._check_order(name)
+            self._check_slots(node, self._workloads.device_of(name.workload))
+
+    def _check_order(self, name: InstanceName) -> None:
+        dependency = self._workloads.dependency_of(name.workload)
+        if dependency is not None and not self._live.was_started(dependency):
             self._violated(inv.START_ORDER, f"'{name.workload}' started before '{dependency}', which it depends on")
+
+    def _check_slots(self, node: str, device: str | None) -> None:
+        """Each node has one local device with one slot, and there is one shared device with one slot."""
+        if device is None:
+            return
+        where = node if device == sc.LOCAL else None
+        users = self._live.users(lambda workload: self._workloads.device_of(workload) == device, where)
+        if len(users) > 1 and device == sc.LOCAL:
+            self._violated(inv.SLOTS, f"{' and '.join(users)} use the only slot of '{device}' on {node}")
+
+    def _states_reported(self, paths: list[tuple[str, ...]]) -> None:
+        """Running may be reported only of what ran shortly before, unless states are wrong on purpose."""
+        copy = self._subscriber.copy
+        for path in {path[:4] for path in paths if path[0] == "workloadStates" and len(path) >= 4}:
+            _, agent, workload, identifier = path
+            name = InstanceName(workload, identifier, agent)
+            is_running = (get_value(copy, path) or {}).get("state") == "Running"
+            if is_running and not self._live.was_running_since(name, self._loop.now - REPORT_DELAY):
+                self._violated(inv.TRUE_STATES, f"'{name}' was reported as running and did not run")
+
+    async def _count_calls(self) -> None:
+        while True:
+            before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
+            await asyncio.sleep(CALLS_INTERVAL)
+            for name, node in self._cluster.nodes.items():
+                if node.containers.calls - before[name] > MOST_CALLS:
+                    text = (
+                        f"{node.containers.calls - before[name]} calls of the runtime in {CALLS_INTERVAL:g} s on {name}"
+                    )
+                    self._violated(inv.RETRIES, text)
+
+    def _plug(self, node: str) -> None:
+        devices = self._cluster.nodes[node].handler
+        devices.plug("udev", f"cam-{node}")
+        devices.plug("onvif", "lens")
+
+    def _unplug(self, node: str) -> None:
+        devices = self._cluster.nodes[node].handler
+        devices.unplug("udev", f"cam-{node}")
+        devices.unplug("onvif", "lens")
 
     def _check_internal_errors(self) -> None:
         for text in self._errors.texts:
@@ -168,6 +229,9 @@ class Player:
                 self._later(action, lambda: etcd.start_member(host))
             case Action(_, sc.CONTAINER_DIES | sc.CONTAINER_REMOVED, name):
                 self._harm_container(name, action.kind)
+            case Action(_, sc.UNPLUG, node):
+                self._unplug(node)
+                self._later(action, lambda: self._plug(node))
             case Action(_, kind, node) if node in cluster.nodes:
                 self._disturb_runtime(node, kind, action.seconds)
                 self._later(action, lambda: self._calm_runtime(node))
@@ -221,6 +285,7 @@ class Player:
         await asyncio.sleep(61)  # the longest fault
         for name in cluster.nodes:
             self._calm_runtime(name)
+            self._plug(name)
             cluster.start_agent(name)
         for name in cluster.servers:
             cluster.start_server(name)
@@ -240,8 +305,13 @@ class Player:
         if state is None:
             return ["no server answered"]
         running = self._running()
-        faults = inv.check_convergence(state["desiredState"], running, self._cluster.nodes)
+        faults = inv.check_convergence(state["desiredState"], running, self._cluster.nodes, self._group_of)
         return faults or inv.check_states(state.get("workloadStates", {}), running)
+
+    def _group_of(self, workload: str) -> str | None:
+        """Workloads that compete for the same slot."""
+        device = self._workloads.device_of(workload)
+        return f"{device} of {self._workloads.node_of(workload)}" if device == sc.LOCAL else device
 
     def _running(self) -> dict[str, list[InstanceName]]:
         return {

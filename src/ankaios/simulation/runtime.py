@@ -59,6 +59,7 @@ class NodeContainers:
         self.faults = RuntimeFaults()
         self.containers: dict[WorkloadId, SimulatedContainer] = {}
         self.random = random
+        self.calls = 0
         self._changed = changed
         self._number = 0
         self._checkers: list[SimulatedChecker] = []
@@ -199,6 +200,7 @@ class SimulatedRuntime:
     async def _call(self, what: str, *, can_fail: bool = True) -> None:
         """Each call takes time, may hang, and may fail before it has done anything."""
         random, faults = self._containers.random, self._containers.faults
+        self._containers.calls += 1
         await asyncio.sleep(random.uniform(faults.shortest_call, faults.longest_call))
         loop = asyncio.get_running_loop()
         while loop.time() < faults.hangs_until:  # noqa: ASYNC110 - it may be prolonged

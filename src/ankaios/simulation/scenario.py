@@ -71,12 +71,20 @@ class Scenario(Struct, frozen=True, omit_defaults=True):
         return Counter(action.kind for action in self.actions if action.kind in FAULTS)
 
 
-class Workloads:
-    """The workloads of a simulation: names, nodes, dependencies and restart policies follow from the number."""
+LOCAL, SHARED = "cam", "lens"
+DEVICE_CONFIGURATIONS = {
+    LOCAL: {"discoveryHandler": {"name": "udev"}, "capacity": 1, "offlineGraceSeconds": 5, "onDeviceLost": "restart"},
+    SHARED: {"discoveryHandler": {"name": "onvif"}, "capacity": 1, "offlineGraceSeconds": 5},
+}
+"""A device configuration whose devices belong to one node each, and one whose only device all nodes see."""
 
-    def __init__(self, nodes: Sequence[str], count: int) -> None:
+
+class Workloads:
+    """The workloads of a simulation; nodes, dependencies and devices follow from their numbers."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
         self._nodes = nodes
-        self.names = tuple(f"w{number}" for number in range(count))
+        self.names = tuple(f"w{number}" for number in range(2 * len(nodes)))
 
     def node_of(self, name: str) -> str:
         return self._nodes[int(name[1:]) % len(self._nodes)]
@@ -86,14 +94,22 @@ class Workloads:
         number = int(name[1:])
         return f"w{number - 1}" if number % 3 == 2 else None
 
+    def device_of(self, name: str) -> str | None:
+        """The workloads of the second node compete for its local device, two others for the shared device."""
+        number, count = int(name[1:]), len(self._nodes)
+        if number % count == 1:
+            return LOCAL
+        return SHARED if number in (3, count + 2) else None
+
     def form(self, name: str, version: str) -> dict[str, object]:
-        dependency = self.dependency_of(name)
+        dependency, device = self.dependency_of(name), self.device_of(name)
         return {
             "agent": self.node_of(name),
             "runtime": "simulated",
             "runtimeConfig": version,
             "restartPolicy": "ALWAYS",
             **({"dependencies": {dependency: "ADD_COND_RUNNING"}} if dependency else {}),
+            **({"resources": [{"name": device, "quantity": 1}]} if device else {}),
         }
 
 
@@ -111,7 +127,7 @@ def draw_scenario(
 
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
     seconds = scenario.hours * 3600
-    workloads = Workloads(scenario.nodes, 2 * len(scenario.nodes))
+    workloads = Workloads(scenario.nodes)
     actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
     for number in range(max(4, int(seconds / 20))):
         kind = APPLY if random.random() < 0.7 else DELETE

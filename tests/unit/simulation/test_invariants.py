@@ -38,11 +38,11 @@ def test_a_lost_change_is_found() -> None:
 
 def test_two_live_instances_are_found() -> None:
     live = LiveInstances()
-    assert live.changed("a", "c1", OLD, "started") is None
-    assert live.changed("a", "c2", WEB, "started") is not None
-    live.changed("a", "c1", OLD, "removed")
-    live.changed("a", "c2", WEB, "ended")
-    assert live.changed("a", "c3", WEB, "started") is None
+    assert live.changed("a", "c1", OLD, "started", 1.0) is None
+    assert live.changed("a", "c2", WEB, "started", 1.0) is not None
+    live.changed("a", "c1", OLD, "removed", 1.0)
+    live.changed("a", "c2", WEB, "ended", 1.0)
+    assert live.changed("a", "c3", WEB, "started", 1.0) is None
     assert live.was_started("web") and not live.was_started("db")
 
 
