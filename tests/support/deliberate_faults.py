@@ -1,7 +1,7 @@
 """Deliberate faults of the product: the simulation must find each of them.
 
-Each fault replaces one function or method, as a mistake in a change could. `tools/simulation_sensitivity.py` plays seeds
-with each fault until an invariant is violated, and prints the table of docs/simulation.md.
+Each fault replaces one function or method, as a mistake in a change could. `tools/simulation_sensitivity.py` plays
+seeds with each fault until an invariant is violated, and prints the table of docs/simulation.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 from msgspec import Struct
 
-from ankaios.agent import agent_manager, server_link, workload_task
+from ankaios.agent import workload_task
 from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
 from ankaios.agent.core.workload_events import Deleted, Identified
-from ankaios.agent.server_link import Outbox, ServerLink
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.agent.workload_task import WorkloadTask
 from ankaios.devices.claim_store import ClaimStore
@@ -97,25 +97,6 @@ async def _no_workloads(*_args: Any) -> list[Any]:
     return []
 
 
-async def _for_ever(self: ServerLink) -> None:
-    await agent_manager.asyncio.Event().wait()
-
-
-def _once(original: Any) -> Any:
-    """The connection is not made again after it was lost."""
-
-    async def run(self: ServerLink) -> None:
-        sleep = server_link.asyncio.sleep
-        with patch.object(server_link.asyncio, "sleep", lambda _seconds: _wait(sleep)):
-            await original(self)
-
-    return run
-
-
-async def _wait(sleep: Any) -> None:
-    await sleep(10_000_000)
-
-
 def _load_without_newest(original: Any) -> Any:
     async def load(self: SqliteStore) -> Any:
         stored = await original(self)
@@ -155,7 +136,6 @@ FAULTS = (
     DeliberateFault(
         "the last state is not repeated", Outbox, "go_offline", lambda _: lambda self: self._queue.go_offline()
     ),
-    DeliberateFault("the connection is not made again", ServerLink, "run", _once),
     DeliberateFault("a silent peer is not noticed", AsyncConnection, "_check_keepalive", _always(None)),
     DeliberateFault("failed starts are not retried", workload_task, "retry_limit", _always(10_000_000.0)),
     DeliberateFault("failed starts are retried without a delay", workload_task, "retry_limit", _always(0.0)),

@@ -80,7 +80,7 @@ class SimulatedCluster:
         self.observers: list[Callable[[str, SimulatedContainer, str], None]] = []
         self._folder = folder
         self._random = random
-        self.etcd = SimulatedEtcd() if options.storage == "etcd" else None
+        self.etcd = SimulatedEtcd(self.network) if options.storage == "etcd" else None
         self.nodes: dict[str, SimulatedNode] = {}
         self.servers = {
             f"server{n}": SimulatedServer(f"server{n}", folder / f"server{n}") for n in range(options.servers)
@@ -137,7 +137,8 @@ class SimulatedCluster:
             manifest = server.folder / "startup.yaml"
             manifest.write_text(self.options.manifest)
             arguments += ["--startup-manifest", str(manifest)]
-        await serve(read_server_settings(arguments))
+        listener = self.network.listening_socket(SERVER_PORT)
+        await serve(read_server_settings(arguments), listener)  # type: ignore[arg-type]
 
     def _storage_arguments(self, server: SimulatedServer) -> list[str]:
         match self.options.storage:

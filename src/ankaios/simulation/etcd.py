@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ankaios.grpc.server import GrpcServer, ServerCall, server_streaming, unary
 from ankaios.grpc.wire_format import CallFailed, Status
+from ankaios.simulation.network import SimulatedNetwork
 from ankaios.simulation.virtual_time import SimulatedProcess
 from ankaios.storage.pb.etcd_api_pb2 import (
     CompactionRequest,
@@ -163,7 +164,8 @@ class EtcdData:
 class SimulatedEtcd:
     """The cluster. Members run on hosts `etcd0`, `etcd1`, ..."""
 
-    def __init__(self, members: int = 3) -> None:
+    def __init__(self, network: SimulatedNetwork, members: int = 3) -> None:
+        self._network = network
         self.data = EtcdData()
         self.hosts = [f"etcd{number}" for number in range(members)]
         self._alive: dict[str, SimulatedProcess] = {}
@@ -201,7 +203,7 @@ class SimulatedEtcd:
                 "/etcdserverpb.Watch/Watch": server_streaming(WatchRequest, self._watch),
             }
         )
-        await server.listen("", ETCD_PORT)
+        server.listen_on(self._network.listening_socket(ETCD_PORT))  # type: ignore[arg-type]
         await asyncio.Event().wait()
 
     async def _ready(self) -> float:

@@ -30,7 +30,7 @@ class SimulatedNetwork:
         self._loop = loop
         self._random = random
         self.shortest_delay, self.longest_delay = 0.0002, 0.002
-        self._listeners: dict[tuple[str, int], _Listener] = {}
+        self._listeners: dict[tuple[str, int], SimulatedListeningSocket] = {}
         self._pairs: list[_Pair] = []
         self._blocked: set[frozenset[str]] = set()
         self._silent_hosts: set[str] = set()
@@ -84,21 +84,21 @@ class SimulatedNetwork:
         for pair in list(self._pairs):
             pair.resume()
 
-    # --- used by the loop ---
+    # --- used by programs and the loop ---
 
-    async def create_server(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> _Listener:
+    def listening_socket(self, port: int) -> SimulatedListeningSocket:
+        """A socket on which the current process listens."""
         process = current_process()
-        host = process.host if process is not None else OUTSIDE
-        key = (host, port)
+        key = (process.host if process is not None else OUTSIDE, port)
         if key in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        listener = _Listener(factory, copy_context(), key, self._forget_listener)
+        listener = SimulatedListeningSocket(key, self._forget_listener)
         self._listeners[key] = listener
         if process is not None:
             process.at_end.append(listener.close)
         return listener
 
-    def _forget_listener(self, listener: _Listener) -> None:
+    def _forget_listener(self, listener: SimulatedListeningSocket) -> None:
         if self._listeners.get(listener.key) is listener:
             del self._listeners[listener.key]
 
@@ -118,9 +118,10 @@ class SimulatedNetwork:
         pair = _Pair(self, self._loop, (own_host, self._next_port), (host, port), {process, listener.process})
         self._pairs.append(pair)
         protocol = factory()
-        pair.client.prepare(protocol, copy_context())
-        listener.accept(pair.server)
-        protocol.connection_made(pair.client)
+        pair.client.prepare(copy_context())
+        pair.server.prepare(listener.context)
+        listener.connected(SimulatedSocket(pair.server))
+        pair.client.open(protocol)
         for owner in pair.processes:
             self._reset_at_end(owner)
         return pair.client, protocol
@@ -140,39 +141,71 @@ class SimulatedNetwork:
             self._pairs.remove(pair)
 
 
-class _Listener:
-    """What `loop.create_server` returns."""
+class SimulatedListeningSocket:
+    """A listening socket, as far as the gRPC server uses it."""
 
-    def __init__(
-        self,
-        factory: Callable[[], asyncio.BaseProtocol],
-        context: Context,
-        key: tuple[str, int],
-        on_close: Callable[[_Listener], None],
-    ) -> None:
+    def __init__(self, key: tuple[str, int], on_close: Callable[[SimulatedListeningSocket], None]) -> None:
         self.key = key
-        self.sockets = (_SocketName(key),)
-        self._factory = factory
-        self._context = context
-        self.process: SimulatedProcess | None = context.run(current_process)
+        self.context = copy_context()
+        self.process: SimulatedProcess | None = current_process()
         self._on_close = on_close
+        self._is_closed = False
+        self._pending: deque[SimulatedSocket] = deque()
+        self._reader: Callable[[], None] | None = None
 
-    def accept(self, transport: SimulatedTransport) -> None:
-        self._context.copy().run(self._accept, transport)
+    def connected(self, sock: SimulatedSocket) -> None:
+        self._pending.append(sock)
+        self._notify()
 
-    def _accept(self, transport: SimulatedTransport) -> None:
-        protocol = self._factory()
-        transport.prepare(protocol, copy_context())
-        protocol.connection_made(transport)
+    def set_reader(self, reader: Callable[[], None] | None) -> None:
+        self._reader = reader
+        if self._pending:
+            self._notify()
+
+    def _notify(self) -> None:
+        if self._reader is not None:
+            asyncio.get_running_loop().call_soon(self._reader, context=self.context)
+
+    def accept(self) -> tuple[SimulatedSocket, tuple[str, int]]:
+        if not self._pending:
+            raise BlockingIOError
+        sock = self._pending.popleft()
+        return sock, sock.transport.get_extra_info("peername")
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.key
+
+    def fileno(self) -> int:
+        return -1 if self._is_closed else 0
+
+    def setblocking(self, _flag: bool) -> None:
+        return None
+
+    def listen(self, _backlog: int) -> None:
+        return None
 
     def close(self) -> None:
+        self._is_closed = True
         self._on_close(self)
 
-    def is_serving(self) -> bool:
-        return True
 
-    async def wait_closed(self) -> None:
+class SimulatedSocket:
+    """An accepted connection before it has a transport: whether something has arrived can be asked."""
+
+    def __init__(self, transport: SimulatedTransport) -> None:
+        self.transport = transport
+
+    def set_reader(self, reader: Callable[[], None] | None) -> None:
+        self.transport.set_reader(reader)
+
+    def recv(self, _size: int, _flags: int) -> bytes:
+        return self.transport.peek()
+
+    def setblocking(self, _flag: bool) -> None:
         return None
+
+    def close(self) -> None:
+        self.transport.abort()
 
 
 class _SocketName:
@@ -241,6 +274,8 @@ class SimulatedTransport(asyncio.Transport):
         self._pair = pair
         self._loop = loop
         self._protocol: asyncio.BaseProtocol | None = None
+        self._reader: Callable[[], None] | None = None
+        self._early: deque[bytes | None] = deque()  # arrived before there is a protocol
         self._context: Context | None = None
         self._held: list[bytes | None] = []  # None is the end of the stream
         self._arriving: deque[bytes | None] = deque()
@@ -248,9 +283,34 @@ class SimulatedTransport(asyncio.Transport):
         self._is_closing = False
         self._is_lost = False
 
-    def prepare(self, protocol: asyncio.BaseProtocol, context: Context) -> None:
+    def prepare(self, context: Context) -> None:
         """Both ends are prepared before one of them sends."""
-        self._protocol, self._context = protocol, context
+        self._context = context
+
+    def open(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+        protocol.connection_made(self)
+        early, self._early = self._early, deque()
+        for data in early:
+            self._deliver(data)
+
+    # --- before there is a protocol ---
+
+    def set_reader(self, reader: Callable[[], None] | None) -> None:
+        self._reader = reader
+        if self._early or self._is_lost:
+            self._notify()
+
+    def peek(self) -> bytes:
+        if self._early and (first := self._early[0]):
+            return first[:1]
+        if self._early or self._is_lost:
+            return b""
+        raise BlockingIOError
+
+    def _notify(self) -> None:
+        if self._reader is not None:
+            self._loop.call_soon(self._reader, context=self._context)
 
     # --- used by the protocol ---
 
@@ -315,6 +375,13 @@ class SimulatedTransport(asyncio.Transport):
         data = self._arriving.popleft()
         if self._is_lost or self.is_silent:
             return
+        if self._protocol is None:
+            self._early.append(data)
+            self._notify()
+        else:
+            self._deliver(data)
+
+    def _deliver(self, data: bytes | None) -> None:
         if data is None:
             cast(asyncio.Protocol, self._protocol).eof_received()
             self.close()
@@ -342,4 +409,7 @@ class SimulatedTransport(asyncio.Transport):
         if not self._is_lost:
             self._is_lost = self._is_closing = True
             self._pair.close()
-            cast(asyncio.BaseProtocol, self._protocol).connection_lost(error)
+            if self._protocol is None:
+                self._notify()
+            else:
+                self._protocol.connection_lost(error)

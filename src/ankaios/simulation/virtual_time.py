@@ -69,8 +69,6 @@ def current_process() -> SimulatedProcess | None:
 class StreamNetwork(Protocol):
     """Makes connections; see `network.py`."""
 
-    async def create_server(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> Any: ...
-
     async def create_connection(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Any: ...
 
 
@@ -119,9 +117,22 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
         """A simulated process receives no signals of the real one."""
 
-    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
-        assert self.network is not None, "the loop has no network"
-        return await self.network.create_server(protocol_factory, port)
+    def add_reader(self, fd: Any, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        if hasattr(fd, "set_reader"):  # a simulated socket
+            fd.set_reader(lambda: callback(*args))
+        else:
+            super().add_reader(fd, callback, *args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        if not hasattr(fd, "set_reader"):
+            return super().remove_reader(fd)
+        fd.set_reader(None)
+        return True
+
+    async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **options: Any) -> Any:
+        protocol = protocol_factory()
+        sock.transport.open(protocol)
+        return sock.transport, protocol
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         assert self.network is not None, "the loop has no network"

@@ -36,7 +36,7 @@ class EchoServer:
             return request
 
         server = GrpcServer({PATH: unary(Error, echo)}, keepalive=Keepalive(1.0, 2.0))
-        await server.listen("", 80)
+        server.listen_on(self.network.listening_socket(80))  # type: ignore[arg-type]
         await asyncio.Event().wait()
 
     async def call(self, text: str = "hello", limit: float = 10) -> str:
