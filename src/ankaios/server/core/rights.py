@@ -14,22 +14,22 @@ from ankaios.common.access_rules import READING, excess_of, is_path_granted, sta
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import ControlInterfaceAccess
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.server.core.update_rejected import BrokenConvention
+from ankaios.server.core.update_rejected import RightsExceeded
 
 
 def check_rights(writer: str, own: Form, change: DesiredChange) -> None:
-    """`own` is the plain form of the writer's `controlInterfaceAccess`. Raises `BrokenConvention`."""
+    """`own` is the plain form of the writer's `controlInterfaceAccess`. Raises `RightsExceeded`."""
     access = convert(own, ControlInterfaceAccess)
     allow, deny = state_masks(access.allow, READING), state_masks(access.deny, READING)
     for place, workload in _written_workloads(change):
         if excess := excess_of(convert(workload.get("controlInterfaceAccess", {}), ControlInterfaceAccess), access):
-            raise BrokenConvention(
+            raise RightsExceeded(
                 f"Access denied: workload '{writer}' cannot give {place} the right to {excess}, it does not have it "
                 "itself. Extend the access rules of the writer or remove the rule"
             )
         for key in workload.get("configs", {}).values():
             if not is_path_granted(("desiredState", "configs", key), allow, deny):
-                raise BrokenConvention(
+                raise RightsExceeded(
                     f"Access denied: workload '{writer}' cannot reference the config '{key}' in {place}, it may not "
                     f"read 'desiredState.configs.{key}' itself. Allow it to read the config or remove the reference"
                 )

@@ -16,7 +16,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import DeletedWorkload, InstanceName
-from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
+from ankaios.server.core.config_renderer import ConfigOf, RenderedWorkload, render_workload
 from ankaios.server.core.conventions import (
     check_api_version,
     check_config_item,
@@ -29,7 +29,7 @@ from ankaios.server.core.cycle_check import find_cycle
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
-from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
+from ankaios.server.core.update_rejected import BrokenConvention, DependencyCycle, InvalidName, InvalidState, TemplateFailed
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
@@ -57,10 +57,7 @@ class CommittedUpdate(Struct, frozen=True):
 def prepare_update(state: ServerState, change: DesiredChange) -> PreparedUpdate:
     """Decide what the change means, or why it cannot be."""
     _check_before_rendering(state, change)
-    try:
-        rendered = _render_affected(state, change)
-    except Rejected as fault:
-        raise InvalidState(str(fault)) from fault
+    rendered = _render_affected(state, change)
     prepared = PreparedUpdate(change, rendered, _compare(state, rendered))
     _check_cycles(state, prepared)
     return prepared
@@ -100,13 +97,27 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
     rendered: dict[str, RenderedWorkload | None] = {}
     for name in sorted(_affected(state, change)):
         form = change.workloads[name] if name in change.workloads else stored[name]
-        workload = None if form is None else render_workload(name, form, config_of)
+        workload = None if form is None else _render(name, form, config_of)
         before = state.rendered.get(name)
         if workload is None or before is None or workload.form != before.form:
             if workload is not None:
-                check_rendered_workload(workload)
+                _check_rendered(workload)
             rendered[name] = workload
     return rendered
+
+
+def _render(name: str, form: Form, config_of: ConfigOf) -> RenderedWorkload:
+    try:
+        return render_workload(name, form, config_of)
+    except Rejected as fault:
+        raise TemplateFailed(str(fault)) from fault
+
+
+def _check_rendered(workload: RenderedWorkload) -> None:
+    try:
+        check_rendered_workload(workload)
+    except Rejected as fault:
+        raise InvalidName(str(fault)) from fault
 
 
 def _affected(state: ServerState, change: DesiredChange) -> set[str]:
@@ -141,7 +152,7 @@ def _check_cycles(state: ServerState, prepared: PreparedUpdate) -> None:
     suspects = [name for name in added if stored.get(name, {}).get("dependencies") != dependencies_of(name)]
     if suspects and find_cycle(suspects, dependencies_of):
         name = find_cycle(added, dependencies_of)
-        raise UpdateRejected(f"workload dependency '{name}' is part of a cycle.")
+        raise DependencyCycle(f"workload dependency '{name}' is part of a cycle.")
 
 
 # --- mutating hooks ---------------------------------------------------------------------------------------------------
