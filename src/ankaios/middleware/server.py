@@ -35,7 +35,12 @@ from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.server import GrpcServer, ServerCall
 from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
-from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
+from ankaios.middleware.hello import (
+    check_agent_certificates,
+    check_agent_hello,
+    check_commander_hello,
+    client_description,
+)
 from ankaios.middleware.methods import ADDITIONS_HEADER, CONNECTION_PREFIXES, Method
 from ankaios.middleware.routing import (
     Deliver,
@@ -73,6 +78,10 @@ class MiddlewareServer:
         self._limits = limits or Limits()
         self._tables: SenderTables[ServerCall] = SenderTables()
         self._agent_calls: dict[str, ServerCall] = {}
+        self._closed_text: str | None = None
+        self._calls: set[ServerCall] = set()
+        self._no_calls = asyncio.Event()
+        self._no_calls.set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._grpc = GrpcServer(
             {
@@ -99,6 +108,31 @@ class MiddlewareServer:
     async def close(self) -> None:
         """Stop listening and close all connections; nothing is delivered after this returns."""
         await self._grpc.close()
+
+    def refuse_calls(self, text: str | None) -> None:
+        """Reject calls with this text and end the accepted ones; None: accept calls."""
+        self._closed_text = text
+        if text is not None:
+            for call in list(self._calls):
+                if call.broken is None:
+                    _end_now(call, Status.UNAVAILABLE, text)
+
+    async def calls_ended(self) -> None:
+        """Wait until all accepted calls have delivered their end."""
+        await self._no_calls.wait()
+
+    def _add_call(self, call: ServerCall) -> None:
+        self._calls.add(call)
+        self._no_calls.clear()
+
+    def _discard_call(self, call: ServerCall) -> None:
+        self._calls.discard(call)
+        if not self._calls:
+            self._no_calls.set()
+
+    def _check_open(self) -> None:
+        if self._closed_text is not None:
+            raise CallFailed(Status.UNAVAILABLE, self._closed_text)
 
     # Messages of the server
 
@@ -145,12 +179,14 @@ class MiddlewareServer:
         hello = await self._receive_hello(call)
         agent = check_agent_hello(hello, peer)
         assert hello is not None
+        self._check_open()
         call.accept([ADDITIONS_HEADER])
         self._replace_older(agent, call)
         turn = self._turns.setdefault(agent, asyncio.Lock())
         try:
             async with turn:  # the older stream of this name ends first, with its AgentGone
                 if call.broken is None:  # this one may have been replaced, too
+                    self._check_open()
                     await self._serve_accepted_agent(call, agent, hello)
         finally:
             if self._agent_calls.get(agent) is call:
@@ -158,6 +194,7 @@ class MiddlewareServer:
 
     async def _serve_accepted_agent(self, call: ServerCall, agent: str, hello: ToServer) -> None:
         log.info("Agent '%s' has connected from %s.", agent, call.peer_address)
+        self._add_call(call)
         self._tables.add_agent(agent, call)
         try:
             await self._deliver(FromAgent(agent, hello))
@@ -167,6 +204,7 @@ class MiddlewareServer:
             log.info("Agent '%s' has disconnected: %s.", agent, reason)
             self._tables.remove_agent(agent)
             await self._deliver_end(AgentGone(agent))
+            self._discard_call(call)
 
     def _replace_older(self, agent: str, call: ServerCall) -> None:
         older = self._agent_calls.get(agent)
@@ -177,15 +215,19 @@ class MiddlewareServer:
             _end_now(older, Status.ABORTED, text)
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
-        check_commander_hello(await self._receive_hello(call))
+        user = check_commander_hello(await self._receive_hello(call))
+        self._check_open()
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
+        sender = client_description(user, call.peer_certificates)
+        self._add_call(call)
         self._tables.add_client(connection, method, call)
         try:
-            await self._read(call, connection, lambda message: interpret_client_message(connection, message))
+            await self._read(call, connection, lambda message: interpret_client_message(connection, message, sender))
         finally:
             self._tables.remove_client(connection)
             await self._deliver_end(ClientGone(connection))
+            self._discard_call(call)
 
     async def _receive_hello(self, call: ServerCall) -> ToServer | None:
         try:

@@ -82,10 +82,12 @@ class AgentHello(_message.Message):
     def __init__(self, agentName: _Optional[str] = ..., protocolVersion: _Optional[str] = ..., tags: _Optional[_Union[_ank_base_pb2.Tags, _Mapping]] = ..., devices: bool = ..., records: bool = ...) -> None: ...
 
 class CommanderHello(_message.Message):
-    __slots__ = ("protocolVersion",)
+    __slots__ = ("protocolVersion", "user")
     PROTOCOLVERSION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     protocolVersion: str
-    def __init__(self, protocolVersion: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, protocolVersion: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ()
@@ -102,10 +104,12 @@ class AgentLoadStatus(_message.Message):
     def __init__(self, agent_name: _Optional[str] = ..., cpu_usage: _Optional[_Union[_ank_base_pb2.CpuUsage, _Mapping]] = ..., free_memory: _Optional[_Union[_ank_base_pb2.FreeMemory, _Mapping]] = ...) -> None: ...
 
 class ServerHello(_message.Message):
-    __slots__ = ("addedWorkloads",)
+    __slots__ = ("addedWorkloads", "term")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedCompositeFieldContainer[AddedWorkload]
-    def __init__(self, addedWorkloads: _Optional[_Iterable[_Union[AddedWorkload, _Mapping]]] = ...) -> None: ...
+    term: int
+    def __init__(self, addedWorkloads: _Optional[_Iterable[_Union[AddedWorkload, _Mapping]]] = ..., term: _Optional[int] = ...) -> None: ...
 
 class UpdateWorkload(_message.Message):
     __slots__ = ("addedWorkloads", "deletedWorkloads")
