@@ -85,7 +85,7 @@ async def _run(
     chance: Callable[[], float],
 ) -> None:
     outbox, inbox = Outbox(), LinkChannel(LINK_CAPACITY)
-    hello = agent_hello(settings.name, settings.tags, devices=devices.offers_devices)
+    hello = agent_hello(settings.name, settings.tags, connectors, devices=devices.offers_devices)
     async with Supervisor() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)

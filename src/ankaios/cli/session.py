@@ -25,9 +25,10 @@ _MAX_KEPT_STATES = 100_000
 class RequestFailed(Exception):
     """A request to the server failed. The text is the reason; `text` is the compatible form for the user."""
 
-    def __init__(self, reason: str, hint: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "", *, is_timeout: bool = False) -> None:
         super().__init__(reason)
         self.hint = hint
+        self.is_timeout = is_timeout
 
     @property
     def text(self) -> str:
@@ -75,6 +76,23 @@ class Session:
         if response.HasField("error"):
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
+
+    def plan(self, update: base.UpdateStateRequest) -> base.PlanResponse:
+        request = base.Request(planRequest=base.PlanRequest(update=update))
+        return self._extension(request, "planResponse", "plans").planResponse
+
+    def _extension(self, request: base.Request, kind: str, what: str) -> base.Response:
+        """The response to a request that servers of Eclipse Ankaios do not have."""
+        unsupported = f"the server supports no {what}; servers of Eclipse Ankaios do not have them"
+        try:
+            response = self._response(self._send_new(request, unsupported), (kind, "error"), unsupported)
+        except RequestFailed as error:
+            if error.is_timeout:
+                raise RequestFailed(f"{unsupported} (no response within {duration_text(self._timeout_ms)})") from error
+            raise
+        if response.HasField("error"):
+            raise RequestFailed(f"the server rejected the request for {what}: {response.error.message}")
+        return response
 
     def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
         """Subscribe to events. Returns the id of the subscription and the current state."""
@@ -187,7 +205,7 @@ class Session:
 
 def _timed_out(limit_ms: int, rejection: str) -> RequestFailed:
     hint = f"the server answered '{rejection}'" if rejection else "give it more time with '--response-timeout MS'"
-    return RequestFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint)
+    return RequestFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint, is_timeout=True)
 
 
 def _remaining(end: float | None) -> float | None:

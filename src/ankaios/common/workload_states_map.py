@@ -52,6 +52,15 @@ class WorkloadStatesMap:
         form = self.form.get(name.agent, {}).get(name.workload, {}).get(name.id)
         return None if form is None else _state_of(form)
 
+    def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
+        """The instances of the workload on all agents. The cost depends on the number of agents."""
+        return [
+            (InstanceName(workload, instance_id, agent), _state_of(form))
+            for agent, workloads in self.form.items()
+            if workload in workloads
+            for instance_id, form in workloads[workload].items()
+        ]
+
     def of_agent(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
         return list(self._walk(agent))
 

@@ -25,7 +25,7 @@ GONE, BACK = (
 
 
 def test_the_hello_says_who_the_agent_is() -> None:
-    hello = agent_hello("A", {"zone": "front"}, devices=True).agentHello
+    hello = agent_hello("A", {"zone": "front"}, ["podman", "native"], devices=True).agentHello
     assert (hello.agentName, hello.protocolVersion, dict(hello.tags.tags), hello.devices) == (
         "A",
         PROTOCOL_VERSION,

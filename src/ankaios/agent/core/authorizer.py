@@ -37,6 +37,8 @@ class Authorizer:
                 return _all_granted(masks, self._allow_read, self._deny_read)
             case "updateStateRequest":
                 return _all_granted(request.updateStateRequest.updateMask, self._allow_write, self._deny_write)
+            case "planRequest":
+                return _all_granted(request.planRequest.update.updateMask, self._allow_write, self._deny_write)
             case "logsRequest":
                 return all(self._may_read_logs(item.workloadName) for item in request.logsRequest.workloadNames)
             case "logsCancelRequest" | "eventsCancelRequest":

@@ -6,7 +6,7 @@ declarations import no command, so that help, completion and usage errors are fa
 
 from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
-from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
+from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, RUN, SET
 from ankaios.cli.tree.inspect_commands import DESCRIBE, GET, LOGS
 from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
 
@@ -28,12 +28,13 @@ ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(GET, DESCRIBE, LOGS, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
+    children=(GET, DESCRIBE, LOGS, PLAN, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)
   1    failure, the reason is on standard error
   2    invalid usage
+  3    'ank plan --exit-code': something would change
   141  the reader of the output closed the pipe
 
 Configuration file:

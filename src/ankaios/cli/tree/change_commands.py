@@ -1,9 +1,38 @@
-"""Declarations of the commands that change the cluster: `apply`, `run`, `set` and `delete`."""
+"""Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
 from ankaios.cli.argument_values import tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Change the cluster"
+
+_MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
+_AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
+
+PLAN = Command(
+    "plan",
+    "Show what applying manifests would do, without doing it",
+    "plan:run",
+    group=GROUP,
+    bare_help=True,
+    options=(
+        _AGENT,
+        Option("-d", "Plan to delete what the manifests describe", key="delete"),
+        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
+        Option("--exit-code", "Exit with 3 if something would change"),
+    ),
+    positionals=(_MANIFESTS,),
+    details=(
+        "The server evaluates the manifests as 'ank apply' would, including mutating hooks. Shown are the workloads "
+        "that would be created (+), changed (~) or deleted (-), in which order, the fields that differ after templates "
+        "are rendered, and what the workloads would wait for. The exit code is 1 if the server would reject the "
+        "manifests."
+    ),
+    examples=(
+        ("ank plan web.yaml", "what would 'ank apply web.yaml' do?"),
+        ("ank plan --exit-code web.yaml", "exit code 3 tells a script that something would change"),
+        ("ank plan -o json -d web.yaml", "what would be deleted, for programs"),
+    ),
+)
 
 APPLY = Command(
     "apply",
@@ -12,10 +41,11 @@ APPLY = Command(
     group=GROUP,
     bare_help=True,
     options=(
-        Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents"),
+        _AGENT,
         Option("-d", "Delete what the manifests describe", key="delete"),
+        Option("--dry-run", "Show what would be done, as 'ank plan'"),
     ),
-    positionals=(Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files"),),
+    positionals=(_MANIFESTS,),
     examples=(
         ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
         ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),

@@ -26,6 +26,7 @@ from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
+from ankaios.server.core.change_plan import describe_plan, describe_rejection, hide_unreadable
 from ankaios.server.core.desired_state_draft import (
     DesiredChange,
     change_by_addition,
@@ -48,14 +49,15 @@ from ankaios.server.core.replies import (
     SecondPassed,
     ServerMessage,
     broadcast_states,
+    plan_response,
     refuse,
     refuse_too_many,
     states_for_agent,
     update_success,
     updates_for_agents,
 )
-from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, workload_requester
-from ankaios.server.core.rights import check_rights
+from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, requested_update, workload_requester
+from ankaios.server.core.rights import check_rights, readable_paths
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
@@ -70,6 +72,7 @@ from ankaios.server.core.state_view import StateView
 from ankaios.server.core.stored_entries import EntryCollector, desired_entries
 from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, restored_state
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 from ankaios.storage.state_store import StateChange, Stored
 
@@ -106,6 +109,12 @@ class AnkaiosServer:
         self._term = term
         self._sessions = AgentSessions()
         self._devices = DeviceCoordinator(self.state, self._sessions, self._entries)
+        self._facts = ClusterFacts(
+            states_of=self.state.workload_states.of_workload,
+            is_connected=self.state.agents.__contains__,
+            runtimes_of=self._sessions.runtimes_of,
+            missing_devices=self._devices.missing_devices,
+        )
         self._at_hooks: tuple[UpdateOrigin, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         # After an internal error: the state differs from the stored one.
@@ -218,7 +227,7 @@ class AnkaiosServer:
     def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
         """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
         requester = workload_requester(agent, request.requestId)
-        if requester is None and request.HasField("updateStateRequest"):
+        if requester is None and request.WhichOneof("RequestContent") in ("updateStateRequest", "planRequest"):
             text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
             return [refuse(request.requestId, text)]
         return self._request(request, requester)
@@ -235,7 +244,8 @@ class AnkaiosServer:
         self._use_overridden_tags(agent, hello)
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
-        self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
+        workloads = (workload.instance_name for workload in self.state.workloads_of_agent(agent))
+        self._sessions.connect(agent, workloads, hello.runtimes)
         effects += self._greetings()
         return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
 
@@ -308,7 +318,7 @@ class AnkaiosServer:
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
-        if content == "updateStateRequest":
+        if content in ("updateStateRequest", "planRequest"):
             return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
@@ -369,28 +379,47 @@ class AnkaiosServer:
         """
         if self._at_hooks is not None:
             if len(self._waiting) >= MAX_WAITING_UPDATES:
-                return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
+                return [self._reject(origin, UpdateRejected("too many updates are waiting, try again later"))]
             self._waiting.append((request, origin))
             return []
         try:
-            change = change_by_request(self.state.desired, request.updateStateRequest)
+            change = change_by_request(self.state.desired, requested_update(request))
             self._check_rights(origin.requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
-            return [_refuse_update(request.requestId, fault)]
+            return [self._reject(origin, fault)]
         if self._has_hooks and prepared.changes:
             shown = RunHooks(update_message(prepared.changes))
             self._at_hooks = origin, prepared
             return [shown]
-        return self._commit(origin, prepared, prepared.changes)
+        return self._commit_or_plan(origin, prepared, prepared.changes)
 
     def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
         """Command connections may write everything, a workload nothing that exceeds its own rights."""
         if requester is not None and requester.workload:
-            writer = self.state.effective.get(requester.workload)
-            is_known = writer is not None and writer.instance_name.agent == requester.peer
-            own = writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
-            check_rights(requester.workload, own, change)
+            check_rights(requester.workload, self._access_of(requester), change)
+
+    def _access_of(self, requester: Requester) -> Form:
+        """The rights of a workload; none if the agent forwards requests of a workload that it does not have."""
+        writer = self.state.effective.get(requester.workload)
+        is_known = writer is not None and writer.instance_name.agent == requester.peer
+        return writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
+
+    def _reject(self, origin: UpdateOrigin, fault: UpdateRejected) -> Respond:
+        if origin.is_plan:
+            return plan_response(origin.request_id, describe_rejection(fault))
+        return _refuse_update(origin.request_id, fault)
+
+    def _commit_or_plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
+        return [self._plan(origin, prepared, changes)] if origin.is_plan else self._commit(origin, prepared, changes)
+
+    def _plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> Respond:
+        """Everything is decided as for a commit, and nothing is changed."""
+        plan = describe_plan(self.state, prepared, self._devices.plan(changes), self._facts)
+        plan.revision = self._history.current
+        if origin.requester is not None and origin.requester.workload:
+            hide_unreadable(plan, readable_paths(self._access_of(origin.requester)))
+        return plan_response(origin.request_id, plan)
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
@@ -400,9 +429,10 @@ class AnkaiosServer:
             if isinstance(outcome, UpdateRejected):
                 raise outcome
             changes = prepared.changes if outcome is None else changes_from_message(outcome)
-            effects = self._commit(origin, prepared, changes)
+            effects = self._commit_or_plan(origin, prepared, changes)
         except UpdateRejected as fault:
-            effects = [_refuse_update(origin.request_id, fault), *self._commit_own()]
+            effects = [self._reject(origin, fault)]
+        effects += self._commit_own()  # what was due while hooks looked at the update
         self._unanswered = None
         return effects
 

@@ -43,7 +43,7 @@ class _Change(Struct):
         if self.after is None:
             return base.PLANNED_DELETE
         old, new = self.before.instance_name, self.after.instance_name
-        if old == new:
+        if old == new and self.before.form.get("runtime") == self.after.form["runtime"]:
             return base.PLANNED_RESTART
         return base.PLANNED_MOVE if old.agent and new.agent and old.agent != new.agent else base.PLANNED_UPDATE
 
@@ -170,7 +170,9 @@ def _form(workload: RenderedWorkload | None) -> Form | None:
 def _entries(state: ServerState, change: DesiredChange) -> list[base.PlannedEntry]:
     """Entries other than workloads."""
     desired = state.desired
-    entries = [_entry("config", name, desired.get("configs", {}).get(name), item) for name, item in change.configs.items()]
+    entries = [
+        _entry("config", name, desired.get("configs", {}).get(name), item) for name, item in change.configs.items()
+    ]
     entries += [
         _entry("deviceConfiguration", name, desired.get("deviceConfigurations", {}).get(name), form)
         for name, form in change.device_configurations.items()

@@ -170,6 +170,13 @@ def choose_agent(supply: DeviceSupply, request: PlacementRequest, reserved: Call
     return PlacementDecision(request, best, reason, fits[best][1])
 
 
+def has_free_devices(
+    supply: DeviceSupply, agent: str, request: PlacementRequest, reserved: Callable[[str], int]
+) -> bool:
+    """Whether the agent can give a new workload all devices that it requests."""
+    return _fit(supply, agent, request, reserved) is not None
+
+
 def _fit(
     supply: DeviceSupply, agent: str, request: PlacementRequest, reserved: Callable[[str], int]
 ) -> tuple[int, dict[str, int]] | None:

@@ -94,6 +94,10 @@ def update_success(request_id: str, committed: CommittedUpdate, revision: int | 
     return Respond(base.Response(requestId=request_id, UpdateStateSuccess=success))
 
 
+def plan_response(request_id: str, plan: base.PlanResponse) -> Respond:
+    return Respond(base.Response(requestId=request_id, planResponse=plan))
+
+
 def updates_for_agents(committed: CommittedUpdate, connected: Collection[str]) -> list[Effect]:
     """One message for each connected agent that has something to do."""
     updates: dict[str, grpc.UpdateWorkload] = {}

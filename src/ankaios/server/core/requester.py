@@ -25,7 +25,8 @@ def workload_requester(agent: str, request_id: str) -> Requester | None:
 class UpdateOrigin(Struct, frozen=True):
     """Where an update comes from. `requester_text`, `masks` and `note` are for the history.
 
-    `wants_revision`: the requester supports revisions, so the response contains it.
+    `wants_revision`: the requester supports revisions, so the response contains it. `is_plan`: the requester asks what
+    the update would do.
     """
 
     request_id: str
@@ -34,6 +35,7 @@ class UpdateOrigin(Struct, frozen=True):
     requester: Requester | None = None
     wants_revision: bool = False
     note: str = ""
+    is_plan: bool = False
 
 
 def origin_of(request: base.Request, requester: Requester | None, sender: str) -> UpdateOrigin:
@@ -41,10 +43,21 @@ def origin_of(request: base.Request, requester: Requester | None, sender: str) -
     text = sender or "unknown"
     if requester is not None and requester.workload:
         text = f"workload '{requester.workload}' on agent '{requester.peer}'"
-    update = request.updateStateRequest
+    update = requested_update(request)
+    wants_revision = bool(sender) or update.HasField("ifRevision")
     return UpdateOrigin(
-        request.requestId, text, tuple(update.updateMask), requester, bool(sender) or update.HasField("ifRevision")
+        request_id=request.requestId,
+        requester_text=text,
+        masks=tuple(update.updateMask),
+        requester=requester,
+        wants_revision=wants_revision,
+        is_plan=request.HasField("planRequest"),
     )
+
+
+def requested_update(request: base.Request) -> base.UpdateStateRequest:
+    """The update to apply or to plan."""
+    return request.planRequest.update if request.HasField("planRequest") else request.updateStateRequest
 
 
 class RequestsByOwner:

@@ -6,7 +6,7 @@ those of the writer, and they may reference only configs that the writer may rea
 workloads as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import convert
 
@@ -33,6 +33,13 @@ def check_rights(writer: str, own: Form, change: DesiredChange) -> None:
                     f"Access denied: workload '{writer}' cannot reference the config '{key}' in {place}, it may not "
                     f"read 'desiredState.configs.{key}' itself. Allow it to read the config or remove the reference"
                 )
+
+
+def readable_paths(own: Form) -> Callable[[tuple[str, ...]], bool]:
+    """Whether a workload with these access rules may read a path of the state."""
+    access = convert(own, ControlInterfaceAccess)
+    allow, deny = state_masks(access.allow, READING), state_masks(access.deny, READING)
+    return lambda path: is_path_granted(path, allow, deny)
 
 
 def _written_workloads(change: DesiredChange) -> Iterator[tuple[str, Form]]:

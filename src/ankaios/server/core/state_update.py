@@ -29,7 +29,13 @@ from ankaios.server.core.cycle_check import find_cycle
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
-from ankaios.server.core.update_rejected import BrokenConvention, DependencyCycle, InvalidName, InvalidState, TemplateFailed
+from ankaios.server.core.update_rejected import (
+    BrokenConvention,
+    DependencyCycle,
+    InvalidName,
+    InvalidState,
+    TemplateFailed,
+)
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
