@@ -112,9 +112,11 @@ def test_the_end_of_a_container_of_a_pod_is_seen(cluster: Cluster, podman_env: P
     cluster.wait_for("bank", "Succeeded(Ok)")
 
 
-def test_a_pod_that_ends_while_no_agent_is_there_runs_again(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_a_pod_that_fails_while_no_agent_is_there_runs_again(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     """Pods cannot be started once more, so the new agent takes the ended one down and plays the manifest again."""
-    cluster.apply(a_manifest(shop=a_pod("shop", web=FOREVER)))
+    manifest = json.loads(a_manifest(shop=a_pod("shop", web=FOREVER)))
+    manifest["workloads"]["shop"]["restartPolicy"] = "ON_FAILURE"
+    cluster.apply(json.dumps(manifest))
     before = processes(podman_env)
     cluster.kill_agent("agent_A")
     podman_env.podman("kill", "--signal", "KILL", "shop-web")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Field, Object
-from ankaios.common.model.scalars import Boolean, Integer, Text, Words
+from ankaios.common.model.scalars import MAX_UINT32, Boolean, Duration, Integer, Text, Words
 from ankaios.common.model.unions import ConfigItem, Variants
 from ankaios.common.names import NAME_PATTERN
 from tools.reference.markdown import code, heading, link, plain, table, words
@@ -75,9 +75,15 @@ def _value(kind: Kind, links: Mapping[str, str]) -> str:
             inner = _value(kind.element, links)
             return f"map to {inner}" if " or " in inner else f"map of {_plural(inner)}"
         case Integer():
-            return f"integer, {kind.minimum} or more"
+            return (
+                f"integer, {kind.minimum} or more"
+                if kind.maximum == MAX_UINT32
+                else f"{kind.minimum} to {kind.maximum}"
+            )
         case Boolean():
             return "boolean"
+        case Duration():
+            return "duration such as `5s`"
         case Text(pattern=pattern):
             return link("name", "names") if pattern == NAME_PATTERN else "string"
     raise TypeError(f"no text for {kind}")

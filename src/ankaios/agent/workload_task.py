@@ -36,6 +36,7 @@ from ankaios.agent.core.workload_events import (
     RemoveFolder,
     Report,
     RetryDue,
+    ScheduleRestart,
     ScheduleRetry,
     Signal,
     Start,
@@ -174,8 +175,9 @@ class WorkloadTask:
             case Unwatch():
                 self._stop_watching()
             case ScheduleRetry(attempt, turn):
-                delay = self._services.chance() * retry_limit(attempt)
-                self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
+                self._signal_later(self._services.chance() * retry_limit(attempt), turn)
+            case ScheduleRestart(delay, turn):
+                self._signal_later(delay, turn)
             case CancelRetry():
                 self._cancel_retry()
             case AcquireDevices(spec):
@@ -219,7 +221,7 @@ class WorkloadTask:
             files = await self._write_files(spec)
             extras = Extras(interface, files, reuse, self._grants)
             with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
-                return Started(await connector.create_workload(spec, extras))
+                return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
             return StartHasNoRoom(str(error))
         except Rejected as error:  # also files that can never be written
@@ -265,7 +267,7 @@ class WorkloadTask:
 
     def _watch(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
         def sink(state: ExecutionState) -> None:
-            self.signal(StateSeen(turn, state))
+            self.signal(StateSeen(turn, state, asyncio.get_running_loop().time()))
 
         self._stop_watching()
         self._checker = self._services.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
@@ -274,6 +276,9 @@ class WorkloadTask:
         if self._checker is not None:
             self._checker.stop()
             self._checker = None
+
+    def _signal_later(self, delay: float, turn: int) -> None:
+        self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:

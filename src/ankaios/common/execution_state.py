@@ -10,12 +10,27 @@ from msgspec.structs import replace
 _WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
 
 
+class HealthState(Struct, frozen=True):
+    """What the health checks of a running workload found; `status` is one of the words below."""
+
+    status: str
+    text: str = ""
+
+
+STARTING, HEALTHY, UNHEALTHY = "Starting", "Healthy", "Unhealthy"
+
+
 class ExecutionState(Struct, frozen=True):
-    """`state` and `sub_state` are the words in tables and events; `str()` is the text in tables."""
+    """`state` and `sub_state` are the words in tables and events; `str()` is the text in tables.
+
+    `restarts` counts how often the agent has started the workload again since it was created or updated.
+    """
 
     state: str
     sub_state: str
     additional_info: str = ""
+    health: HealthState | None = None
+    restarts: int = 0
 
     def __str__(self) -> str:
         return self.state if self.state in _WITHOUT_SUB_STATES else f"{self.state}({self.sub_state})"
@@ -24,7 +39,7 @@ class ExecutionState(Struct, frozen=True):
         return replace(self, additional_info=info)
 
     def is_same(self, other: "ExecutionState") -> bool:
-        """Equal apart from the additional information."""
+        """Equal apart from the additional information, health and restarts."""
         return self.state == other.state and self.sub_state == other.sub_state
 
 
@@ -46,6 +61,7 @@ NOT_SCHEDULED = ExecutionState("NotScheduled", "NotScheduled")
 REMOVED = ExecutionState("Removed", "Removed")
 
 TRIGGERED_AT_RUNTIME = "Triggered at runtime."
+ENDED_WITHOUT_CODE = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
 
 
 def exited(code: int) -> ExecutionState:

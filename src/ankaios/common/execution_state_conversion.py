@@ -5,7 +5,7 @@ An unset oneof or an unknown number is `Rejected`.
 """
 
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import ExecutionState
+from ankaios.common.execution_state import HEALTHY, STARTING, UNHEALTHY, ExecutionState, HealthState
 from ankaios.common.pb import ank_base_pb2 as base
 
 _FIELDS: dict[tuple[str, str], tuple[str, int]] = {
@@ -28,13 +28,34 @@ _FIELDS: dict[tuple[str, str], tuple[str, int]] = {
 }
 STATE_WORDS = tuple(dict.fromkeys(state for state, _ in _FIELDS))
 SUB_STATE_WORDS = tuple(dict.fromkeys(sub_state for _, sub_state in _FIELDS))
+_HEALTH: dict[str, base.HealthStatus] = {
+    STARTING: base.HEALTH_STARTING,
+    HEALTHY: base.HEALTH_HEALTHY,
+    UNHEALTHY: base.HEALTH_UNHEALTHY,
+}
+HEALTH_WORDS = tuple(_HEALTH)
+_HEALTH_OF: dict[int, str] = {number: word for word, number in _HEALTH.items()}
 _STATES = {field: ExecutionState(*words) for words, field in _FIELDS.items()}
 
 
 def execution_state_to_pb(state: ExecutionState) -> base.ExecutionState:
     message = base.ExecutionState(additionalInfo=state.additional_info)
     set_execution_state(message, state.state, state.sub_state)
+    if state.health is not None:
+        message.health.status = _HEALTH[state.health.status]
+        message.health.text = state.health.text
+    if state.restarts:
+        message.restarts = state.restarts
     return message
+
+
+def _health_state_from_pb(message: base.ExecutionState) -> HealthState | None:
+    if not message.HasField("health"):
+        return None
+    status = _HEALTH_OF.get(message.health.status)
+    if status is None:
+        raise Rejected(f"{message.health.status} is no known health status")
+    return HealthState(status, message.health.text)
 
 
 def set_execution_state(message: base.ExecutionState, state: str, sub_state: str) -> None:
@@ -47,4 +68,7 @@ def execution_state_from_pb(message: base.ExecutionState) -> ExecutionState:
     known = _STATES.get((field, getattr(message, field))) if field else None
     if known is None:
         raise Rejected("the execution state is not set or unknown")
-    return known.because(message.additionalInfo) if message.additionalInfo else known
+    health = _health_state_from_pb(message)
+    if health is None and not message.restarts:
+        return known.because(message.additionalInfo) if message.additionalInfo else known
+    return ExecutionState(known.state, known.sub_state, message.additionalInfo, health, message.restarts)

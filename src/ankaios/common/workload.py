@@ -9,6 +9,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
+from ankaios.common.health import Health
 from ankaios.common.names import has_allowed_characters
 
 
@@ -57,6 +58,7 @@ class AddCondition(Enum):
     ADD_COND_RUNNING = "ADD_COND_RUNNING"
     ADD_COND_SUCCEEDED = "ADD_COND_SUCCEEDED"
     ADD_COND_FAILED = "ADD_COND_FAILED"
+    ADD_COND_HEALTHY = "ADD_COND_HEALTHY"
 
 
 class DeleteCondition(Enum):
@@ -140,6 +142,7 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
     access: ControlInterfaceAccess = field(name="controlInterfaceAccess", default=ControlInterfaceAccess())
     resources: tuple[ResourceRequest, ...] = ()
     placement: Placement | None = None
+    health: Health | None = None
     update_strategy: UpdateStrategy = UpdateStrategy()
 
     @property

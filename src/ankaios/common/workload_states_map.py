@@ -1,6 +1,6 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
-They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState}}}}`. A state is replaced,
+They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
 never changed, and maps that become empty are removed. `before_change` is called with the path of each change.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
@@ -13,6 +13,7 @@ from ankaios.common.execution_state import (
     NOT_SCHEDULED,
     PENDING_INITIAL,
     ExecutionState,
+    HealthState,
 )
 from ankaios.common.model.values import Form
 from ankaios.common.workload import InstanceName
@@ -28,17 +29,27 @@ def _ignore(_: tuple[str, ...]) -> None:
 
 
 def execution_state_to_form(state: ExecutionState) -> Form:
-    """States without additional information are shared: there are only a few of them."""
-    if state.additional_info:
-        return {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
+    """States without further information are shared: there are only a few of them."""
+    if state.additional_info or state.health or state.restarts:
+        return _detailed_form(state)
     key = (state.state, state.sub_state)
     if key not in _SHARED:
         _SHARED[key] = {"additionalInfo": "", "state": state.state, "subState": state.sub_state}
     return _SHARED[key]
 
 
+def _detailed_form(state: ExecutionState) -> Form:
+    form: Form = {"additionalInfo": state.additional_info, "state": state.state, "subState": state.sub_state}
+    if state.health is not None:
+        form["health"] = {"status": state.health.status, "text": state.health.text}
+    if state.restarts:
+        form["restarts"] = state.restarts
+    return form
+
+
 def _state_of(form: Form) -> ExecutionState:
-    return ExecutionState(form["state"], form["subState"], form["additionalInfo"])
+    health = HealthState(**form["health"]) if "health" in form else None
+    return ExecutionState(form["state"], form["subState"], form["additionalInfo"], health, form.get("restarts", 0))
 
 
 class WorkloadStatesMap:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ankaios.common.execution_state import FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK, ExecutionState, exited
+from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.runtimes.exit_watch import boot_id, process_start
-
-EXIT_UNKNOWN = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
 
 
 class NativeProcess(Struct, frozen=True):
@@ -68,7 +66,7 @@ class NativeFolder(Struct, frozen=True):
         if alive:
             return RUNNING_OK.because(self.note())
         if found is not None and found[0].boot == boot_id() and self.path.exists():
-            return EXIT_UNKNOWN
+            return ENDED_WITHOUT_CODE
         return FAILED_LOST
 
     @property

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.common.execution_state import FAILED_LOST, ExecutionState
+from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, ExecutionState
 from ankaios.common.trusted_path import owner_fault, set_mode
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed, run_command
@@ -25,7 +25,7 @@ from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.native_mounts import remove_mount_point
 from ankaios.runtimes.native_order import NativeConfig, User, is_id, make_order
-from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder, NativeProcess
+from ankaios.runtimes.native_processes import NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
     Existing,
     Extras,
@@ -65,7 +65,7 @@ class NativeStateGetter:
         for pause in EXIT_CODE_PAUSES:
             await asyncio.sleep(pause)
             state = self._folder.state()
-            if state != EXIT_UNKNOWN:
+            if state != ENDED_WITHOUT_CODE:
                 break
         self._state = state
         return state

@@ -27,6 +27,7 @@ _STOPPING = {"stopping", "stopped", "removing"}
 
 KUBE_STARTING = PENDING_STARTING.because("starting container")
 KUBE_UNKNOWN = FAILED_UNKNOWN.because("unknown container state")
+KUBE_PAUSED = FAILED_UNKNOWN.because("paused container")
 KUBE_STOPPING = STOPPING.because("stopping container")
 
 
@@ -60,7 +61,8 @@ def kube_container_state(state: ExecutionState) -> ExecutionState:
         case "Stopping":
             return KUBE_STOPPING
         case "Failed" if not state.is_same(FAILED_EXEC_FAILED):
-            return KUBE_UNKNOWN
+            # One that is paused is alive: no restart policy may replace it.
+            return KUBE_PAUSED if state.additional_info.lower() == "paused" else KUBE_UNKNOWN
     return state
 
 

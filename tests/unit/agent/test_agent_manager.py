@@ -154,7 +154,7 @@ async def test_a_waiting_create_that_is_no_longer_wanted_never_starts() -> None:
 
 
 async def test_a_finished_container_waits_with_its_workload_and_goes_with_it() -> None:
-    waits = web(dependencies={"db": RUNNING})
+    waits = web(dependencies={"db": RUNNING}, restart_policy=RestartPolicy.ALWAYS)
 
     def left_over(runtime: FakeRuntime) -> None:
         runtime.add_existing(waits.instance_name, SUCCEEDED_OK)

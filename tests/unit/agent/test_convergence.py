@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState, exited
+from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
@@ -186,11 +186,14 @@ async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
 def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     wanted = {spec.instance_name for spec in server.wanted.values()}
     found = [each.instance_name for each in runtime.workloads.values()]
-    free_to_wait = {name for name in wanted if name.workload == "c" and "b" not in server.wanted}
+    finished = {each.instance_name for each in runtime.workloads.values() if each.state == SUCCEEDED_OK}
+    b_runs = "b" in server.wanted and server.wanted["b"].instance_name not in finished
+    free_to_wait = {name for name in wanted if name.workload == "c" and not b_runs}
     assert wanted - free_to_wait <= set(found) <= wanted
     assert len(set(found)) == len(found)
     assert set(server.told) == wanted
-    assert all(server.told[name].state == "Running" for name in wanted - free_to_wait)
+    for name in wanted - free_to_wait:
+        assert server.told[name] == (SUCCEEDED_OK if name in finished else RUNNING_OK)
     assert list((folder / "A_io").iterdir()) == []
 
 

@@ -24,7 +24,7 @@ from tests.unit.agent.harness import (
     update_workload,
 )
 
-RUNNING, SUCCEEDED, FAILED = AddCondition
+RUNNING, SUCCEEDED, FAILED, _ = AddCondition
 
 
 def on(agent: str, name: str, config: str = "image: one", **more: Any) -> WorkloadSpec:
@@ -147,11 +147,18 @@ async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, report
         assert (a.podman.named("web").id == first) == ("delete" not in calls)
 
 
-async def test_a_container_that_somebody_removed_is_not_restarted() -> None:
+@pytest.mark.parametrize("policy", list(RestartPolicy))
+async def test_a_container_that_somebody_removed_is_made_again_only_with_policy_always(policy: RestartPolicy) -> None:
     async with an_agent() as a:
-        await a.server_says(server_hello(on("A", "web", restart_policy=RestartPolicy.ALWAYS)))
+        await a.server_says(server_hello(on("A", "web", restart_policy=policy)))
         a.podman.vanish(a.podman.named("web").id)
-        assert await a.reports() == ["web Failed(Lost)"]
+        reports = of(await a.reports(), "web")
+        assert reports[0] == "Failed(Lost)"
+        assert reports[1:] == (
+            ["Stopping(RequestedAtRuntime)", "Removed", "Pending(Starting)«T»", "Running(Ok)"]
+            if policy is RestartPolicy.ALWAYS
+            else []
+        )
 
 
 async def test_retry_then_success() -> None:
@@ -197,20 +204,21 @@ def _always_broken(runtime: FakeRuntime) -> None:
 
 async def test_after_an_agent_restart_everything_is_found_again() -> None:
     """[utest->swdd~agent-initial-list-existing-workloads~1]"""
-    a_, b, c, d = (on("A", name) for name in "abcd")
+    a_, b, c, d = (on("A", name, restart_policy=RestartPolicy.ALWAYS) for name in "abcd")
+    e = on("A", "e")
 
     def left_over(runtime: FakeRuntime) -> None:
-        for spec, state in ((a_, RUNNING_OK), (b, SUCCEEDED_OK), (c, exited(1)), (d, RUNNING_OK)):
+        states = (a_, RUNNING_OK), (b, SUCCEEDED_OK), (c, exited(1)), (d, RUNNING_OK), (e, exited(3))
+        for spec, state in states:
             runtime.add_existing(spec.instance_name, state)
 
     async with an_agent(prepare=left_over) as agent:
-        ids = {name: agent.podman.named(name).id for name in "abcd"}
+        ids = {name: agent.podman.named(name).id for name in "abcde"}
         (agent.folder.of(d.instance_name)).mkdir()
-        reports = await agent.server_says(server_hello(a_, b, c))
-        ends(agent.podman, "b", SUCCEEDED_OK)
-        reports += await agent.reports()
+        reports = await agent.server_says(server_hello(a_, b, c, e))
         assert of(reports, "a") == ["Running(Ok)"]
-        assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)", "Succeeded(Ok)"]
+        assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
+        assert of(reports, "e") == ["Failed(ExecFailed)«Exit code: '3'»"]  # a job is not run again
         assert of(reports, "c")[-4:] == [
             "Stopping(RequestedAtRuntime)",
             "Removed",
@@ -221,11 +229,12 @@ async def test_after_an_agent_restart_everything_is_found_again() -> None:
         assert agent.podman.named("a").id == ids["a"]
         assert agent.podman.named("b").id == ids["b"]
         assert agent.podman.named("c").id != ids["c"]
+        assert agent.podman.named("e").id == ids["e"]
         assert not agent.folder.of(d.instance_name).exists()
 
 
 async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_start() -> None:
-    b, c = (on("A", name, dependencies={"x": RUNNING}) for name in "bc")
+    b, c = (on("A", name, dependencies={"x": RUNNING}, restart_policy=RestartPolicy.ALWAYS) for name in "bc")
 
     def left_over(runtime: FakeRuntime) -> None:
         runtime.add_existing(b.instance_name, SUCCEEDED_OK)

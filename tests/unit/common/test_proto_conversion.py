@@ -4,8 +4,9 @@ import pytest
 
 from ankaios.common import execution_state
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import RUNNING_OK, ExecutionState
+from ankaios.common.execution_state import HEALTHY, RUNNING_OK, UNHEALTHY, ExecutionState, HealthState
 from ankaios.common.execution_state_conversion import execution_state_from_pb, execution_state_to_pb
+from ankaios.common.health import ExecCheck, FileCheck, Health, NotifyCheck, OnUnhealthy, TcpCheck
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import (
@@ -45,8 +46,19 @@ FULL = WorkloadSpec(
     ControlInterfaceAccess((StateRule(Operation.READ_WRITE, ("*",)),), (LogRule(("web*",)),)),
     (ResourceRequest("cam", 2), ResourceRequest("gpu", 1, "pod/c")),
     Placement({"zone": "front"}),
+    Health(
+        exec=ExecCheck(command=("true",), interval="5s"),
+        file=FileCheck(path="/ok", max_age="1m"),
+        tcp=TcpCheck(port=1, failures=2),
+        notify=NotifyCheck(timeout="100ms"),
+        on_unhealthy=OnUnhealthy.STOP,
+    ),
 )
-ALL_STATES = [value for value in vars(execution_state).values() if isinstance(value, ExecutionState)]
+WITH_HEALTH = [
+    ExecutionState("Running", "Ok", "", HealthState(HEALTHY)),
+    ExecutionState("Running", "Ok", "unhealthy: x", HealthState(UNHEALTHY, "x"), 3),
+]
+ALL_STATES = [value for value in vars(execution_state).values() if isinstance(value, ExecutionState)] + WITH_HEALTH
 
 
 @pytest.mark.parametrize("spec", [FULL, WorkloadSpec(NAME, "podman", "x")])
@@ -130,3 +142,10 @@ def test_names_content_oneofs_and_numbers_must_be_there_and_known() -> None:
     workload.workload.restartPolicy = 9  # type: ignore[assignment]
     with pytest.raises(Rejected, match="9 is no known RestartPolicy"):
         added_workload_from_pb(workload)
+
+
+def test_an_unknown_health_status_is_rejected() -> None:
+    message = execution_state_to_pb(WITH_HEALTH[0])
+    message.health.status = 77  # type: ignore[assignment]
+    with pytest.raises(Rejected, match="77 is no known health status"):
+        execution_state_from_pb(message)

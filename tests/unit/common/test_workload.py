@@ -60,12 +60,13 @@ def test_the_short_name_has_seven_characters_of_the_id() -> None:
     assert InstanceName("web", "0123456789", "n1").short == "web.0123456.n1"
 
 
-def test_dependencies_may_wait_for_running_succeeded_and_failed() -> None:
+def test_dependencies_may_wait_for_running_succeeded_failed_and_healthy() -> None:
     """[utest->swdd~workload-add-conditions-for-dependencies~1]"""
     assert [condition.value for condition in AddCondition] == [
         "ADD_COND_RUNNING",
         "ADD_COND_SUCCEEDED",
         "ADD_COND_FAILED",
+        "ADD_COND_HEALTHY",
     ]
 
 

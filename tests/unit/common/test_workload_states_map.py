@@ -7,6 +7,8 @@ from ankaios.common.execution_state import (
     PENDING_INITIAL,
     REMOVED,
     RUNNING_OK,
+    ExecutionState,
+    HealthState,
 )
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
@@ -83,3 +85,17 @@ def test_a_state_given_out_does_not_change_later() -> None:
     held = states.form["A"]["web"]["1"]
     states.put(WEB, FAILED_LOST)
     assert held["state"] == "Running"
+
+
+def test_health_and_restarts_are_part_of_a_state() -> None:
+    states = WorkloadStatesMap()
+    state = ExecutionState("Running", "Ok", "healthy", HealthState("Healthy", "ok"), 2)
+    states.put(InstanceName("w", "1", "a"), state)
+    assert states.form["a"]["w"]["1"] == {
+        "additionalInfo": "healthy",
+        "state": "Running",
+        "subState": "Ok",
+        "health": {"status": "Healthy", "text": "ok"},
+        "restarts": 2,
+    }
+    assert states.get(InstanceName("w", "1", "a")) == state

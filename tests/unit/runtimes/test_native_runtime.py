@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
+from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, RUNNING_OK, exited
 from ankaios.runtimes.exit_watch import boot_id, process_start
-from ankaios.runtimes.native_processes import EXIT_UNKNOWN, NativeFolder
+from ankaios.runtimes.native_processes import NativeFolder
 from ankaios.runtimes.native_runtime import NativeRuntime, find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.support.builders import a_workload, an_instance
@@ -34,7 +34,7 @@ def test_a_process_that_is_there_runs(tmp_path: Path) -> None:
 
 
 def test_another_process_with_the_same_id_is_not_taken_for_the_workload(tmp_path: Path) -> None:
-    assert a_folder(tmp_path, os.getpid(), start=1).state() == EXIT_UNKNOWN
+    assert a_folder(tmp_path, os.getpid(), start=1).state() == ENDED_WITHOUT_CODE
 
 
 def test_after_a_reboot_the_process_is_lost(tmp_path: Path) -> None:

@@ -13,7 +13,14 @@ from ankaios.common.execution_state import (
     ExecutionState,
     exited,
 )
-from ankaios.runtimes.podman_states import KUBE_STARTING, KUBE_STOPPING, KUBE_UNKNOWN, container_state, pods_state
+from ankaios.runtimes.podman_states import (
+    KUBE_PAUSED,
+    KUBE_STARTING,
+    KUBE_STOPPING,
+    KUBE_UNKNOWN,
+    container_state,
+    pods_state,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,7 @@ def test_the_states_of_a_workload_are_all_reachable() -> None:
         ("exited", 2, exited(2)),
         ("stopping", 0, KUBE_STOPPING),
         ("removing", 0, KUBE_STOPPING),
-        ("paused", 0, KUBE_UNKNOWN),
+        ("paused", 0, KUBE_PAUSED),
         ("what?", 0, KUBE_UNKNOWN),
     ],
 )
@@ -81,7 +88,7 @@ def test_the_most_worrying_container_wins() -> None:
         STOPPING.because("stopped"),
         SUCCEEDED_OK,
     ]
-    shown = [exited(1), KUBE_STARTING, KUBE_UNKNOWN, RUNNING_OK, KUBE_STOPPING, SUCCEEDED_OK]
+    shown = [exited(1), KUBE_STARTING, KUBE_PAUSED, RUNNING_OK, KUBE_STOPPING, SUCCEEDED_OK]
     for first in range(len(ranked)):
         for second in range(first, len(ranked)):
             assert pods_state([[ranked[second]], [ranked[first]]]) == shown[first]

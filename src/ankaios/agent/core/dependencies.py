@@ -21,6 +21,7 @@ from ankaios.agent.core.operations import (
 )
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
+    HEALTHY,
     PENDING_WAITING_TO_START,
     REMOVED,
     RUNNING_OK,
@@ -35,6 +36,7 @@ _WANTED = {
     AddCondition.ADD_COND_RUNNING: RUNNING_OK,
     AddCondition.ADD_COND_SUCCEEDED: SUCCEEDED_OK,
     AddCondition.ADD_COND_FAILED: FAILED_EXEC_FAILED,
+    AddCondition.ADD_COND_HEALTHY: RUNNING_OK,
 }
 
 
@@ -53,9 +55,15 @@ class Decision(Struct):
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
     """Each dependency has some instance, anywhere, in the wanted state."""
     return all(
-        any(state.is_same(_WANTED[condition]) for state in states.states_of(name))
+        any(_is_wanted(state, condition) for state in states.states_of(name))
         for name, condition in dependencies.items()
     )
+
+
+def _is_wanted(state: ExecutionState, condition: AddCondition) -> bool:
+    if condition is AddCondition.ADD_COND_HEALTHY and (state.health is None or state.health.status != HEALTHY):
+        return False
+    return state.is_same(_WANTED[condition])
 
 
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from ankaios.agent.core.operations import CreateOperation, DeleteOperation, Operation, UpdateOperation
+from ankaios.agent.core.restart_policy import is_finished
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
@@ -216,13 +217,13 @@ def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:
 
 
 def _match(item: Found, spec: WorkloadSpec, plan: Plan) -> None:
-    """Resume what runs unchanged, start again what finished, replace everything else.
+    """Resume what runs unchanged or has ended for good, start again what succeeded, replace everything else.
 
     [impl->swdd~agent-existing-workloads-resume-existing~1]
     [impl->swdd~agent-existing-workloads-replace-updated~1]
     """
     same = item.instance_name == spec.instance_name
-    if same and item.state.is_same(RUNNING_OK):
+    if same and (item.state.is_same(RUNNING_OK) or is_finished(spec.restart_policy, item.state)):
         plan.resume.append(ResumeOperation(spec, item.id))
     elif same and item.state.is_same(SUCCEEDED_OK) and item.id is not None:
         plan.operations.append(CreateOperation(spec, item.id))

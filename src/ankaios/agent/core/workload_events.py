@@ -44,11 +44,16 @@ Command = Create | Resume | Update | Delete | Restart
 
 
 class StateSeen(Struct, frozen=True):
+    """`at` is a moment of a clock that only goes forward, in seconds."""
+
     turn: int
     state: ExecutionState
+    at: float = 0.0
 
 
 class RetryDue(Struct, frozen=True):
+    """Of a retry or of a restart."""
+
     turn: int
 
 
@@ -63,7 +68,10 @@ Signal = StateSeen | RetryDue | DevicesChanged
 
 
 class Started(Struct, frozen=True):
+    """`at`: as in `StateSeen`."""
+
     runtime_id: str
+    at: float = 0.0
 
 
 class StartFailed(Struct, frozen=True):
@@ -210,6 +218,13 @@ class ScheduleRetry(Struct, frozen=True):
     turn: int
 
 
+class ScheduleRestart(Struct, frozen=True):
+    """After exactly this delay, in seconds."""
+
+    delay: float
+    turn: int
+
+
 class CancelRetry(Struct, frozen=True):
     pass
 
@@ -229,5 +244,6 @@ Effect = (
     | RemoveFiles
     | RemoveFolder
     | ScheduleRetry
+    | ScheduleRestart
     | CancelRetry
 )

@@ -7,6 +7,7 @@ performs in order, feeding each outcome back before it takes the next command. O
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ankaios.agent.core.restart_policy import RestartHistory, needs_restart, plan_restart, with_restart
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     AdoptDevices,
@@ -35,6 +36,7 @@ from ankaios.agent.core.workload_events import (
     Restart,
     Resume,
     RetryDue,
+    ScheduleRestart,
     ScheduleRetry,
     Signal,
     Start,
@@ -50,20 +52,20 @@ from ankaios.agent.core.workload_events import (
     WatchBroken,
 )
 from ankaios.common.execution_state import (
-    FAILED_EXEC_FAILED,
     FAILED_LOST,
     FAILED_UNKNOWN,
     PENDING_STARTING,
     PENDING_STARTING_FAILED,
     PENDING_WAITING_TO_START,
     REMOVED,
+    RUNNING_OK,
     STOPPING_DELETE_FAILED,
     STOPPING_REQUESTED_AT_RUNTIME,
     SUCCEEDED_OK,
     TRIGGERED_AT_RUNTIME,
     ExecutionState,
 )
-from ankaios.common.workload import InstanceName, RestartPolicy, WorkloadSpec
+from ankaios.common.workload import InstanceName, WorkloadSpec
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 300.0
@@ -95,7 +97,8 @@ class Workload(Struct, frozen=True):
 
     `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for
     that is under way or waits to be tried again; nothing restarts meanwhile. `in_doubt`: without a known id there may
-    be a container all the same; `resuming`: it is expected to run.
+    be a container all the same; `resuming`: it is expected to run. `alive_since` is when the container was started, or
+    first seen running; `ended` is the state in which it ended while it waits for its restart.
     """
 
     spec: WorkloadSpec
@@ -110,6 +113,9 @@ class Workload(Struct, frozen=True):
     aim: Aim | None = None
     empty: bool = False
     gone: bool = False
+    alive_since: float | None = None
+    ended: ExecutionState | None = None
+    history: RestartHistory = RestartHistory()
 
     @property
     def name(self) -> InstanceName:
@@ -140,7 +146,7 @@ def _command(w: Workload, command: Command) -> Step:
             return _update(w, spec)
         case Delete():
             return _delete(w)
-        case Restart() if w.retrying:
+        case Restart() if w.retrying and w.ended is None:
             again, effects = _try_again(w)
             return again, [CancelRetry(), *effects]
         case Restart():
@@ -149,8 +155,8 @@ def _command(w: Workload, command: Command) -> Step:
 
 def _signal(w: Workload, signal: Signal) -> Step:
     match signal:
-        case StateSeen(turn, state) if w.watching and turn == w.turn:
-            return _seen(w, state)
+        case StateSeen(turn, state, at) if w.watching and turn == w.turn:
+            return _seen(w, state, at)
         case RetryDue(turn) if w.retrying and turn == w.turn:
             return _try_again(w)
         case DevicesChanged() if w.lacks_devices:
@@ -161,8 +167,8 @@ def _signal(w: Workload, signal: Signal) -> Step:
 
 def _outcome(w: Workload, outcome: Outcome) -> Step:
     match outcome:
-        case Started(runtime_id):
-            return _watch(replace(w, attempts=0), runtime_id)
+        case Started(runtime_id, at):
+            return _watch(replace(w, attempts=0, alive_since=at), runtime_id)
         case StartFailed(why):
             n = w.attempts + 1
             return _retry(w, PENDING_STARTING.because(f"Retry {n}: {why}"), n)
@@ -273,6 +279,8 @@ def _try_again(w: Workload) -> Step:
     again = replace(w, retrying=False)
     if w.aim is not None:  # it was the delete that failed
         return again, [DeleteContainer(w.spec, w.runtime_id)]
+    if w.ended is not None:
+        return _restart(again, w.ended)
     if w.runtime_id is not None:
         return _watch(again, w.runtime_id)
     if w.resuming:
@@ -287,30 +295,51 @@ def _start_again(w: Workload) -> Step:
     return w, [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
 
 
-def _seen(w: Workload, state: ExecutionState) -> Step:
+def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
     """Report it, then restart if the policy says so; dependencies play no part in a restart."""
     w = w if w.aim else replace(w, attempts=0)
-    report: Effect = Report(w.name, state)
-    if w.aim or w.runtime_id is None or not restarts(w.spec.restart_policy, state):
-        # Others may wait for the devices of one that has ended; of one that is unknown, they may still be used.
-        is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
-        return w, [report, *(_release(w.spec) if is_over else ())]
-    if state.is_same(SUCCEEDED_OK):
-        again, effects = _create(replace(w, watching=False, attempts=0), w.runtime_id)
-        return again, [report, Unwatch(), *effects]
-    again, effects = _vacate(w, BecomeAgain())
-    return again, [report, *effects]
+    if not w.aim and w.runtime_id is not None and needs_restart(w.spec.restart_policy, state):
+        return _ended(w, state, at)
+    reports: list[Effect] = [Report(w.name, state), *_release_ended(w.spec, state)]
+    if not state.is_same(RUNNING_OK):
+        return w, reports
+    if w.ended is not None:  # somebody started it meanwhile
+        return replace(w, retrying=False, ended=None, alive_since=at), [CancelRetry(), *reports]
+    return (replace(w, alive_since=at) if w.alive_since is None else w), reports
 
 
-def restarts(policy: RestartPolicy, state: ExecutionState) -> bool:
-    """A lost or unknown container was taken away by somebody on purpose, or may still run."""
-    match policy:
-        case RestartPolicy.NEVER:
-            return False
-        case RestartPolicy.ON_FAILURE:
-            return state.is_same(FAILED_EXEC_FAILED)
-        case RestartPolicy.ALWAYS:
-            return state.is_same(FAILED_EXEC_FAILED) or state.is_same(SUCCEEDED_OK)
+def _release_ended(spec: WorkloadSpec, state: ExecutionState) -> list[Effect]:
+    """Others may wait for the devices of one that has ended; of one that is unknown, they may still be used."""
+    is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
+    return _release(spec) if is_over else []
+
+
+def _ended(w: Workload, state: ExecutionState, at: float) -> Step:
+    """Restart now or after a delay; what ended stays until then, so that it can be looked at."""
+    if w.ended is not None:
+        return replace(w, ended=state), [_announce_restart(w, state)]
+    lived = 0.0 if w.alive_since is None else at - w.alive_since
+    history, delay = plan_restart(w.history, lived)
+    ended = replace(w, history=history)
+    if delay == 0:
+        again, effects = _restart(ended, state)
+        return again, [Report(w.name, state), *effects]
+    cancel: list[Effect] = [CancelRetry()] if w.retrying else []
+    waiting = replace(ended, ended=state, retrying=True)
+    return waiting, [*cancel, _announce_restart(waiting, state), ScheduleRestart(delay, w.turn)]
+
+
+def _announce_restart(w: Workload, state: ExecutionState) -> Effect:
+    return Report(w.name, with_restart(state, w.history))
+
+
+def _restart(w: Workload, state: ExecutionState) -> Step:
+    """After a success the same container is started again, after everything else a new one."""
+    w = replace(w, ended=None, alive_since=None)
+    if not state.is_same(SUCCEEDED_OK) or w.runtime_id is None:
+        return _vacate(w, BecomeAgain())
+    again, effects = _create(replace(w, watching=False), w.runtime_id)
+    return again, [Unwatch(), *effects]
 
 
 def _update(w: Workload, spec: WorkloadSpec | None) -> Step:
@@ -350,7 +379,7 @@ def _vacate(w: Workload, aim: Aim) -> Step:
         effects.append(CloseInterface())
     if isinstance(w.aim, WorkloadSpec) and w.aim.instance_name not in (w.name, _instance(aim)):
         effects.append(Report(w.aim.instance_name, REMOVED))  # its predecessor could not be deleted, so it never came
-    stopping = replace(w, retrying=False, lacks_devices=False, resuming=False, aim=aim)
+    stopping = replace(w, retrying=False, lacks_devices=False, resuming=False, ended=None, aim=aim)
     if w.runtime_id is None and not w.in_doubt:
         stopped, more = _deleted(stopping)
         return stopped, effects + more
@@ -383,7 +412,7 @@ def _deleted(w: Workload) -> Step:
             new, effects = _begin(Workload(spec, turn=w.turn))
             return new, [*unwatch, tidy, *_release(w.spec), removed, *effects]
         case BecomeAgain():
-            again, effects = _begin(Workload(w.spec, turn=w.turn))
+            again, effects = _begin(Workload(w.spec, turn=w.turn, history=w.history))
             return again, [*unwatch, RemoveFiles(w.name), removed, *effects]
         case TryAgain():
             sure, effects = _start_again(replace(w, runtime_id=None, watching=False, in_doubt=False, aim=None))

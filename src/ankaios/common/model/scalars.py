@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ankaios.common.durations import DURATION_PATTERN, LONGEST_NUMBER, duration_text, parse_duration
 from ankaios.common.errors import Rejected
 from ankaios.common.model.kind import Kind, Schema
 from ankaios.common.model.values import Malformed, Violation, not_of_type, shown, wrong_type
@@ -57,20 +58,53 @@ class Integer(Scalar):
 
     def __init__(self, minimum: int = 0, maximum: int = MAX_UINT32) -> None:
         self.minimum = minimum
-        self._maximum = maximum
+        self.maximum = maximum
 
     def read(self, value: Any) -> Any:
-        if not 0 <= super().read(value) <= self._maximum:
-            raise Malformed(f"invalid value: integer `{value}`, expected a number from 0 to {self._maximum}")
+        if not 0 <= super().read(value) <= self.maximum:
+            raise Malformed(f"invalid value: integer `{value}`, expected a number from 0 to {self.maximum}")
         return value
 
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
         yield from super().violations(value, at)
         if type(value) is int and value < self.minimum:
             yield at, f"{value} is less than the minimum of {self.minimum}"
+        if type(value) is int and value > self.maximum < MAX_UINT32:
+            yield at, f"{value} is greater than the maximum of {self.maximum}"
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"type": self.json_type, "minimum": self.minimum}
+        limits = {"minimum": self.minimum} | ({"maximum": self.maximum} if self.maximum < MAX_UINT32 else {})
+        return {"type": self.json_type, **limits}
+
+
+class Duration(Scalar):
+    """Text such as `5s` or `500ms`, or a number of seconds. Forms have the text, and protobuf milliseconds."""
+
+    python_type, expected, json_type = str, "a duration such as 5s or 500ms", "string"
+
+    def read(self, value: Any) -> str:
+        return duration_text(self.to_wire(value))
+
+    def to_form(self, value: int) -> str:
+        return duration_text(value)
+
+    def to_wire(self, value: Any) -> int:
+        milliseconds = parse_duration(value)
+        if milliseconds is None:
+            raise wrong_type(value, self.expected)
+        return milliseconds
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if parse_duration(value) is None:
+            yield at, f"{shown(value)} is not {self.expected}"
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {
+            "type": ["string", "integer"],
+            "pattern": DURATION_PATTERN,
+            "minimum": 0,
+            "maximum": LONGEST_NUMBER,
+        }
 
 
 class Text(Scalar):

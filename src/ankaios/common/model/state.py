@@ -13,13 +13,22 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ankaios.common import names
-from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WORDS
+from ankaios.common import health, names
+from ankaios.common.execution_state_conversion import HEALTH_WORDS, STATE_WORDS, SUB_STATE_WORDS
 from ankaios.common.model.containers import ListOf, MapOf, WrappedMap
 from ankaios.common.model.message import Message
 from ankaios.common.model.objects import Field
-from ankaios.common.model.scalars import Boolean, Enumeration, Integer, ScalarText, Text, TrimmedText, Words
-from ankaios.common.model.unions import ConfigItem, ExecutionStateKind, Variants
+from ankaios.common.model.scalars import (
+    Boolean,
+    Duration,
+    Enumeration,
+    Integer,
+    ScalarText,
+    Text,
+    TrimmedText,
+    Words,
+)
+from ankaios.common.model.unions import ConfigItem, ExecutionStateKind, HealthKind, Variants
 from ankaios.common.model.values import Form
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -85,6 +94,90 @@ RESOURCE_REQUEST = Message(
 )
 PLACEMENT = Message(base.Placement, tags=Field(TEXTS, "Tags that the agent must have, with these values."))
 
+_CHECK_FIELDS = {
+    "interval": Field(
+        Duration(),
+        "Time from one check to the next. For notify: the longest time between two notifications.",
+        default=health.CHECK_INTERVAL,
+    ),
+    "timeout": Field(
+        Duration(),
+        "A check that takes longer has failed and is ended with all its processes. For notify: how late a "
+        "notification may be.",
+        default=health.CHECK_TIMEOUT,
+    ),
+    "startPeriod": Field(
+        Duration(),
+        "After the start of the workload, failed checks do not count for this long, until one succeeds.",
+        default=health.CHECK_START_PERIOD,
+    ),
+    "failures": Field(
+        Integer(minimum=1, maximum=1000),
+        "Number of successive failures that make it unhealthy.",
+        default=health.CHECK_FAILURES,
+    ),
+    "successes": Field(
+        Integer(minimum=1, maximum=1000),
+        "Number of successive successes that make it healthy.",
+        default=health.CHECK_SUCCESSES,
+    ),
+}
+_PORT = Integer(minimum=1, maximum=65535)
+_CHECKED_CONTAINER = Field(Text(), "For podman-kube: the container <pod>/<container> in which it is checked.")
+_CHECKED_ADDRESS = Field(
+    Text(max_length=253), "Address inside the network of the workload.", default=health.CHECKED_HOST
+)
+EXEC_CHECK = Message(
+    base.ExecCheck,
+    command=Field(
+        ListOf(Text()),
+        "Command with its arguments, run inside the container or beside the native process. Exit code 0: healthy.",
+        required=True,
+    ),
+    container=_CHECKED_CONTAINER,
+    **_CHECK_FIELDS,
+)
+HTTP_CHECK = Message(
+    base.HttpCheck,
+    port=Field(_PORT, "Port of the HTTP server.", required=True),
+    path=Field(
+        Text("^/[!-~]*$", 2048), "Path to get. Status codes from 200 to 399: healthy.", default=health.CHECKED_PATH
+    ),
+    host=_CHECKED_ADDRESS,
+    **_CHECK_FIELDS,
+)
+TCP_CHECK = Message(
+    base.TcpCheck,
+    port=Field(_PORT, "Port that must accept a connection.", required=True),
+    host=_CHECKED_ADDRESS,
+    **_CHECK_FIELDS,
+)
+FILE_CHECK = Message(
+    base.FileCheck,
+    path=Field(Text("^/.*$", 4096), "Absolute path inside the workload. The file must exist.", required=True),
+    maxAge=Field(Duration(), "The file must have been changed within this time."),
+    container=_CHECKED_CONTAINER,
+    **_CHECK_FIELDS,
+)
+NOTIFY_CHECK = Message(base.NotifyCheck, **_CHECK_FIELDS)
+HEALTH = HealthKind(
+    base.Health,
+    exec=Field(EXEC_CHECK, "Runs a command."),
+    http=Field(HTTP_CHECK, "Sends an HTTP request."),
+    tcp=Field(TCP_CHECK, "Opens a TCP connection."),
+    file=Field(FILE_CHECK, "Looks for a file."),
+    notify=Field(
+        NOTIFY_CHECK,
+        "The workload reports regularly that it is healthy: over its control interface or, if it is a native "
+        "process, with sd_notify.",
+    ),
+    image=Field(Boolean(), "Uses the HEALTHCHECK of the container image. Short: health: image."),
+    onUnhealthy=Field(
+        Enumeration(base.OnUnhealthy, *(word.value for word in health.OnUnhealthy)),
+        "What happens to an unhealthy workload. Restarts are delayed like those of workloads that fail.",
+        default=health.OnUnhealthy.RESTART.value,
+    ),
+)
 UPDATE_STRATEGY = Message(
     base.UpdateStrategy,
     startNewFirst=Field(
@@ -138,6 +231,10 @@ WORKLOAD = _Workload(
     placement=Field(
         PLACEMENT,
         "Instead of an agent: the server chooses one that has all these tags and the requested devices.",
+    ),
+    health=Field(
+        HEALTH,
+        "Checks whether the running workload works. The word image alone stands for the HEALTHCHECK of its image.",
     ),
     updateStrategy=Field(
         UPDATE_STRATEGY, "How an update replaces the running instance. By default the old one is removed first."
@@ -255,12 +352,19 @@ AGENT_ATTRIBUTES = Message(
     tags=Field(TEXTS, "Tags of the agent, for placement."),
     resources=Field(ListOf(NODE_RESOURCE), "Devices of the node, by resource."),
 )
+HEALTH_STATE = Message(
+    base.HealthState,
+    status=Field(Enumeration(base.HealthStatus, *HEALTH_WORDS), "Result of the health checks."),
+    text=Field(Text(), "What the health checks found."),
+)
 EXECUTION_STATE = ExecutionStateKind(
     "executionState",
     {
         "additionalInfo": Field(Text(), "Why the workload is in this state."),
         "state": Field(Words(*STATE_WORDS), "What the workload does."),
         "subState": Field(Words(*SUB_STATE_WORDS), "More about the state."),
+        "health": Field(HEALTH_STATE, "Only of running workloads with health checks."),
+        "restarts": Field(Integer(), "How often the agent has started it again since it was created or updated."),
     },
 )
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state_conversion import execution_state_from_pb, set_execution_state
+from ankaios.common.health import IMAGE_WORD
 from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Composite, Kind, Schema
+from ankaios.common.model.message import Message
 from ankaios.common.model.objects import Field, Object
 from ankaios.common.model.scalars import Text, Words
 from ankaios.common.model.values import Form, Malformed, Violation, not_of_type, pointer, read_map, shown, wrong_type
+from ankaios.common.pb import ank_base_pb2 as base
 
 # What protobuf can carry: each level of a config item takes three of its hundred levels.
 MAX_CONFIG_DEPTH = 29
@@ -152,6 +155,10 @@ class ExecutionStateKind(Object):
         if value.WhichOneof("ExecutionStateEnum"):
             state = execution_state_from_pb(value)
             form |= {"state": state.state, "subState": state.sub_state}
+        if value.HasField("health"):
+            form["health"] = self.fields["health"].kind.to_form(value.health)
+        if value.restarts:
+            form["restarts"] = value.restarts
         return form
 
     def fill(self, target: Any, value: Any) -> None:
@@ -162,3 +169,39 @@ class ExecutionStateKind(Object):
                 set_execution_state(target, value["state"], value["subState"])
             except KeyError:
                 raise Malformed("state and subState are no known execution state") from None
+        if health := value.get("health"):
+            self.fields["health"].kind.put_field(target, "health", health)
+        if restarts := value.get("restarts"):
+            target.restarts = restarts
+
+
+class HealthKind(Message[base.Health]):
+    """The health checks of a workload: at least one, or the word `image` for that of the container image."""
+
+    checks = ("image", "exec", "http", "tcp", "file", "notify")
+
+    def fill(self, target: base.Health, value: Any) -> None:
+        super().fill(target, _spelled_out(value))
+
+    def read(self, value: Any) -> Form:
+        form = super().read(_spelled_out(value))
+        if form.keys().isdisjoint(self.checks):
+            raise Malformed(f"expected at least one of {', '.join(f'`{name}`' for name in self.checks)}")
+        return form
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if value == IMAGE_WORD:
+            return
+        yield from super().violations(value, at)
+        if isinstance(value, dict) and value.keys().isdisjoint(self.checks):
+            yield at, f"{shown(value)} has no check, expected at least one of {', '.join(self.checks)}"
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"if": {"const": IMAGE_WORD}, "else": super().schema(definitions)}
+
+    def object_schema(self, definitions: dict[str, Schema]) -> Schema:
+        return super().object_schema(definitions) | {"anyOf": [{"required": [name]} for name in self.checks]}
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"image": True} if value == IMAGE_WORD else value

@@ -12,6 +12,13 @@ class AddCondition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADD_COND_RUNNING: _ClassVar[AddCondition]
     ADD_COND_SUCCEEDED: _ClassVar[AddCondition]
     ADD_COND_FAILED: _ClassVar[AddCondition]
+    ADD_COND_HEALTHY: _ClassVar[AddCondition]
+
+class OnUnhealthy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_UNHEALTHY_RESTART: _ClassVar[OnUnhealthy]
+    ON_UNHEALTHY_STOP: _ClassVar[OnUnhealthy]
+    ON_UNHEALTHY_NONE: _ClassVar[OnUnhealthy]
 
 class RestartPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -25,6 +32,12 @@ class ReadWriteEnum(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RW_READ: _ClassVar[ReadWriteEnum]
     RW_WRITE: _ClassVar[ReadWriteEnum]
     RW_READ_WRITE: _ClassVar[ReadWriteEnum]
+
+class HealthStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HEALTH_STARTING: _ClassVar[HealthStatus]
+    HEALTH_HEALTHY: _ClassVar[HealthStatus]
+    HEALTH_UNHEALTHY: _ClassVar[HealthStatus]
 
 class AgentDisconnected(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -102,6 +115,10 @@ class RolloutPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 ADD_COND_RUNNING: AddCondition
 ADD_COND_SUCCEEDED: AddCondition
 ADD_COND_FAILED: AddCondition
+ADD_COND_HEALTHY: AddCondition
+ON_UNHEALTHY_RESTART: OnUnhealthy
+ON_UNHEALTHY_STOP: OnUnhealthy
+ON_UNHEALTHY_NONE: OnUnhealthy
 NEVER: RestartPolicy
 ON_FAILURE: RestartPolicy
 ALWAYS: RestartPolicy
@@ -109,6 +126,9 @@ RW_NOTHING: ReadWriteEnum
 RW_READ: ReadWriteEnum
 RW_WRITE: ReadWriteEnum
 RW_READ_WRITE: ReadWriteEnum
+HEALTH_STARTING: HealthStatus
+HEALTH_HEALTHY: HealthStatus
+HEALTH_UNHEALTHY: HealthStatus
 AGENT_DISCONNECTED: AgentDisconnected
 PENDING_INITIAL: Pending
 PENDING_WAITING_TO_START: Pending
@@ -447,7 +467,7 @@ class WorkloadMap(_message.Message):
     def __init__(self, workloads: _Optional[_Mapping[str, Workload]] = ...) -> None: ...
 
 class Workload(_message.Message):
-    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement", "updateStrategy")
+    __slots__ = ("agent", "restartPolicy", "dependencies", "tags", "runtime", "runtimeConfig", "controlInterfaceAccess", "configs", "files", "resources", "placement", "health", "updateStrategy")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     RESTARTPOLICY_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
@@ -459,6 +479,7 @@ class Workload(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     UPDATESTRATEGY_FIELD_NUMBER: _ClassVar[int]
     agent: str
     restartPolicy: RestartPolicy
@@ -471,8 +492,117 @@ class Workload(_message.Message):
     files: Files
     resources: ResourceRequests
     placement: Placement
+    health: Health
     updateStrategy: UpdateStrategy
-    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., updateStrategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ...) -> None: ...
+    def __init__(self, agent: _Optional[str] = ..., restartPolicy: _Optional[_Union[RestartPolicy, str]] = ..., dependencies: _Optional[_Union[Dependencies, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., runtime: _Optional[str] = ..., runtimeConfig: _Optional[str] = ..., controlInterfaceAccess: _Optional[_Union[ControlInterfaceAccess, _Mapping]] = ..., configs: _Optional[_Union[ConfigMappings, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., resources: _Optional[_Union[ResourceRequests, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., updateStrategy: _Optional[_Union[UpdateStrategy, _Mapping]] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("image", "exec", "http", "tcp", "file", "notify", "onUnhealthy")
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    EXEC_FIELD_NUMBER: _ClassVar[int]
+    HTTP_FIELD_NUMBER: _ClassVar[int]
+    TCP_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    NOTIFY_FIELD_NUMBER: _ClassVar[int]
+    ONUNHEALTHY_FIELD_NUMBER: _ClassVar[int]
+    image: bool
+    exec: ExecCheck
+    http: HttpCheck
+    tcp: TcpCheck
+    file: FileCheck
+    notify: NotifyCheck
+    onUnhealthy: OnUnhealthy
+    def __init__(self, image: bool = ..., exec: _Optional[_Union[ExecCheck, _Mapping]] = ..., http: _Optional[_Union[HttpCheck, _Mapping]] = ..., tcp: _Optional[_Union[TcpCheck, _Mapping]] = ..., file: _Optional[_Union[FileCheck, _Mapping]] = ..., notify: _Optional[_Union[NotifyCheck, _Mapping]] = ..., onUnhealthy: _Optional[_Union[OnUnhealthy, str]] = ...) -> None: ...
+
+class ExecCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "command", "container")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    command: _containers.RepeatedScalarFieldContainer[str]
+    container: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., command: _Optional[_Iterable[str]] = ..., container: _Optional[str] = ...) -> None: ...
+
+class HttpCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "port", "path", "host")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    port: int
+    path: str
+    host: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., port: _Optional[int] = ..., path: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
+
+class TcpCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "port", "host")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    port: int
+    host: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., port: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
+
+class FileCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes", "path", "maxAge", "container")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MAXAGE_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    path: str
+    maxAge: int
+    container: str
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., path: _Optional[str] = ..., maxAge: _Optional[int] = ..., container: _Optional[str] = ...) -> None: ...
+
+class NotifyCheck(_message.Message):
+    __slots__ = ("interval", "timeout", "startPeriod", "failures", "successes")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    STARTPERIOD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSES_FIELD_NUMBER: _ClassVar[int]
+    interval: int
+    timeout: int
+    startPeriod: int
+    failures: int
+    successes: int
+    def __init__(self, interval: _Optional[int] = ..., timeout: _Optional[int] = ..., startPeriod: _Optional[int] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ...) -> None: ...
 
 class Tags(_message.Message):
     __slots__ = ("tags",)
@@ -641,7 +771,7 @@ class ExecutionsStatesForId(_message.Message):
     def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
 
 class ExecutionState(_message.Message):
-    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed")
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "restarts")
     ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
     AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -651,6 +781,8 @@ class ExecutionState(_message.Message):
     FAILED_FIELD_NUMBER: _ClassVar[int]
     NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
     additionalInfo: str
     agentDisconnected: AgentDisconnected
     pending: Pending
@@ -660,7 +792,17 @@ class ExecutionState(_message.Message):
     failed: Failed
     notScheduled: NotScheduled
     removed: Removed
-    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ...) -> None: ...
+    health: HealthState
+    restarts: int
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
+
+class HealthState(_message.Message):
+    __slots__ = ("status", "text")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    status: HealthStatus
+    text: str
+    def __init__(self, status: _Optional[_Union[HealthStatus, str]] = ..., text: _Optional[str] = ...) -> None: ...
 
 class WorkloadState(_message.Message):
     __slots__ = ("instanceName", "executionState", "timeMs")

@@ -25,21 +25,23 @@ _sym_db = _symbol_database.Default()
 from ankaios.common.pb import ank_base_pb2 as ankaios_dot_common_dot_pb_dot_ank__base__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ankaios/common/pb/control_api.proto\x12\x0f\x61nkaios.control\x1a ankaios/common/pb/ank_base.proto\"o\n\tToAnkaios\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.ankaios.control.HelloH\x00\x12(\n\x07request\x18\x03 \x01(\x0b\x32\x15.ankaios.base.RequestH\x00\x42\x0f\n\rToAnkaiosEnum\" \n\x05Hello\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t\"\xda\x01\n\x0b\x46romAnkaios\x12*\n\x08response\x18\x03 \x01(\x0b\x32\x16.ankaios.base.ResponseH\x00\x12M\n\x18\x63ontrolInterfaceAccepted\x18\x04 \x01(\x0b\x32).ankaios.control.ControlInterfaceAcceptedH\x00\x12=\n\x10\x63onnectionClosed\x18\x05 \x01(\x0b\x32!.ankaios.control.ConnectionClosedH\x00\x42\x11\n\x0f\x46romAnkaiosEnum\"\x1a\n\x18\x43ontrolInterfaceAccepted\"\"\n\x10\x43onnectionClosed\x12\x0e\n\x06reason\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ankaios/common/pb/control_api.proto\x12\x0f\x61nkaios.control\x1a ankaios/common/pb/ank_base.proto\"\xb3\x01\n\tToAnkaios\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.ankaios.control.HelloH\x00\x12(\n\x07request\x18\x03 \x01(\x0b\x32\x15.ankaios.base.RequestH\x00\x12\x42\n\x12healthNotification\x18\xe8\x07 \x01(\x0b\x32#.ankaios.control.HealthNotificationH\x00\x42\x0f\n\rToAnkaiosEnum\"3\n\x12HealthNotification\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\" \n\x05Hello\x12\x17\n\x0fprotocolVersion\x18\x02 \x01(\t\"\xda\x01\n\x0b\x46romAnkaios\x12*\n\x08response\x18\x03 \x01(\x0b\x32\x16.ankaios.base.ResponseH\x00\x12M\n\x18\x63ontrolInterfaceAccepted\x18\x04 \x01(\x0b\x32).ankaios.control.ControlInterfaceAcceptedH\x00\x12=\n\x10\x63onnectionClosed\x18\x05 \x01(\x0b\x32!.ankaios.control.ConnectionClosedH\x00\x42\x11\n\x0f\x46romAnkaiosEnum\"\x1a\n\x18\x43ontrolInterfaceAccepted\"\"\n\x10\x43onnectionClosed\x12\x0e\n\x06reason\x18\x01 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ankaios.common.pb.control_api_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TOANKAIOS']._serialized_start=90
-  _globals['_TOANKAIOS']._serialized_end=201
-  _globals['_HELLO']._serialized_start=203
-  _globals['_HELLO']._serialized_end=235
-  _globals['_FROMANKAIOS']._serialized_start=238
-  _globals['_FROMANKAIOS']._serialized_end=456
-  _globals['_CONTROLINTERFACEACCEPTED']._serialized_start=458
-  _globals['_CONTROLINTERFACEACCEPTED']._serialized_end=484
-  _globals['_CONNECTIONCLOSED']._serialized_start=486
-  _globals['_CONNECTIONCLOSED']._serialized_end=520
+  _globals['_TOANKAIOS']._serialized_start=91
+  _globals['_TOANKAIOS']._serialized_end=270
+  _globals['_HEALTHNOTIFICATION']._serialized_start=272
+  _globals['_HEALTHNOTIFICATION']._serialized_end=323
+  _globals['_HELLO']._serialized_start=325
+  _globals['_HELLO']._serialized_end=357
+  _globals['_FROMANKAIOS']._serialized_start=360
+  _globals['_FROMANKAIOS']._serialized_end=578
+  _globals['_CONTROLINTERFACEACCEPTED']._serialized_start=580
+  _globals['_CONTROLINTERFACEACCEPTED']._serialized_end=606
+  _globals['_CONNECTIONCLOSED']._serialized_start=608
+  _globals['_CONNECTIONCLOSED']._serialized_end=642
 # @@protoc_insertion_point(module_scope)

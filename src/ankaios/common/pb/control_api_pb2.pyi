@@ -7,12 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ToAnkaios(_message.Message):
-    __slots__ = ("hello", "request")
+    __slots__ = ("hello", "request", "healthNotification")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    HEALTHNOTIFICATION_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     request: _ank_base_pb2.Request
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ...) -> None: ...
+    healthNotification: HealthNotification
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ..., healthNotification: _Optional[_Union[HealthNotification, _Mapping]] = ...) -> None: ...
+
+class HealthNotification(_message.Message):
+    __slots__ = ("healthy", "text")
+    HEALTHY_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    healthy: bool
+    text: str
+    def __init__(self, healthy: bool = ..., text: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocolVersion",)

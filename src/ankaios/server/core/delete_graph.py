@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from ankaios.common.workload import DeleteCondition
 
-RUNNING = "ADD_COND_RUNNING"
+NEEDED_WHILE_RUNNING = ("ADD_COND_RUNNING", "ADD_COND_HEALTHY")
 
 
 class DeleteGraph:
-    """Dependents by the name of the workload they need; only `ADD_COND_RUNNING` leads to a condition."""
+    """Dependents by the name of the workload they need; only those that must run lead to a condition."""
 
     def __init__(self) -> None:
         self._dependents: dict[str, set[str]] = {}
@@ -44,7 +44,7 @@ class DeleteGraph:
 
 
 def _running(dependencies: Mapping[str, str]) -> set[str]:
-    return {needed for needed, condition in dependencies.items() if condition == RUNNING}
+    return {needed for needed, condition in dependencies.items() if condition in NEEDED_WHILE_RUNNING}
 
 
 def _drop(graph: dict[str, set[str]], name: str, other: str) -> None:

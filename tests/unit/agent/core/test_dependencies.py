@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ankaios.agent.core.dependencies import DependencyScheduler, may_start, may_stop
 from ankaios.agent.core.operations import (
@@ -30,11 +31,13 @@ from ankaios.common.execution_state import (
     STOPPING_WAITING_TO_STOP,
     SUCCEEDED_OK,
     ExecutionState,
+    HealthState,
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from tests.support.builders import a_workload
 
-RUNNING, SUCCEEDED, FAILED = AddCondition
+RUNNING, SUCCEEDED, FAILED, HEALTHY = AddCondition
+IS_HEALTHY = replace(RUNNING_OK, health=HealthState("Healthy"))
 LET_GO, RUNS = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING, DeleteCondition.DEL_COND_RUNNING
 
 
@@ -63,6 +66,12 @@ def gone(spec: WorkloadSpec, **conditions: DeleteCondition) -> DeletedWorkload:
         (SUCCEEDED, RUNNING_OK, False),
         (FAILED, FAILED_EXEC_FAILED.because("Exit code: '1'"), True),
         (FAILED, FAILED_LOST, False),
+        (HEALTHY, RUNNING_OK, False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Starting")), False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Unhealthy", "x")), False),
+        (HEALTHY, replace(RUNNING_OK, health=HealthState("Healthy")), True),
+        (HEALTHY, replace(FAILED_LOST, health=HealthState("Healthy")), False),
+        (RUNNING, replace(RUNNING_OK, health=HealthState("Unhealthy", "x")), True),
     ],
 )
 def test_add_conditions(condition: AddCondition, state: ExecutionState, met: bool) -> None:
@@ -252,7 +261,16 @@ NAMES = ["a", "b", "c", "d"]
 ADD = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(AddCondition)), max_size=2)
 DEL = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(DeleteCondition)), max_size=2)
 STATES = st.sampled_from(
-    [RUNNING_OK, SUCCEEDED_OK, FAILED_EXEC_FAILED, PENDING_STARTING, PENDING_WAITING_TO_START, STOPPING, REMOVED]
+    [
+        RUNNING_OK,
+        IS_HEALTHY,
+        SUCCEEDED_OK,
+        FAILED_EXEC_FAILED,
+        PENDING_STARTING,
+        PENDING_WAITING_TO_START,
+        STOPPING,
+        REMOVED,
+    ]
 )
 
 
@@ -286,8 +304,13 @@ class Naive:
 
     @staticmethod
     def add_ok(dependencies: Mapping[str, AddCondition], known: Mapping[str, ExecutionState]) -> bool:
-        wanted = {RUNNING: RUNNING_OK, SUCCEEDED: SUCCEEDED_OK, FAILED: FAILED_EXEC_FAILED}
-        return all(known.get(name) == wanted[condition] for name, condition in dependencies.items())
+        wanted = {
+            RUNNING: (RUNNING_OK, IS_HEALTHY),
+            SUCCEEDED: (SUCCEEDED_OK,),
+            FAILED: (FAILED_EXEC_FAILED,),
+            HEALTHY: (IS_HEALTHY,),
+        }
+        return all(known.get(name) in wanted[condition] for name, condition in dependencies.items())
 
     @staticmethod
     def del_ok(conditions: Mapping[str, DeleteCondition], known: Mapping[str, ExecutionState]) -> bool:
@@ -295,7 +318,7 @@ class Naive:
             state = known.get(name)
             if state is None or state == PENDING_WAITING_TO_START:
                 continue
-            if condition is RUNS and state != RUNNING_OK:
+            if condition is RUNS and state.state != "Running":
                 return False
             if condition is LET_GO and state.state in ("Pending", "Running"):
                 return False

@@ -101,17 +101,33 @@ def test_what_runs_unchanged_is_resumed() -> None:
     assert plan == Plan(resume=[ResumeOperation(WEB, None)])
 
 
-def test_what_finished_is_started_again_if_it_can_be() -> None:
-    assert after_hello(WEB).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {}) == Plan(
-        operations=[CreateOperation(WEB, "c1")]
-    )
-    plan = after_hello(WEB).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
-    assert plan == Plan(replace=[Replace(item, WEB)], operations=[UpdateOperation(WEB, gone(WEB))])
+def test_what_succeeded_is_started_again_if_its_policy_says_so() -> None:
+    always = replace(WEB, restart_policy=RestartPolicy.ALWAYS)
+    plan = after_hello(always).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {})
+    assert plan == Plan(operations=[CreateOperation(always, "c1")])
+    plan = after_hello(always).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
+    assert plan == Plan(replace=[Replace(item, always)], operations=[UpdateOperation(always, gone(WEB))])
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        (RestartPolicy.NEVER, SUCCEEDED_OK),
+        (RestartPolicy.NEVER, exited(3)),
+        (RestartPolicy.ON_FAILURE, SUCCEEDED_OK),
+    ],
+)
+def test_a_job_that_has_ended_is_not_run_again(policy: RestartPolicy, state: ExecutionState) -> None:
+    job = replace(WEB, restart_policy=policy)
+    for runtime_id in ("c1", None):
+        plan = after_hello(job).listed("podman", [found(WEB, state, runtime_id)], {}, {})
+        assert plan == Plan(resume=[ResumeOperation(job, runtime_id)])
 
 
 def test_what_changed_or_failed_is_replaced() -> None:
     """[utest->swdd~agent-existing-workloads-replace-updated~1]"""
-    for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), WEB), (found(WEB, PENDING_STARTING), WEB)):
+    failing = replace(WEB, restart_policy=RestartPolicy.ON_FAILURE)
+    for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), failing), (found(WEB, PENDING_STARTING), WEB)):
         plan = after_hello(wanted).listed("podman", [item], {}, {})
         assert plan == Plan(replace=[Replace(item, wanted)], operations=[UpdateOperation(wanted, gone(WEB))])
 

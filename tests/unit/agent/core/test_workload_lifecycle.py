@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ankaios.agent.core.restart_policy import RestartHistory
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     CancelRetry,
@@ -30,6 +31,7 @@ from ankaios.agent.core.workload_events import (
     Restart,
     Resume,
     RetryDue,
+    ScheduleRestart,
     ScheduleRetry,
     Start,
     StartBroken,
@@ -46,10 +48,10 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import (
     Workload,
     reduce,
-    restarts,
     retry_limit,
 )
 from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
     FAILED_LOST,
     FAILED_UNKNOWN,
     PENDING_STARTING,
@@ -484,10 +486,77 @@ def test_a_success_restarts_the_same_container() -> None:
     assert reduce(w, StateSeen(1, SUCCEEDED_OK)) == (w, [])
 
 
-@pytest.mark.parametrize("state", [FAILED_LOST, FAILED_UNKNOWN, RUNNING_OK])
-@pytest.mark.parametrize("policy", list(RestartPolicy))
-def test_other_states_never_restart(policy: RestartPolicy, state: object) -> None:
-    assert not restarts(policy, state)  # type: ignore[arg-type]
+ALWAYS = replace(RUNNING, spec=replace(WEB, restart_policy=RestartPolicy.ALWAYS), alive_since=100.0)
+WAITING = replace(ALWAYS, history=RestartHistory(3, 3))
+
+
+def test_a_lost_container_is_replaced_by_a_new_one() -> None:
+    w, effects = reduce(ALWAYS, StateSeen(1, FAILED_LOST, 200.0))
+    assert effects == [
+        Report(NAME, FAILED_LOST),
+        Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
+        DeleteContainer(w.spec, "c1"),
+    ]
+
+
+def test_a_workload_that_ends_again_and_again_is_restarted_after_a_delay() -> None:
+    w, effects = reduce(WAITING, StateSeen(1, exited(3), 100.2))
+    announced = FAILED_EXEC_FAILED.because("Exit code: '3', restart 4 in 2 s")
+    assert effects == [Report(NAME, announced), ScheduleRestart(2.0, 1)]
+    w, effects = reduce(w, RetryDue(1))
+    assert effects == [Report(NAME, STOPPING_REQUESTED_AT_RUNTIME), DeleteContainer(w.spec, "c1")]
+    w, _ = reduce(w, Deleted())
+    w, _ = reduce(w, Started("c2", 103.0))
+    assert (w.history, w.alive_since) == (RestartHistory(4, 4), 103.0)
+
+
+def test_a_delayed_restart_after_a_success_uses_the_same_container() -> None:
+    w, effects = reduce(WAITING, StateSeen(1, SUCCEEDED_OK, 100.2))
+    assert effects[0] == Report(NAME, SUCCEEDED_OK.because("restart 4 in 2 s"))
+    assert reduce(w, RetryDue(1))[1] == [Unwatch(), Report(NAME, STARTING), Start(w.spec, "c1")]
+
+
+def test_a_workload_that_lived_long_is_restarted_immediately() -> None:
+    w, effects = reduce(WAITING, StateSeen(1, exited(3), 110.0))
+    assert effects[0] == Report(NAME, exited(3))
+    assert isinstance(effects[-1], DeleteContainer)
+    assert w.history == RestartHistory(4, 1)
+
+
+def test_the_life_of_a_resumed_workload_begins_when_it_is_seen_running() -> None:
+    w, _ = reduce(replace(ALWAYS, alive_since=None), StateSeen(1, RUNNING_OK, 50.0))
+    assert w.alive_since == 50.0
+    assert reduce(w, StateSeen(1, RUNNING_OK, 55.0))[0] == w
+
+
+def test_while_a_restart_is_planned_another_end_is_reported_and_counts_no_more() -> None:
+    w, _ = reduce(WAITING, StateSeen(1, SUCCEEDED_OK, 100.2))
+    w, effects = reduce(w, StateSeen(1, FAILED_LOST, 100.4))
+    assert effects == [Report(NAME, FAILED_LOST.because("restart 4 in 2 s"))]
+    assert w.history.restarts == 4
+    assert DeleteContainer(w.spec, "c1") in reduce(w, RetryDue(1))[1]
+
+
+def test_a_planned_restart_is_cancelled_if_the_container_runs_again() -> None:
+    w, _ = reduce(WAITING, StateSeen(1, exited(3), 100.2))
+    assert reduce(w, StateSeen(1, PENDING_STARTING, 100.3)) == (w, [Report(NAME, PENDING_STARTING)])
+    w, effects = reduce(w, StateSeen(1, RUNNING_OK, 100.4))
+    assert effects == [CancelRetry(), Report(NAME, RUNNING_OK)]
+    assert reduce(w, RetryDue(1)) == (w, [])
+
+
+@pytest.mark.parametrize("command", [Update(WEB2), Delete(), Restart()])
+def test_commands_cancel_a_planned_restart(command: Update | Delete | Restart) -> None:
+    w, _ = reduce(WAITING, StateSeen(1, exited(3), 100.2))
+    w, effects = reduce(w, command)
+    assert CancelRetry() in effects
+    assert reduce(w, RetryDue(1)) == (w, [])
+    assert reduce(w, Deleted())[0].history == RestartHistory()
+
+
+def test_an_end_that_is_seen_during_a_retry_replaces_the_retry() -> None:
+    _, effects = reduce(replace(WAITING, retrying=True), StateSeen(1, exited(3), 100.2))
+    assert effects[0] == CancelRetry()
 
 
 def test_a_workload_waits_for_its_devices_and_then_starts_by_itself() -> None:
@@ -568,7 +637,7 @@ class World:
                 return [] if self._luck.draw(st.integers(0, 5)) else [WatchBroken("a bug")]
             case Unwatch():
                 self._checker = None
-            case ScheduleRetry(_, turn):
+            case ScheduleRetry(_, turn) | ScheduleRestart(_, turn):
                 self._retry = turn
             case Report(name, state) if state == REMOVED:
                 self.removed.append(name)

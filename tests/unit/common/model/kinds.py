@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Object
-from ankaios.common.model.scalars import Boolean, Integer, Text, Words
-from ankaios.common.model.unions import ConfigItem, Variants
+from ankaios.common.model.scalars import Boolean, Duration, Integer, Text, Words
+from ankaios.common.model.unions import ConfigItem, HealthKind, Variants
 
 Values = st.SearchStrategy[Any]
 
 NAMES = st.sampled_from(["a", "web", "x" * 63])
 WRONG_NAMES = st.sampled_from(["", "a.b", "x" * 57, "x" * 64])
+DURATIONS = st.sampled_from(["0s", "100ms", "5s", "1m", "24h", 0, 10])
+WRONG_DURATIONS = st.sampled_from(["", "5", "s", "-1s", "1.5s", "5 s", "99999999999s", -1, 10**6])
 TEXTS = st.text("ab{}.*/ ", max_size=6) | st.sampled_from(["v1", "web", "akri.sh/cam", "{{a.b}}", "{{PLACEHOLDER}}"])
 JUNK = (
     st.none()
@@ -42,9 +44,13 @@ def _values(kind: Kind, sound: bool) -> Values:
         case Text():
             return TEXTS
         case Integer():
-            return st.integers(1, 2**32 - 1) if sound else st.integers(0, 2**32)
+            return st.integers(1, kind.maximum) if sound else st.integers(0, 2**32)
         case Boolean():
             return st.booleans()
+        case Duration():
+            return DURATIONS if sound else DURATIONS | WRONG_DURATIONS
+        case HealthKind():
+            return st.just("image") | _objects(kind, sound)
         case ListOf():
             return st.lists(values(kind.element, sound=sound), max_size=2)
         case MapOf():

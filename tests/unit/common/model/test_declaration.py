@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -12,7 +13,7 @@ from ankaios.common.model.containers import ListOf, MapOf, WrappedMap
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.message import Message
 from ankaios.common.model.objects import Field, Object
-from ankaios.common.model.scalars import Boolean, Enumeration, Integer, Text, Words
+from ankaios.common.model.scalars import Boolean, Duration, Enumeration, Integer, Text, Words
 from ankaios.common.model.state import COMPLETE_STATE, CONFIG_ITEM, EXECUTION_STATE, RULE, STATE_RULE, WORKLOAD
 from ankaios.common.model.unions import Variants
 from ankaios.common.pb import ank_base_pb2 as base
@@ -41,9 +42,9 @@ NOT_DECLARED = {
 NOT_IN_SPEC = {"agent": "part of the instance name", "configs": "templates are rendered before agents get a workload"}
 """Fields of a workload that `WorkloadSpec` lacks, with the reason."""
 
-SCALARS = {
+SCALARS: dict[str, type[Kind] | UnionType] = {
     "TYPE_STRING": Text,
-    "TYPE_UINT32": Integer,
+    "TYPE_UINT32": Integer | Duration,
     "TYPE_UINT64": Integer,
     "TYPE_BOOL": Boolean,
     "TYPE_ENUM": Enumeration,
@@ -111,7 +112,7 @@ def assert_fits(kind: Kind, descriptor: Any) -> None:
         case WrappedMap() | MapOf() | ListOf():
             (only,) = inner.fields
             assert_fits(kind if not isinstance(kind, WrappedMap) else MapOf(kind.element), only)
-        case Text() | Integer() | Boolean() | Words():
+        case Text() | Integer() | Boolean() | Words() | Duration():
             assert_scalar(kind, descriptor if inner is None else inner.fields[0])
         case _:
             assert_message(kind, inner)

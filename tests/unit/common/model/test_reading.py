@@ -83,7 +83,7 @@ def test_agent_runtime_and_its_config_take_any_scalar_as_text(value: Any, text: 
         ({"restartPolicy": "MAYBE"}, "unknown variant `MAYBE`, expected one of `NEVER`, `ON_FAILURE`, `ALWAYS`"),
         ({"restartPolicy": 1}, "invalid type: integer `1`, expected a string"),
         ({"dependencies": {"db": "ADD"}}, "unknown variant `ADD`, expected one of `ADD_COND_RUNNING`, "
-         "`ADD_COND_SUCCEEDED`, `ADD_COND_FAILED`"),
+         "`ADD_COND_SUCCEEDED`, `ADD_COND_FAILED`, `ADD_COND_HEALTHY`"),
         ({"controlInterfaceAccess": {"allowRules": [{}]}}, "missing field `type`"),
         ({"controlInterfaceAccess": {"allowRules": [{"type": "X"}]}},
          "unknown variant `X`, expected one of `StateRule`, `LogRule`"),

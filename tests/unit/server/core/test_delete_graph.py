@@ -7,7 +7,7 @@ WAIT = DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING
 def a_graph() -> DeleteGraph:
     graph = DeleteGraph()
     graph.insert("web", {"db": "ADD_COND_RUNNING", "init": "ADD_COND_SUCCEEDED", "watch": "ADD_COND_FAILED"})
-    graph.insert("api", {"db": "ADD_COND_RUNNING"})
+    graph.insert("api", {"db": "ADD_COND_HEALTHY"})
     return graph
 
 
