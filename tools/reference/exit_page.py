@@ -22,6 +22,7 @@ ADVICE = {
     "Could not read the startup config": "The startup manifest is not there or may not be read.",
     "Invalid tags format in startup manifest": "Tags are a map since `v1`, and were a list in `v0.1`.",
     "Parsing start config failed with error": "The startup manifest is wrong; `ank validate` says where.",
+    "Could not use the storage": "`--storage` is no valid URL, or what it names cannot be used; the rest tells why.",
     "server error": "The startup manifest was refused, or the address cannot be listened on, as the rest tells.",
     "Agent name is invalid": "Give one with `--name`, of the characters of [names](manifest.md#names).",
     "Wrong server address format": "The URL of the server begins with `http://` or `https://`.",

@@ -115,10 +115,7 @@ def _read_storage(flags: argparse.Namespace, file: ConfigTable) -> StorageSettin
         location = parse_storage_url(url)
     except Rejected as fault:
         raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
-    prefix = "storage_"
-    pem_flags = {name.removeprefix(prefix): value for name, value in vars(flags).items() if name.startswith(prefix)}
-    pem_file = {name.removeprefix(prefix): value for name, value in file.items() if name.startswith(prefix)}
-    pem = load_pem_material(pem_flags, "ANKSERVER_STORAGE", pem_file)
+    pem = load_pem_material(vars(flags), "ANKSERVER", file, key_prefix="storage_")
     return StorageSettings(location, pem, None if credentials is None else Path(credentials))
 
 
