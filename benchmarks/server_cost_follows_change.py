@@ -1,8 +1,8 @@
 """Promise: what the server does for one workload costs the same in a cluster of 10,000 as in one of 100.
 
 Updating, planning, reading and reporting one workload is timed in both, with templates, dependencies and three event
-subscribers whose masks contain wildcards. Each ratio must be at most 3. A full replacement of 10,000 workloads must take
-less than 2 seconds. Times are those of the processor, because other programs may be busy.
+subscribers whose masks contain wildcards. Each ratio must be at most 3. A full replacement of 10,000 workloads must
+take less than 2 seconds. Times are those of the processor, because other programs may be busy.
 """
 
 import gc
