@@ -1,7 +1,8 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
 They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
-never changed, and maps that become empty are removed. `before_change` is called with the path of each change.
+never changed, and maps that become empty are removed. `before_change` is called with the path of each change, and
+`on_decided` with each state that was not reported by an agent.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
@@ -12,6 +13,7 @@ from ankaios.common.execution_state import (
     AGENT_DISCONNECTED,
     NOT_SCHEDULED,
     PENDING_INITIAL,
+    REMOVED,
     ExecutionState,
     HealthState,
 )
@@ -20,11 +22,17 @@ from ankaios.common.workload import InstanceName
 
 BeforeChange = Callable[[tuple[str, ...]], None]
 
+OnDecided = Callable[[InstanceName, ExecutionState], None]
+
 REMOVED_WORD = "Removed"
 _SHARED: dict[tuple[str, str], Form] = {}
 
 
 def _ignore(_: tuple[str, ...]) -> None:
+    pass
+
+
+def _ignore_decided(_: InstanceName, __: ExecutionState) -> None:
     pass
 
 
@@ -55,9 +63,10 @@ def _state_of(form: Form) -> ExecutionState:
 class WorkloadStatesMap:
     """`form` may be read everywhere and is changed only here."""
 
-    def __init__(self, before_change: BeforeChange = _ignore) -> None:
+    def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
         self._before_change = before_change
+        self._on_decided = on_decided
 
     def get(self, name: InstanceName) -> ExecutionState | None:
         form = self.form.get(name.agent, {}).get(name.workload, {}).get(name.id)
@@ -87,15 +96,25 @@ class WorkloadStatesMap:
         """Store reported states; a removed workload has no state."""
         for name, state in states:
             if state.state == REMOVED_WORD:
-                self.remove(name)
+                self._remove(name)
             else:
-                self.put(name, state)
+                self._put(name, state)
 
     def put(self, name: InstanceName, state: ExecutionState) -> None:
+        """Set a state that the owner of the map decides."""
+        self._put(name, state)
+        self._on_decided(name, state)
+
+    def _put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
         self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = execution_state_to_form(state)
 
     def remove(self, name: InstanceName) -> None:
+        """The owner of the map decides that the instance does not exist."""
+        self._remove(name)
+        self._on_decided(name, REMOVED)
+
+    def _remove(self, name: InstanceName) -> None:
         ids = self.form.get(name.agent, {}).get(name.workload, {})
         if name.id not in ids:
             return

@@ -9,6 +9,7 @@ here, one message at a time.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import AGENT_DISCONNECTED, REMOVED, ExecutionState
@@ -24,8 +25,10 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
+from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
+from ankaios.server.core.causes import CauseFacts
 from ankaios.server.core.change_plan import describe_plan, describe_rejection, hide_unreadable
 from ankaios.server.core.desired_state_draft import (
     DesiredChange,
@@ -37,6 +40,8 @@ from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.history import History, HistoryLimits
 from ankaios.server.core.log_request_handler import LogRequestHandler
+from ankaios.server.core.recent_rejections import RecentRejections
+from ankaios.server.core.record_requests import RecordRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
@@ -57,7 +62,7 @@ from ankaios.server.core.replies import (
     updates_for_agents,
 )
 from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, requested_update, workload_requester
-from ankaios.server.core.rights import check_rights, readable_paths
+from ankaios.server.core.rights import check_rights, readable_logs, readable_paths
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
@@ -74,7 +79,7 @@ from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, rest
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
-from ankaios.storage.state_store import StateChange, Stored
+from ankaios.storage.state_store import JsonValue, StateChange, Stored
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +120,11 @@ class AnkaiosServer:
             runtimes_of=self._sessions.runtimes_of,
             missing_devices=self._devices.missing_devices,
         )
+        self._rejections = RecentRejections()
+        self._records = RecordRequestHandler(
+            self.state.records,
+            CauseFacts(self.state, self._facts, self._sessions.gone_since, self._rejections.last_of),
+        )
         self._at_hooks: tuple[UpdateOrigin, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         # After an internal error: the state differs from the stored one.
@@ -124,11 +134,16 @@ class AnkaiosServer:
     def decide(self, message: ServerMessage, now: float) -> Decision:
         """Handle the message; `now` is in seconds since 1970."""
         self._now = now
+        self.state.now_ms = int(now * 1000)
         return Decision(self.handle(message), self._change)
+
+    def take_changed_records(self) -> dict[str, JsonValue]:
+        """The records of workloads that have changed since the last call, for the store."""
+        return self.state.records.take_changed()
 
     def handle(self, message: ServerMessage) -> list[Effect]:
         """The effects of a message, for callers that store nothing."""
-        effects = self._effects_of(message)
+        effects = [*self._effects_of(message), *self._records.new_records()]
         self._change = self._entries.take()
         return effects
 
@@ -192,6 +207,8 @@ class AnkaiosServer:
     def restore(self, stored: Stored) -> tuple[StateChange | None, list[str]]:
         """Continue with a stored state. Returns a change to store, and the entries that cannot be used."""
         self._history.restore(stored.revisions, stored.last_revision)
+        if unreadable := self.state.records.load(chain.from_iterable(filter(None, stored.records.values()))):
+            _log.warning("%d stored records of workloads cannot be read.", unreadable)
         restored = restored_state(stored.entries)
         self._tags.restore(restored.tags)
         self._hooked.restore(restored.hooked)
@@ -218,6 +235,9 @@ class AnkaiosServer:
                 return self._logs.stopped(message.logsStopResponse)
             case "deviceReport" | "slotRequest":
                 return self._device_event(lambda: self._devices.report(agent, message))
+            case "workloadRecords":
+                self._records.from_agent(agent, message.workloadRecords.records)
+                return []
             case "knownWorkloads":
                 return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
             case other:
@@ -239,6 +259,9 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-newly-connected-agent~1]
         """
         question = self._devices.question(agent, hello)
+        if hello.records:
+            wanted = grpc.AgentRecordsRequest(sinceMs=self.state.records.newest_of_agent(agent))
+            question.append(ToAgent(agent, grpc.FromServer(recordsRequest=wanted)))
         effects = [*question, *states_for_agent(agent, self.state.workload_states.all_except(agent))]
         self._watch()
         self._use_overridden_tags(agent, hello)
@@ -270,12 +293,13 @@ class AnkaiosServer:
         [impl->swdd~server-sends-events-for-disconnected-agent~1]
         """
         self._watch()
-        self._sessions.disconnect(agent)
+        self._sessions.disconnect(agent, self.state.now_ms)
         self._tags.gone(agent)
         self.state.agents.remove(agent)
         names = self.state.workload_states.mark_disconnected(agent)
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
+        self._records.cancel_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
         return effects + self._device_event(lambda: self._devices.gone(agent))
@@ -286,7 +310,10 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-updated-workload-states~1]
         [impl->swdd~server-sends-event-for-removed-workload-states~1]
         """
-        states = list(_valid_states(agent, messages))
+        reported = list(_valid_states(agent, messages))
+        for name, state, time_ms in reported:
+            self.state.records.add(StateRecord(name, time_ms or self.state.now_ms, state))
+        states = [(name, state) for name, state, _ in reported]
         self._watch()
         self.state.workload_states.process(states)
         self._devices.states_seen(states)
@@ -333,6 +360,10 @@ class AnkaiosServer:
             return self._logs.cancel(request_id)
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
+        if content == "recordsRequest":
+            return [self._records.request(request_id, request.recordsRequest, requester, self._may_read_of(requester))]
+        if content == "whyRequest":
+            return [self._records.why(request_id, request.whyRequest.workload, self._may_read_of(requester))]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
@@ -363,11 +394,13 @@ class AnkaiosServer:
     def _unsubscribe(self, request_id: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription~1]"""
         self._events.remove(request_id)
+        self._records.cancel(request_id)
         return [Respond(base.Response(requestId=request_id, eventsCancelAccepted=base.EventsCancelAccepted()))]
 
     def _client_gone(self, connection: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
+        self._records.cancel_of_peer(connection)
         return self._logs.client_gone(connection)
 
     # --- updates of the desired state ---------------------------------------------------------------------------------
@@ -382,12 +415,13 @@ class AnkaiosServer:
                 return [self._reject(origin, UpdateRejected("too many updates are waiting, try again later"))]
             self._waiting.append((request, origin))
             return []
+        change: DesiredChange | None = None
         try:
             change = change_by_request(self.state.desired, requested_update(request))
             self._check_rights(origin.requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
-            return [self._reject(origin, fault)]
+            return [self._reject(origin, fault, change)]
         if self._has_hooks and prepared.changes:
             shown = RunHooks(update_message(prepared.changes))
             self._at_hooks = origin, prepared
@@ -405,9 +439,14 @@ class AnkaiosServer:
         is_known = writer is not None and writer.instance_name.agent == requester.peer
         return writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
 
-    def _reject(self, origin: UpdateOrigin, fault: UpdateRejected) -> Respond:
+    def _may_read_of(self, requester: Requester) -> Callable[[str], bool]:
+        """Whether a requester may read the output of a workload."""
+        return readable_logs(self._access_of(requester)) if requester.workload else lambda _: True
+
+    def _reject(self, origin: UpdateOrigin, fault: UpdateRejected, change: DesiredChange | None = None) -> Respond:
         if origin.is_plan:
             return plan_response(origin.request_id, describe_rejection(fault))
+        self._rejections.add(change.workloads if change is not None else (), self.state.now_ms, str(fault))
         return _refuse_update(origin.request_id, fault)
 
     def _commit_or_plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
@@ -431,7 +470,7 @@ class AnkaiosServer:
             changes = prepared.changes if outcome is None else changes_from_message(outcome)
             effects = self._commit_or_plan(origin, prepared, changes)
         except UpdateRejected as fault:
-            effects = [self._reject(origin, fault)]
+            effects = [self._reject(origin, fault, prepared.desired)]
         effects += self._commit_own()  # what was due while hooks looked at the update
         self._unanswered = None
         return effects
@@ -452,6 +491,7 @@ class AnkaiosServer:
     def _commit(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
+        self._rejections.accepted(prepared.desired.workloads)
         self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
         messages = self._devices.desired_changed(prepared.desired)
@@ -514,8 +554,10 @@ class AnkaiosServer:
         return [*self._events.events(self.state.recorder.finish(), self._view.select)] if self._events else []
 
 
-def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterable[tuple[InstanceName, ExecutionState]]:
-    """An agent can only speak for itself, and a state that says nothing is dropped alone."""
+def _valid_states(
+    agent: str, messages: Iterable[base.WorkloadState]
+) -> Iterable[tuple[InstanceName, ExecutionState, int]]:
+    """With their times. An agent can only speak for itself, and a state that says nothing is dropped alone."""
     for message in messages:
         try:
             name, state = workload_state_from_pb(message)
@@ -523,7 +565,7 @@ def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterabl
             _log.warning("Dropped a workload state of agent '%s': %s.", agent, fault)
             continue
         if name.agent == agent:
-            yield name, state
+            yield name, state, max(0, message.timeMs)
         else:
             _log.warning("Dropped the state of '%s' that came from agent '%s'.", name, agent)
 

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec import convert
 
-from ankaios.common.access_rules import READING, excess_of, is_path_granted, state_masks
+from ankaios.common.access_rules import (
+    READING,
+    excess_of,
+    is_path_granted,
+    log_patterns,
+    matches_name,
+    state_masks,
+)
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import ControlInterfaceAccess
 from ankaios.server.core.desired_state_draft import DesiredChange
@@ -40,6 +47,13 @@ def readable_paths(own: Form) -> Callable[[tuple[str, ...]], bool]:
     access = convert(own, ControlInterfaceAccess)
     allow, deny = state_masks(access.allow, READING), state_masks(access.deny, READING)
     return lambda path: is_path_granted(path, allow, deny)
+
+
+def readable_logs(own: Form) -> Callable[[str], bool]:
+    """Whether a workload with these access rules may read the output of another one."""
+    access = convert(own, ControlInterfaceAccess)
+    allow, deny = log_patterns(access.allow), log_patterns(access.deny)
+    return lambda name: any(matches_name(it, name) for it in allow) and not any(matches_name(it, name) for it in deny)
 
 
 def _written_workloads(change: DesiredChange) -> Iterator[tuple[str, Form]]:
