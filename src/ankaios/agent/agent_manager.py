@@ -95,6 +95,7 @@ class AgentManager:
                 self._devices.connected()
             case Disconnected():
                 self._logs.cancel_all()
+                self._work.records.disconnected()
                 self._devices.disconnected()
             case FromServer():
                 self._receive_safely(event)
@@ -127,6 +128,8 @@ class AgentManager:
                 self._devices.handle(message.deviceUpdate)
             case "slotResponse":
                 self._devices.handle(message.slotResponse)
+            case "recordsRequest":
+                self._work.records.send_since(message.recordsRequest.sinceMs)
             case "tellWorkloads":
                 self._tell_workloads()
             case None:

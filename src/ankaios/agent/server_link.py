@@ -55,6 +55,7 @@ def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, 
         tags=Tags(tags=tags),
         devices=devices,
         runtimes=sorted(runtimes),
+        records=True,
     )
     return ToServer(agentHello=hello)
 

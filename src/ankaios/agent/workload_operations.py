@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
 from ankaios.agent.core.operations import (
@@ -59,9 +60,9 @@ class WorkloadOperations:
         self._outbox = outbox
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
-        self._facade = RuntimeFacade(
-            agent, SharedServices(connectors, folder, devices, self.report, chance), callbacks, tasks
-        )
+        self.records = AgentRecords(folder.path / "records", outbox)
+        services = SharedServices(connectors, folder, devices, self.report, self.records, chance)
+        self._facade = RuntimeFacade(agent, services, callbacks, tasks)
         self._reports: deque[StateReport] = deque()
         self._reporting = False
 
@@ -235,7 +236,9 @@ class WorkloadOperations:
     def _pass_on(self, name: InstanceName, state: ExecutionState) -> None:
         """[impl->swdd~podman-workload-sends-workload-state~1]"""
         accepted = self._states.report(name, state)
-        update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(name, accepted)])
+        message = workload_state_to_pb(name, accepted)
+        message.timeMs = self.records.note(name, accepted)
+        update = UpdateWorkloadState(workloadStates=[message])
         self._outbox.put_state(name, ToServer(updateWorkloadState=update), is_last=state.is_same(REMOVED))
         match self._scheduler.entries.get(name.workload):
             case CreateOperation(spec) if spec.instance_name == name and state.is_same(REMOVED):

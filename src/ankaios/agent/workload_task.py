@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
@@ -31,6 +32,7 @@ from ankaios.agent.core.workload_events import (
     Identify,
     NotIdentified,
     OpenInterface,
+    ReadEnd,
     ReleaseDevices,
     RemoveFiles,
     RemoveFolder,
@@ -51,6 +53,7 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.agent.devices import DeviceProvider
+from ankaios.agent.exit_details import read_exit_details
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
@@ -82,6 +85,7 @@ class SharedServices(Struct, frozen=True):
     folder: RunFolder
     devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
+    records: AgentRecords
     chance: Callable[[], float]
 
 
@@ -174,6 +178,10 @@ class WorkloadTask:
                 self._watch(spec, runtime_id, turn)
             case Unwatch():
                 self._stop_watching()
+            case ReadEnd(spec, runtime_id, state):
+                connector = self._services.connectors[spec.runtime]
+                details = await read_exit_details(connector, runtime_id, state)
+                self._services.records.detail(spec.instance_name, **details)
             case ScheduleRetry(attempt, turn):
                 self._signal_later(self._services.chance() * retry_limit(attempt), turn)
             case ScheduleRestart(delay, turn):
@@ -278,6 +286,8 @@ class WorkloadTask:
             self._checker = None
 
     def _signal_later(self, delay: float, turn: int) -> None:
+        records = self._services.records
+        records.detail(self.workload.name, next_ms=records.now_ms() + int(delay * 1000))
         self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
 
     def _cancel_retry(self) -> None:

@@ -92,6 +92,10 @@ class RuntimeConnector(Protocol):
         """
         ...
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        """Whether the kernel killed the ended workload because its memory was exhausted; False if that is unknown."""
+        ...
+
     async def close(self) -> None:
         """End helper tasks. Workloads keep running."""
         ...

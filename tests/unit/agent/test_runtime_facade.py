@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
@@ -35,7 +37,14 @@ class Facade:
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
-        around = SharedServices({"podman": self.podman}, self.folder, NoDevices(), self._report, lambda: 0.0)
+        around = SharedServices(
+            {"podman": self.podman},
+            self.folder,
+            NoDevices(),
+            self._report,
+            AgentRecords(self.folder.path / "records", Outbox()),
+            lambda: 0.0,
+        )
         self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:

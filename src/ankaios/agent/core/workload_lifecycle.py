@@ -29,6 +29,7 @@ from ankaios.agent.core.workload_events import (
     NotIdentified,
     OpenInterface,
     Outcome,
+    ReadEnd,
     ReleaseDevices,
     RemoveFiles,
     RemoveFolder,
@@ -52,6 +53,7 @@ from ankaios.agent.core.workload_events import (
     WatchBroken,
 )
 from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
     FAILED_LOST,
     FAILED_UNKNOWN,
     PENDING_STARTING,
@@ -300,7 +302,7 @@ def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
     w = w if w.aim else replace(w, attempts=0)
     if not w.aim and w.runtime_id is not None and needs_restart(w.spec.restart_policy, state):
         return _ended(w, state, at)
-    reports: list[Effect] = [Report(w.name, state), *_release_ended(w.spec, state)]
+    reports: list[Effect] = [Report(w.name, state), *_release_ended(w.spec, state), *_read_end(w, state)]
     if not state.is_same(RUNNING_OK):
         return w, reports
     if w.ended is not None:  # somebody started it meanwhile
@@ -323,10 +325,18 @@ def _ended(w: Workload, state: ExecutionState, at: float) -> Step:
     ended = replace(w, history=history)
     if delay == 0:
         again, effects = _restart(ended, state)
-        return again, [Report(w.name, state), *effects]
+        return again, [Report(w.name, state), *_read_end(w, state), *effects]
     cancel: list[Effect] = [CancelRetry()] if w.retrying else []
     waiting = replace(ended, ended=state, retrying=True)
-    return waiting, [*cancel, _announce_restart(waiting, state), ScheduleRestart(delay, w.turn)]
+    announced = [_announce_restart(waiting, state), ScheduleRestart(delay, w.turn)]
+    return waiting, [*cancel, *announced, *_read_end(w, state)]
+
+
+def _read_end(w: Workload, state: ExecutionState) -> list[Effect]:
+    """Not while the container is being deleted."""
+    if w.aim or w.runtime_id is None or not state.is_same(FAILED_EXEC_FAILED):
+        return []
+    return [ReadEnd(w.spec, w.runtime_id, state)]
 
 
 def _announce_restart(w: Workload, state: ExecutionState) -> Effect:

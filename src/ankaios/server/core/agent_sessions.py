@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable
 
 from ankaios.common.workload import InstanceName
 
-
 _MOST_GONE = 1000
 
 
