@@ -29,6 +29,7 @@ ADVICE = {
     "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`. "
     "A folder that other users can exchange is refused; the reason names the part of the path and what to do.",
     "Ankaios version mismatch": "Agent and server are of different major versions.",
+    "Metrics": "The address of `--metrics` cannot be used, or the extra `ankaios[metrics]` is not installed.",
     "No runtime to run workloads with": "None of the `runtimes` in the config file is known.",
 }
 

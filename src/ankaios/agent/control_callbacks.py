@@ -10,8 +10,10 @@ from ankaios.common.pb.ank_base_pb2 import Request
 class ControlCallbacks(Struct, frozen=True):
     """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
 
-    Logs are named as the server names them: with the workload in front.
+    `denied` is called for each request that the rights of the workload do not allow. Logs are
+    named as the server names them: with the workload in front.
     """
 
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
+    denied: Callable[[], None] = lambda: None

@@ -45,6 +45,17 @@ def update_mask(text: str) -> str:
     return text
 
 
+def milliseconds_since_1970(text: str) -> int:
+    """A point in time for requests to the server."""
+    from datetime import UTC, datetime
+
+    given = point_in_time(text)
+    if given.isdigit():
+        return int(given[:12]) * 1000
+    found = datetime.fromisoformat(given.upper())
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def point_in_time(text: str) -> str:
     """A time stays as it is. A duration becomes the time that long ago, because not all runtimes accept durations."""
     import re

@@ -35,6 +35,14 @@ class RequestFailed(Exception):
         return f"Command failed: '{self}'"
 
 
+class RequestRejected(RequestFailed):
+    """The server answered with an error; `message` is its text."""
+
+    def __init__(self, what: str, message: str) -> None:
+        super().__init__(f"the server rejected the request for {what}: {message}")
+        self.message = message
+
+
 def execution_error(error: RequestFailed) -> str:
     """The reason as `delete config` and `logs` of Eclipse Ankaios wrap it, in debug notation."""
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -91,8 +99,47 @@ class Session:
                 raise RequestFailed(f"{unsupported} (no response within {duration_text(self._timeout_ms)})") from error
             raise
         if response.HasField("error"):
-            raise RequestFailed(f"the server rejected the request for {what}: {response.error.message}")
+            raise RequestRejected(what, response.error.message)
         return response
+
+    def why(self, workload: str) -> list[base.Cause]:
+        request = base.Request(whyRequest=base.WhyRequest(workload=workload))
+        return list(self._extension(request, "whyResponse", "explanations of workloads").whyResponse.causes)
+
+    def records(self, wanted: base.RecordsRequest) -> tuple[str, list[base.WorkloadRecord]]:
+        """The id of the request, and the records so far; `next_records` returns those that follow."""
+        response = self._extension(base.Request(recordsRequest=wanted), "recordsResponse", "records of workloads")
+        return response.requestId, list(response.recordsResponse.records)
+
+    def next_records(self, request_id: str) -> list[base.WorkloadRecord]:
+        while True:
+            message = self._receive(None, UPDATE_LOST)
+            response = message.response if message else None
+            if response and response.requestId == request_id and response.HasField("recordsResponse"):
+                return list(response.recordsResponse.records)
+
+    @property
+    def accepts_additions(self) -> bool:
+        """False for a server of Eclipse Ankaios, which may end the connection when it gets a request it does not know.
+
+        Known after the first response.
+        """
+        return self._connection.accepts_additions
+
+    def usage(self, seconds: int, limit_ms: int | None = None) -> base.UsageResponse:
+        """The resource usage of all workloads. Agents go on measuring for so many seconds."""
+        return self.receive_usage(self.send_usage_request(seconds), limit_ms)
+
+    def send_usage_request(self, seconds: int) -> str:
+        if not self.accepts_additions:
+            raise RequestFailed("the server does not report resource usage")
+        return self._send_new(base.Request(usageRequest=base.UsageRequest(seconds=seconds)), STATE_LOST)
+
+    def receive_usage(self, request_id: str, limit_ms: int | None = None) -> base.UsageResponse:
+        response = self._response(request_id, ("usageResponse", "error"), STATE_LOST, limit_ms)
+        if response.HasField("error"):
+            raise RequestFailed(response.error.message)
+        return response.usageResponse
 
     def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
         """Subscribe to events. Returns the id of the subscription and the current state."""

@@ -50,7 +50,7 @@ class StateRecords:
     def last_of(self, name: InstanceName) -> StateRecord | None:
         return next((record for record in reversed(self.of_workload(name.workload)) if record.name == name), None)
 
-    def select(self, workloads: Collection[str] = (), since_ms: int = 0) -> list[StateRecord]:
+    def select(self, workloads: Collection[str] = (), since_ms: int = -1) -> list[StateRecord]:
         """In the order of their times; all workloads if none is named."""
         names = workloads or self._records
         found = [record for name in names for record in self.of_workload(name) if record.time_ms > since_ms]
@@ -73,7 +73,7 @@ class StateRecords:
         """Add details to a record, or add a record that was missed."""
         records = self._records.get(record.name.workload, deque())
         for index, known in enumerate(records):
-            if known.name == record.name and known.time_ms == record.time_ms:
+            if (known.name, known.time_ms) == (record.name, record.time_ms) and known.state.is_same(record.state):
                 records[index] = record
                 self._note(record)
                 return

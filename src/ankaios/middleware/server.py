@@ -21,6 +21,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -52,6 +53,7 @@ from ankaios.middleware.routing import (
     interpret_agent_message,
     interpret_client_message,
 )
+from ankaios.middleware.traffic import AGENT, CLIENT, ServerTraffic
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,8 @@ class MiddlewareServer:
         self._calls: set[ServerCall] = set()
         self._no_calls = asyncio.Event()
         self._no_calls.set()
+        self._client_calls: dict[str, ServerCall] = {}
+        self.traffic = ServerTraffic(lambda peer: (self._agent_calls if peer == AGENT else self._client_calls).values())
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._grpc = GrpcServer(
             {
@@ -166,6 +170,7 @@ class MiddlewareServer:
             call.connection.abort("too many messages are queued for the peer")
         else:
             call.write(data)
+            self.traffic.sent(AGENT if call.metadata[":path"] == Method.AGENT.value else CLIENT, len(data))
 
     def _is_overloaded(self, call: ServerCall, size: int) -> bool:
         limits = self._limits
@@ -198,7 +203,7 @@ class MiddlewareServer:
         self._tables.add_agent(agent, call)
         try:
             await self._deliver(FromAgent(agent, hello))
-            await self._read(call, agent, lambda message: interpret_agent_message(agent, message))
+            await self._read(call, AGENT, agent, lambda message: interpret_agent_message(agent, message))
         finally:
             reason = call.connection.reason or call.broken or "it ended its stream"
             log.info("Agent '%s' has disconnected: %s.", agent, reason)
@@ -222,9 +227,12 @@ class MiddlewareServer:
         sender = client_description(user, call.peer_certificates)
         self._add_call(call)
         self._tables.add_client(connection, method, call)
+        self._client_calls[connection] = call
         try:
-            await self._read(call, connection, lambda message: interpret_client_message(connection, message, sender))
+            interpret = partial(interpret_client_message, connection, sender=sender)
+            await self._read(call, CLIENT, connection, interpret)
         finally:
+            del self._client_calls[connection]
             self._tables.remove_client(connection)
             await self._deliver_end(ClientGone(connection))
             self._discard_call(call)
@@ -236,10 +244,12 @@ class MiddlewareServer:
         except TimeoutError:
             raise CallFailed(Status.DEADLINE_EXCEEDED, "No hello in time.") from None
 
-    async def _read(self, call: ServerCall, sender: str, interpret: Callable[[ToServer], Incoming]) -> None:
+    async def _read(self, call: ServerCall, peer: str, sender: str, interpret: Callable[[ToServer], Incoming]) -> None:
         """Process messages until the sender sends a goodbye or ends its side of the stream."""
-        warnings = 0
+        warnings, counted_bytes = 0, 0
         while (message := await call.receive(ToServer, self._limits.max_message_size)) is not None:
+            self.traffic.received(peer, call.received_bytes - counted_bytes)
+            counted_bytes = call.received_bytes
             match interpret(message):
                 case Deliver(delivered):
                     await self._deliver(delivered)

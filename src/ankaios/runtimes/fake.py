@@ -69,6 +69,7 @@ class FakeRuntime:
         self.calls: list[tuple[str, str]] = []
         self.fail_always: dict[str, Exception] = {}
         self.has_logs = True
+        self.pids: dict[WorkloadId, list[int]] = {}
         self.closed = False
         self._fail_next: dict[str, list[Exception]] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -180,6 +181,9 @@ class FakeRuntime:
         await self._script("delete", workload)
         self.workloads.pop(workload, None)
         self._wake()
+
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return list(self.pids.get(workload, ()))
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         self.calls.append(("logs", workload))

@@ -163,6 +163,10 @@ class NativeRuntime:
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
         return self._checkers.start(name, NativeStateGetter(self._of(workload)), sink)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        found = self._of(workload).processes()
+        return [found[0].pid] if found is not None and found[0].alive else []
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         folder = self._of(workload)
         from ankaios.runtimes.native_log import read_log  # an agent starts faster without

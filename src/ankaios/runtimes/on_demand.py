@@ -43,6 +43,9 @@ class OnDemand:
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self.load().delete_workload(workload)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return [] if self._made is None else self._made.processes(workload)
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self.load().logs(workload, options)
 

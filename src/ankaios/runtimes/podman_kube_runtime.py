@@ -213,6 +213,10 @@ class PodmanKubeRuntime:
         self._getters.pop(workload, None)
         self._others.pop(workload, None)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        getter = self._getters.get(workload)
+        return self._podman.watch.processes_of(getter.containers()) if getter is not None else []
+
     # -- logs
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:

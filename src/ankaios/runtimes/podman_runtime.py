@@ -126,6 +126,9 @@ class PodmanRuntime:
             raise
         self._restarted_by_podman.discard(workload)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return self._podman.watch.processes_of([workload])
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))
 

@@ -24,6 +24,12 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.observation_settings import (
+    LOG_FORMATS,
+    add_observation_flags,
+    log_format_setting,
+    metrics_setting,
+)
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 from ankaios.storage.storage_url import MemoryLocation, StorageLocation, parse_storage_url
 
@@ -83,6 +89,8 @@ class ServerSettings(Struct, frozen=True):
     startup_policy: StartupPolicy = StartupPolicy.SEED
     name: str = ""
     url: str = ""
+    metrics: str | None = None
+    log_format: str = "text"
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
@@ -103,6 +111,10 @@ def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettin
             startup_policy=_read_policy(flags.startup_manifest_policy, file),
             name=choose(flags.server_name, "ANKSERVER_SERVER_NAME", file, "server_name", ""),
             url=choose(flags.advertise_url, "ANKSERVER_ADVERTISE_URL", file, "advertise_url", ""),
+            metrics=metrics_setting(choose(flags.metrics, "ANKSERVER_METRICS", file, "metrics", "")),
+            log_format=log_format_setting(
+                choose(flags.log_format, "ANKSERVER_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
+            ),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
@@ -211,5 +223,6 @@ def _parser() -> argparse.ArgumentParser:
         "[default: the address] [env: ANKSERVER_ADVERTISE_URL]",
     )
     add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
+    add_observation_flags(parser, "ANKSERVER")
     add("-V", "--version", action="version", version=f"ank-server {__version__}")
     return parser

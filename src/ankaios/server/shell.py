@@ -18,6 +18,7 @@ from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent, FromClient, Respond
+from ankaios.common.metrics import metrics_of
 from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
@@ -38,6 +39,7 @@ from ankaios.server.core.replies import (
 )
 from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
@@ -139,10 +141,14 @@ class ServerShell:
         self._hooks = hooks
         self._clock = clock
         self._tasks: Supervisor | None = None
-        self._server: AnkaiosServer | None = AnkaiosServer(has_hooks=bool(hooks))
         self._closed_text = ""
         self.records: RecordWriter | None = None
         self._may_command: Callable[[], bool] = lambda: True
+        server = AnkaiosServer(has_hooks=bool(hooks))
+        self._server: AnkaiosServer | None = server
+        self.metrics = ServerMetrics()
+        self.metrics.observe(server)
+        self.metrics.inbox.read = lambda: {(): len(self.to_server)}
 
     # --- without a store ---
 
@@ -160,6 +166,7 @@ class ServerShell:
     def open(self, server: AnkaiosServer, store: StateStore, may_command: Callable[[], bool]) -> None:
         """Serve with this state; `commits.run` has to run. Nothing leaves while `may_command` returns False."""
         self._server, self._may_command = server, may_command
+        self.metrics.observe(server)
         self.diverged.clear()
         self.commits.open(store)
         self.records = RecordWriter(store)
@@ -176,12 +183,19 @@ class ServerShell:
 
     async def listen(self, settings: ServerSettings) -> None:
         await self.middleware.start(settings.address.host, settings.address.port)
+        if settings.metrics is not None:
+            await self._serve_metrics(settings.metrics)
         # What is there now stays: the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
         dump_traceback_on_abort()
         notify(READY)
+
+    async def _serve_metrics(self, address: str) -> None:
+        from ankaios.common.metrics_endpoint import start_metrics  # loads prometheus_client
+
+        await start_metrics(address, [*metrics_of(self.metrics), *metrics_of(self.middleware.traffic)])
 
     async def run_until(self, stopped: asyncio.Event, leading: Work | None = None) -> None:
         """`leading` keeps the shell open if there is a store."""
@@ -251,9 +265,11 @@ class ServerShell:
     def _decide(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         """An internal error loses this one message; a request is answered with the reason."""
         kind = _kind(message)
+        self.metrics.handling(message)
         try:
             return server.decide(message, self._clock())
         except Exception as error:
+            self.metrics.internal_errors.add()
             why = internal_error(f"the handling of a {kind}", error)
         try:
             return Decision(server.recover(message, why))
@@ -274,6 +290,7 @@ class ServerShell:
                 internal_error(f"the sending of a {type(effect).__name__}", error)
 
     def _perform_one(self, effect: Effect) -> None:
+        self.metrics.performing(effect)
         match effect:
             case RunHooks(update):
                 assert self._tasks is not None and self._server is not None
@@ -288,12 +305,14 @@ class ServerShell:
 
     async def _run_hooks(self, server: AnkaiosServer, update: UpdateWorkload) -> None:
         """There is always an outcome: other updates wait for it."""
+        began = time.monotonic()
         try:
             finished = HooksFinished(await run_hooks(self._hooks, update))
         except UpdateRejected as fault:
             finished = HooksFinished(fault)
         except Exception as error:
             finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
+        self.metrics.hooks_ran(finished, time.monotonic() - began)
         if self._server is server:
             self._handle(finished)
 

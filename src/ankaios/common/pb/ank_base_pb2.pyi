@@ -166,7 +166,7 @@ ROLLOUT_RESTORED: RolloutPhase
 ROLLOUT_RESTORE_INCOMPLETE: RolloutPhase
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "historyRequest", "rollbackRequest", "recordsRequest", "whyRequest", "rolloutsRequest", "serversRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "historyRequest", "rollbackRequest", "recordsRequest", "whyRequest", "rolloutsRequest", "serversRequest", "usageRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +180,7 @@ class Request(_message.Message):
     WHYREQUEST_FIELD_NUMBER: _ClassVar[int]
     ROLLOUTSREQUEST_FIELD_NUMBER: _ClassVar[int]
     SERVERSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    USAGEREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
     completeStateRequest: CompleteStateRequest
@@ -193,10 +194,11 @@ class Request(_message.Message):
     whyRequest: WhyRequest
     rolloutsRequest: RolloutsRequest
     serversRequest: ServersRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ...) -> None: ...
+    usageRequest: UsageRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ..., usageRequest: _Optional[_Union[UsageRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "historyResponse", "recordsResponse", "whyResponse", "rolloutsResponse", "serversResponse")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "historyResponse", "recordsResponse", "whyResponse", "rolloutsResponse", "serversResponse", "usageResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +214,7 @@ class Response(_message.Message):
     WHYRESPONSE_FIELD_NUMBER: _ClassVar[int]
     ROLLOUTSRESPONSE_FIELD_NUMBER: _ClassVar[int]
     SERVERSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    USAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
     completeStateResponse: CompleteStateResponse
@@ -227,7 +230,8 @@ class Response(_message.Message):
     whyResponse: WhyResponse
     rolloutsResponse: RolloutsResponse
     serversResponse: ServersResponse
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ...) -> None: ...
+    usageResponse: UsageResponse
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ..., usageResponse: _Optional[_Union[UsageResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -771,7 +775,7 @@ class ExecutionsStatesForId(_message.Message):
     def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
 
 class ExecutionState(_message.Message):
-    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "restarts")
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "usage", "restarts")
     ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
     AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -782,6 +786,7 @@ class ExecutionState(_message.Message):
     NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     additionalInfo: str
     agentDisconnected: AgentDisconnected
@@ -793,8 +798,9 @@ class ExecutionState(_message.Message):
     notScheduled: NotScheduled
     removed: Removed
     health: HealthState
+    usage: ResourceUsage
     restarts: int
-    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
 
 class HealthState(_message.Message):
     __slots__ = ("status", "text")
@@ -1245,3 +1251,35 @@ class UpdateStrategy(_message.Message):
     STARTNEWFIRST_FIELD_NUMBER: _ClassVar[int]
     startNewFirst: bool
     def __init__(self, startNewFirst: bool = ...) -> None: ...
+
+class UsageRequest(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class UsageResponse(_message.Message):
+    __slots__ = ("workloads", "missingAgents")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    MISSINGAGENTS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadUsage]
+    missingAgents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workloads: _Optional[_Iterable[_Union[WorkloadUsage, _Mapping]]] = ..., missingAgents: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkloadUsage(_message.Message):
+    __slots__ = ("instanceName", "usage")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    usage: ResourceUsage
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("cpuMillis", "memoryBytes", "uptimeSeconds")
+    CPUMILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORYBYTES_FIELD_NUMBER: _ClassVar[int]
+    UPTIMESECONDS_FIELD_NUMBER: _ClassVar[int]
+    cpuMillis: int
+    memoryBytes: int
+    uptimeSeconds: int
+    def __init__(self, cpuMillis: _Optional[int] = ..., memoryBytes: _Optional[int] = ..., uptimeSeconds: _Optional[int] = ...) -> None: ...

@@ -77,6 +77,7 @@ from ankaios.server.core.state_view import StateView
 from ankaios.server.core.stored_entries import EntryCollector, desired_entries
 from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, restored_state
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 from ankaios.storage.state_store import JsonValue, StateChange, Stored
@@ -110,6 +111,7 @@ class AnkaiosServer:
         self._now = 0.0
         self._events = EventHandler()
         self._logs = LogRequestHandler(self.state)
+        self._usage = UsageCollector(self.state)
         self._has_hooks = has_hooks
         self._term = term
         self._sessions = AgentSessions()
@@ -130,6 +132,19 @@ class AnkaiosServer:
         # After an internal error: the state differs from the stored one.
         self.has_unstored_changes = False
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
+
+    @property
+    def waiting_updates(self) -> int:
+        """Updates that wait until the mutating hooks have seen the ones before."""
+        return len(self._waiting) + (self._at_hooks is not None)
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self._events)
+
+    @property
+    def log_request_count(self) -> int:
+        return len(self._logs)
 
     def decide(self, message: ServerMessage, now: float) -> Decision:
         """Handle the message; `now` is in seconds since 1970."""
@@ -163,7 +178,7 @@ class AnkaiosServer:
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
                 self._entries.note_dropped_revisions(self._history.drop_old(self._now))
-                return self._device_event(self._devices.tick)
+                return [*self._device_event(self._devices.tick), *self._usage.tick()]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -240,6 +255,8 @@ class AnkaiosServer:
                 return []
             case "knownWorkloads":
                 return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
+            case "usageReport":
+                return self._usage.report(agent, message.usageReport)
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -270,7 +287,8 @@ class AnkaiosServer:
         workloads = (workload.instance_name for workload in self.state.workloads_of_agent(agent))
         self._sessions.connect(agent, workloads, hello.runtimes)
         effects += self._greetings()
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
+        usage = self._usage.agent_connected(agent, hello)
+        return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
 
     def _use_overridden_tags(self, agent: str, hello: grpc.AgentHello) -> None:
         tags, entries = self._tags.hello(agent, dict(hello.tags.tags))
@@ -302,6 +320,7 @@ class AnkaiosServer:
         self._records.cancel_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
+        effects += self._usage.agent_gone(agent)
         return effects + self._device_event(lambda: self._devices.gone(agent))
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
@@ -358,6 +377,8 @@ class AnkaiosServer:
             return self._logs.request(request_id, request.logsRequest, requester)
         if content == "logsCancelRequest":
             return self._logs.cancel(request_id)
+        if content == "usageRequest":
+            return self._usage.request(request_id, request.usageRequest, requester)
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         if content == "recordsRequest":
@@ -401,6 +422,7 @@ class AnkaiosServer:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
         self._records.cancel_of_peer(connection)
+        self._usage.client_gone(connection)
         return self._logs.client_gone(connection)
 
     # --- updates of the desired state ---------------------------------------------------------------------------------

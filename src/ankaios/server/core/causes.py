@@ -133,18 +133,23 @@ def _explain_state(
 
 def _disconnected(agent: str, facts: CauseFacts) -> _Link:
     since = facts.gone_since(agent)
-    text = f"agent '{agent}' is not connected" + ("" if since else ", and was not since the server started")
+    text = f"has no agent: '{agent}' is not connected" + ("" if since else ", and was not since the server started")
     return _Link("agent", text, since)
 
 
 def _explain_running(instance: InstanceName, state: ExecutionState, facts: CauseFacts) -> _Link:
     if state.health is not None and state.health.status == UNHEALTHY:
         return _Link("health", f"runs but is unhealthy: {state.health.text or 'its health check fails'}")
-    ends = [it for it in facts.state.records.of_workload(instance.workload) if it.state.state == "Failed"]
-    last = facts.state.records.last_of(instance)
-    if ends and last is not None and last.time_ms - ends[-1].time_ms < _RECENT_MS:
-        return _Link("running", f"runs again; before that it ended: {_end_text(ends[-1])}", 0, ends[-1].output)
+    if (end := _recent_end(instance, facts)) is not None:
+        return _Link("running", f"runs again; before that it failed: {_end_text(end)}", 0, end.output)
     return _Link("running", f"runs{_health_text(state)}")
+
+
+def _recent_end(instance: InstanceName, facts: CauseFacts) -> StateRecord | None:
+    """The last failure of the instance, if it is not long ago."""
+    records = [it for it in facts.state.records.of_workload(instance.workload) if it.name == instance]
+    ends = [it for it in records if it.state.state == "Failed"]
+    return ends[-1] if ends and records[-1].time_ms - ends[-1].time_ms < _RECENT_MS else None
 
 
 def _health_text(state: ExecutionState) -> str:
@@ -205,6 +210,8 @@ def _explain_pending(
     older = _older_instance(instance, facts)
     if older is not None and state.sub_state == "Initial":
         return older
+    if (end := _recent_end(instance, facts)) is not None:
+        return _Link("restart", f"starts again; before that it failed: {_end_text(end)}", 0, end.output)
     return _Link("starting", f"is {state}: {info}".rstrip(": ") if info else "is starting")
 
 

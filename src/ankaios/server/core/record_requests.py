@@ -45,7 +45,7 @@ class RecordRequestHandler:
             self._owners.add(request_id, owner)
             self._subscriptions[request_id] = _Subscription(frozenset(wanted.workloads), may_read_output)
             self._records.keeps_added = True
-        found = self._records.select(tuple(wanted.workloads), wanted.sinceMs if wanted.HasField("sinceMs") else 0)
+        found = self._records.select(tuple(wanted.workloads), wanted.sinceMs if wanted.HasField("sinceMs") else -1)
         return _response(request_id, found, may_read_output)
 
     def why(self, request_id: str, workload: str, may_read_output: MayReadOutput) -> Respond:
