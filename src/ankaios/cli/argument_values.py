@@ -25,6 +25,12 @@ def line_count(text: str) -> int:
     return count
 
 
+def revision_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:20]) >= 2**63:
+        raise ValueError("expected a whole number, see 'ank history'")
+    return int(text)
+
+
 def days(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_DAYS:
         raise ValueError(f"expected a whole number from 1 to {_MOST_DAYS}")

@@ -5,6 +5,8 @@ with open_session(call, "Failed to get agents") as session:
 """
 
 import gc
+import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -64,7 +66,16 @@ def open_session(call: CommandCall, error_prefix: str = "") -> Iterator[Session]
 
 
 def commander_hello() -> grpc.ToServer:
-    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION))
+    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION, user=_user_name()))
+
+
+def _user_name() -> str:
+    """For the history of the server."""
+    user = os.getuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def _resume_garbage_collection() -> None:

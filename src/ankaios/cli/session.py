@@ -18,6 +18,8 @@ from ankaios.middleware.connecting import ConnectionLost
 STATE_LOST = "Channel preliminary closed."
 UPDATE_LOST = "Connection to server interrupted"
 LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
+UNSUPPORTED = "The server ended the connection instead of an answer"
+_UNSUPPORTED_HINT = "a server of Eclipse Ankaios does not support this command"
 _GOODBYE_SECONDS = 1.0
 _MAX_KEPT_STATES = 100_000
 
@@ -68,13 +70,27 @@ class Session:
     def send_update(self, new_state: base.CompleteState, masks: Iterable[str]) -> str:
         """Send the update without waiting; `receive_success` returns the response."""
         update = base.UpdateStateRequest(newState=new_state, updateMask=masks)
-        return self._send_new(base.Request(updateStateRequest=update), UPDATE_LOST)
+        return self.send_change(base.Request(updateStateRequest=update))
+
+    def send_change(self, request: base.Request) -> str:
+        """Send a request that is answered with an `UpdateStateSuccess`."""
+        return self._send_new(request, UPDATE_LOST)
 
     def receive_success(self, request_id: str) -> base.UpdateStateSuccess:
         response = self._response(request_id, ("UpdateStateSuccess", "error"), UPDATE_LOST)
         if response.HasField("error"):
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
+
+    def ask(self, request: base.Request, kind: str) -> base.Response:
+        """Send a request that only servers of this project support; return its response of this kind."""
+        try:
+            response = self._response(self._send_new(request, UNSUPPORTED), (kind, "error"), UNSUPPORTED)
+        except RequestFailed as error:
+            raise RequestFailed(str(error), error.hint or _UNSUPPORTED_HINT) from error
+        if response.HasField("error"):
+            raise RequestFailed(response.error.message)
+        return response
 
     @property
     def accepts_additions(self) -> bool:

@@ -36,5 +36,5 @@ def _new_state(change: ManifestChange) -> base.CompleteState:
 def _update(call: CommandCall, change: ManifestChange, new_state: base.CompleteState) -> None:
     names = change.desired_state.get("workloads", {}).keys()
     with open_session(call) as session:
-        update_and_wait(call, session, new_state, change.masks, names)
+        update_and_wait(call, session, new_state, change.masks, names, call.values["if_revision"])
         session.goodbye()

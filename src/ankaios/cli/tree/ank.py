@@ -7,6 +7,7 @@ declarations import no command, so that help, completion and usage errors are fa
 from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
+from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
 from ankaios.cli.tree.inspect_commands import DESCRIBE, GET, LOGS
 from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
 
@@ -28,7 +29,23 @@ ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(GET, DESCRIBE, LOGS, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
+    children=(
+        GET,
+        DESCRIBE,
+        LOGS,
+        HISTORY,
+        DIFF,
+        APPLY,
+        RUN,
+        SET,
+        DELETE,
+        ROLLBACK,
+        UP,
+        VALIDATE,
+        DOCTOR,
+        CERTS,
+        SCHEMA,
+    ),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)

@@ -1,6 +1,6 @@
 """Declarations of the commands that change the cluster: `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import tag, update_mask
+from ankaios.cli.argument_values import revision_number, tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Change the cluster"
@@ -14,12 +14,19 @@ APPLY = Command(
     options=(
         Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents"),
         Option("-d", "Delete what the manifests describe", key="delete"),
+        Option(
+            "--if-revision <REVISION>",
+            "Only if nothing in the manifests was changed after this revision",
+            convert=revision_number,
+            complete="revisions",
+        ),
     ),
     positionals=(Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files"),),
     examples=(
         ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
         ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),
         ("ank apply -d web.yaml", "delete what the manifest describes"),
+        ("ank apply --if-revision 7 web.yaml", "fail if the workload was changed after revision 7"),
     ),
 )
 

@@ -35,6 +35,7 @@ from ankaios.server.core.desired_state_draft import (
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.history import History, HistoryLimits
+from ankaios.server.core.history_requests import change_by_rollback, check_unchanged, history_response, readable_by
 from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
@@ -67,7 +68,7 @@ from ankaios.server.core.state_update import (
     update_message,
 )
 from ankaios.server.core.state_view import StateView
-from ankaios.server.core.stored_entries import EntryCollector, desired_entries
+from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
 from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, restored_state
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.usage_collector import UsageCollector
@@ -235,7 +236,7 @@ class AnkaiosServer:
     def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
         """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
         requester = workload_requester(agent, request.requestId)
-        if requester is None and request.HasField("updateStateRequest"):
+        if requester is None and request.WhichOneof("RequestContent") in ("updateStateRequest", "rollbackRequest"):
             text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
             return [refuse(request.requestId, text)]
         return self._request(request, requester)
@@ -327,7 +328,7 @@ class AnkaiosServer:
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
-        if content == "updateStateRequest":
+        if content in ("updateStateRequest", "rollbackRequest"):
             return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
@@ -342,6 +343,8 @@ class AnkaiosServer:
             return self._logs.cancel(request_id)
         if content == "usageRequest":
             return self._usage.request(request_id, request.usageRequest, requester)
+        if content == "historyRequest":
+            return [self._history_response(request_id, request.historyRequest, requester)]
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
@@ -355,6 +358,12 @@ class AnkaiosServer:
         response.completeStateResponse.completeState.SetInParent()
         understood = self._view.fill(response.completeStateResponse.completeState, masks)
         return Respond(response), understood
+
+    def _history_response(self, request_id: str, request: base.HistoryRequest, requester: Requester) -> Respond:
+        """A workload receives only the entries that it may read."""
+        is_readable = readable_by(self._access_of(requester)) if requester.workload else lambda _: True
+        response = history_response(self._history, request, is_readable)
+        return Respond(base.Response(requestId=request_id, historyResponse=response))
 
     def _subscribe(self, request_id: str, masks: Sequence[str], requester: Requester) -> list[Effect]:
         """The answer is the state as it is now; masks that are no masks subscribe to nothing.
@@ -395,7 +404,7 @@ class AnkaiosServer:
             self._waiting.append((request, origin))
             return []
         try:
-            change = change_by_request(self.state.desired, request.updateStateRequest)
+            change = self._requested_change(request)
             self._check_rights(origin.requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
@@ -406,13 +415,28 @@ class AnkaiosServer:
             return [shown]
         return self._commit(origin, prepared, prepared.changes)
 
+    def _requested_change(self, request: base.Request) -> DesiredChange:
+        if request.HasField("rollbackRequest"):
+            return change_by_rollback(self._history, self.state.desired, request.rollbackRequest, self._tags.tags_for)
+        update = request.updateStateRequest
+        change = change_by_request(self.state.desired, update)
+        if update.HasField("ifRevision"):
+            entries = desired_entries(self.state.desired, change)
+            check_unchanged(self._history, update.ifRevision, [*entries, *tag_entries(change.agent_tags)])
+        return change
+
     def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
         """Command connections may write everything, a workload nothing that exceeds its own rights."""
         if requester is not None and requester.workload:
-            writer = self.state.effective.get(requester.workload)
-            is_known = writer is not None and writer.instance_name.agent == requester.peer
-            own = writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
-            check_rights(requester.workload, own, change)
+            check_rights(requester.workload, self._access_of(requester), change)
+
+    def _access_of(self, requester: Requester) -> Form:
+        """The access rules of the workload; none if it is not on the agent that sent the request."""
+        workload = self.state.effective.get(requester.workload)
+        if workload is None or workload.instance_name.agent != requester.peer:
+            return {}
+        access: Form = workload.form.get("controlInterfaceAccess", {})
+        return access
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"

@@ -41,10 +41,15 @@ def origin_of(request: base.Request, requester: Requester | None, sender: str) -
     text = sender or "unknown"
     if requester is not None and requester.workload:
         text = f"workload '{requester.workload}' on agent '{requester.peer}'"
+    wants_revision = bool(sender)
+    if request.HasField("rollbackRequest"):
+        wanted = request.rollbackRequest
+        note = f"restores revision {wanted.revision}"
+        masks = tuple(f"desiredState.workloads.{name}" for name in wanted.workloads)
+        return UpdateOrigin(request.requestId, text, masks, requester, True, note)
     update = request.updateStateRequest
-    return UpdateOrigin(
-        request.requestId, text, tuple(update.updateMask), requester, bool(sender) or update.HasField("ifRevision")
-    )
+    wants_revision |= update.HasField("ifRevision")
+    return UpdateOrigin(request.requestId, text, tuple(update.updateMask), requester, wants_revision)
 
 
 class RequestsByOwner:

@@ -70,6 +70,11 @@ def desired_entries(desired: Form, change: DesiredChange) -> list[EntryChange]:
     return entries
 
 
+def tag_entries(changed: Iterable[str]) -> list[EntryChange]:
+    """The entries of agents whose tags a request sets, without values."""
+    return [EntryChange(AGENT_TAGS_KIND, agent, None, None) for agent in changed]
+
+
 def _entry(key: EntryKey, before: JsonValue, after: JsonValue) -> EntryChange:
     return EntryChange(key.kind, key.name, before, after)
 
