@@ -7,12 +7,13 @@ with open_session(call, "Failed to get agents") as session:
 import gc
 import os
 import pwd
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.output import CliError
-from ankaios.cli.session import RequestFailed, Session
+from ankaios.cli.session import RequestFailed, Session, SessionLost
 from ankaios.cli.settings import PEM_HINT
 from ankaios.common.config import BadPemFile
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -63,6 +64,25 @@ def open_session(call: CommandCall, error_prefix: str = "") -> Iterator[Session]
         raise CliError(f"Could not connect to Ankaios server on '{url}'.", str(error)) from error
     finally:
         call.output.wait_writable = None
+
+
+def follow_servers(call: CommandCall, error_prefix: str, work: Callable[[Session, float | None], None]) -> None:
+    """Run work that lasts, and run it again with the next server if the connection is lost and there are several.
+
+    The work gets the session, and the time at which the previous connection was lost.
+    """
+    lost_at: float | None = None
+    while True:
+        with open_session(call, error_prefix) as session:
+            try:
+                work(session, lost_at)
+                session.goodbye()
+                return
+            except SessionLost:
+                if not session.can_follow:
+                    raise
+        lost_at = time.time()
+        call.output.hint("the connection was lost; another server continues, what happened in between is not shown")
 
 
 def commander_hello() -> grpc.ToServer:

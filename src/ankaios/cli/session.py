@@ -36,6 +36,10 @@ class RequestFailed(Exception):
         return f"Command failed: '{self}'"
 
 
+class SessionLost(RequestFailed):
+    """The connection was lost. Another server may continue: `Session.can_follow`."""
+
+
 def execution_error(error: RequestFailed) -> str:
     """The reason as `delete config` and `logs` of Eclipse Ankaios wrap it, in debug notation."""
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -50,6 +54,11 @@ class Session:
         self._states: deque[base.WorkloadState] = deque(maxlen=_MAX_KEPT_STATES)
         self.on_response: Callable[[base.Response], None] | None = None
         """Gets the responses that no call waits for, such as those of log campaigns."""
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether another server may continue after this one: several share the state."""
+        return self._connection.can_follow
 
     def complete_state(self, *masks: str, limit_ms: int | None = None) -> base.CompleteState:
         """The selected parts of the state, or everything without masks. The state is empty if the server sends none."""
@@ -229,14 +238,14 @@ class Session:
         try:
             self._connection.send(grpc.ToServer(request=request))
         except ConnectionLost as error:
-            raise RequestFailed(lost) from error
+            raise SessionLost(lost) from error
 
     def _receive(self, limit: float | None, lost: str) -> grpc.FromServer | None:
         """The next message, or None at the time limit."""
         try:
             return self._connection.receive(limit)
         except ConnectionLost as error:
-            raise RequestFailed(lost) from error
+            raise SessionLost(lost) from error
 
 
 def _timed_out(limit_ms: int, rejection: str) -> RequestFailed:

@@ -13,7 +13,11 @@ from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
     Option("-x, --ank-config <PATH>", "Configuration file", complete="files"),
-    Option("-s, --server-url <URL>", "Server address, default https://127.0.0.1:25551", env="ANK_SERVER_URL"),
+    Option(
+        "-s, --server-url <URL>",
+        "Server address, default https://127.0.0.1:25551; several with commas between them",
+        env="ANK_SERVER_URL",
+    ),
     Option("--response-timeout <MS>", "Time limit for a response in milliseconds, default 3000", convert=milliseconds),
     Option("-v, --verbose", "Print debug messages"),
     Option("-q, --quiet", "Print only results, warnings and errors"),
