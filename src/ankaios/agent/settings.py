@@ -29,6 +29,7 @@ from ankaios.common.observation_settings import (
     metrics_setting,
 )
 from ankaios.middleware.connecting import BadUrl, address_of
+from ankaios.middleware.server_targets import server_urls
 from ankaios.runtimes.podman_settings import PodmanSettings
 
 DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
@@ -108,7 +109,13 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-x", "--agent-config", metavar="PATH", help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
     add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
-    add("-s", "--server-url", metavar="URL", help=f"address of the server [default: {DEFAULT_SERVER_URL}]")
+    add(
+        "-s",
+        "--server-url",
+        metavar="URL",
+        help="address of the server, or of several that share their state, with commas between them "
+        f"[default: {DEFAULT_SERVER_URL}]",
+    )
     add("-r", "--run-folder", metavar="DIR", help=f"folder for run-time files [default: {default_run_folder()}]")
     add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKAGENT_INSECURE]")
     add("-t", "--tag", metavar="KEY=VALUE", type=_pair, action="append", help="tag of this agent, can be repeated")
@@ -135,13 +142,19 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _checked_url(url: str) -> str:
+def _checked_url(text: str) -> str:
+    """One URL, or several with commas between them."""
+    for url in server_urls(text):
+        _check_url(url)
+    return text
+
+
+def _check_url(url: str) -> None:
     try:
         address_of(url)
     except BadUrl as fault:
         reason = f"'{url}' is not of the form https://<host>:<port> or http://<host>:<port>, with a port up to 65535"
         raise StartupFailed(URL_CONTEXT, reason) from fault
-    return url
 
 
 def _kubelet_dir(given: str) -> Path | None:

@@ -18,6 +18,8 @@ from ankaios.middleware.connecting import ConnectionLost
 STATE_LOST = "Channel preliminary closed."
 UPDATE_LOST = "Connection to server interrupted"
 LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
+UNSUPPORTED = "The server ended the connection instead of an answer"
+_UNSUPPORTED_HINT = "a server of Eclipse Ankaios does not support this command"
 _GOODBYE_SECONDS = 1.0
 _MAX_KEPT_STATES = 100_000
 
@@ -43,6 +45,10 @@ class RequestRejected(RequestFailed):
         self.message = message
 
 
+class SessionLost(RequestFailed):
+    """The connection was lost. Another server may continue: `Session.can_follow`."""
+
+
 def execution_error(error: RequestFailed) -> str:
     """The reason as `delete config` and `logs` of Eclipse Ankaios wrap it, in debug notation."""
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -57,6 +63,11 @@ class Session:
         self._states: deque[base.WorkloadState] = deque(maxlen=_MAX_KEPT_STATES)
         self.on_response: Callable[[base.Response], None] | None = None
         """Gets the responses that no call waits for, such as those of log campaigns."""
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether another server may continue after this one: several share the state."""
+        return self._connection.can_follow
 
     def complete_state(self, *masks: str, limit_ms: int | None = None) -> base.CompleteState:
         """The selected parts of the state, or everything without masks. The state is empty if the server sends none."""
@@ -77,7 +88,11 @@ class Session:
     def send_update(self, new_state: base.CompleteState, masks: Iterable[str]) -> str:
         """Send the update without waiting; `receive_success` returns the response."""
         update = base.UpdateStateRequest(newState=new_state, updateMask=masks)
-        return self._send_new(base.Request(updateStateRequest=update), UPDATE_LOST)
+        return self.send_change(base.Request(updateStateRequest=update))
+
+    def send_change(self, request: base.Request) -> str:
+        """Send a request that is answered with an `UpdateStateSuccess`."""
+        return self._send_new(request, UPDATE_LOST)
 
     def receive_success(self, request_id: str) -> base.UpdateStateSuccess:
         response = self._response(request_id, ("UpdateStateSuccess", "error"), UPDATE_LOST)
@@ -111,12 +126,34 @@ class Session:
         response = self._extension(base.Request(recordsRequest=wanted), "recordsResponse", "records of workloads")
         return response.requestId, list(response.recordsResponse.records)
 
+    def rollouts(self, wanted: base.RolloutsRequest) -> tuple[str, list[base.RolloutInfo]]:
+        """The id of the request, and the rollouts; with `follow`, `next_rollouts` returns their changes."""
+        response = self._extension(base.Request(rolloutsRequest=wanted), "rolloutsResponse", "rollouts")
+        return response.requestId, list(response.rolloutsResponse.rollouts)
+
+    def next_rollouts(self, request_id: str) -> list[base.RolloutInfo]:
+        while True:
+            message = self._receive(None, UPDATE_LOST)
+            response = message.response if message else None
+            if response and response.requestId == request_id and response.HasField("rolloutsResponse"):
+                return list(response.rolloutsResponse.rollouts)
+
     def next_records(self, request_id: str) -> list[base.WorkloadRecord]:
         while True:
             message = self._receive(None, UPDATE_LOST)
             response = message.response if message else None
             if response and response.requestId == request_id and response.HasField("recordsResponse"):
                 return list(response.recordsResponse.records)
+
+    def ask(self, request: base.Request, kind: str) -> base.Response:
+        """Send a request that only servers of this project support; return its response of this kind."""
+        try:
+            response = self._response(self._send_new(request, UNSUPPORTED), (kind, "error"), UNSUPPORTED)
+        except RequestFailed as error:
+            raise RequestFailed(str(error), error.hint or _UNSUPPORTED_HINT) from error
+        if response.HasField("error"):
+            raise RequestFailed(response.error.message)
+        return response
 
     @property
     def accepts_additions(self) -> bool:
@@ -255,14 +292,14 @@ class Session:
         try:
             self._connection.send(grpc.ToServer(request=request))
         except ConnectionLost as error:
-            raise RequestFailed(lost) from error
+            raise SessionLost(lost) from error
 
     def _receive(self, limit: float | None, lost: str) -> grpc.FromServer | None:
         """The next message, or None at the time limit."""
         try:
             return self._connection.receive(limit)
         except ConnectionLost as error:
-            raise RequestFailed(lost) from error
+            raise SessionLost(lost) from error
 
 
 def _timed_out(limit_ms: int, rejection: str) -> RequestFailed:

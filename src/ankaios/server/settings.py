@@ -214,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--server-name",
         metavar="NAME",
-        help="name among several servers [default: the name of the machine] [env: ANKSERVER_SERVER_NAME]",
+        help="name among several servers [default: machine name and port] [env: ANKSERVER_SERVER_NAME]",
     )
     add(
         "--advertise-url",

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import Respond
-from ankaios.common.supervision import restart_delay
+from ankaios.common.supervision import Supervisor, restart_delay
+from ankaios.middleware.connecting import standby_text
 from ankaios.server.commit_queue import UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Decision, Effect, refuse
@@ -25,7 +26,7 @@ from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
 from ankaios.server.startup_state_loader import Form
-from ankaios.storage.leader_election import Leadership
+from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.open_storage import Storage
 from ankaios.storage.state_store import CommitUnknown, NotLeader, StateChange, StorageFailed, Stored
 
@@ -50,6 +51,7 @@ class StateLeader:
         storage: Storage,
         hooks: tuple[MutatingHook, ...],
         start: StartState,
+        candidate: Candidate | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._shell = shell
@@ -57,14 +59,30 @@ class StateLeader:
         self._hooks = hooks
         self._start = start
         self._clock = clock
+        # The name of this server if it shares the state with others.
+        self._name = candidate.name if candidate is not None else None
+        self._leader_url = ""
         self._leadership: Leadership | None = None
         self._stored: Stored | None = None  # loaded and not used yet
         self._has_started = False
 
-    def stand_by(self, text: str = "this server does not lead yet") -> None:
+    def stand_by(self) -> None:
         """Reject calls until this server leads."""
-        self._shell.close(text)
-        self._shell.middleware.refuse_calls(text)
+        self._shell.close(standby_text(""))
+        self._shell.middleware.refuse_calls(standby_text(""))
+
+    async def follow_leader(self) -> None:
+        """Keep the text current with which calls are rejected."""
+        async for leader in self._storage.election.leaders():
+            is_other = leader is not None and leader.name != self._name
+            self._leader_url = leader.url if leader is not None and is_other else ""
+            if not self._shell.is_open:
+                self._shell.middleware.refuse_calls(self._refusal())
+
+    def _refusal(self, why: str = "") -> str:
+        if self._name is not None:
+            return standby_text(self._leader_url)
+        return f"the server has to load its state again: {why}"
 
     async def begin(self) -> None:
         """Lead and open the server; raises `StartupFailed` if the storage cannot be used."""
@@ -75,6 +93,14 @@ class StateLeader:
             raise StartupFailed(STORAGE_CONTEXT, str(failure)) from failure
 
     async def run(self) -> None:
+        async with Supervisor() as tasks:
+            following = tasks.keep_running("the knowledge of the leader", self.follow_leader)
+            try:
+                await self._lead_forever()
+            finally:
+                following.cancel()
+
+    async def _lead_forever(self) -> None:
         failures = 0
         while True:
             try:
@@ -119,14 +145,22 @@ class StateLeader:
         stored, self._stored = self._stored or await store.load(), None
         if stored.report is not None:
             _log.error("The stored state was damaged. %s", stored.report)
-        server = AnkaiosServer(has_hooks=bool(self._hooks), is_durable=True, term=leadership.term)
+        server = AnkaiosServer(has_hooks=bool(self._hooks), is_durable=True, term=self._term_of(leadership))
         change, faults = server.restore(stored)
         for fault in faults:
             _log.error("A stored entry cannot be used: %s", fault)
         changes = [change, await self._apply_startup_state(server, stored)]
         await self._commit([each for each in changes if each is not None])
         self._has_started = True
+        if self._name is not None:
+            _log.info(
+                "This server leads with term %d, the state has revision %d.", leadership.term, stored.last_revision
+            )
         self._shell.open(server, store, lambda: leadership.is_valid)
+
+    def _term_of(self, leadership: Leadership) -> int:
+        """A server that shares its state with no other has no term."""
+        return 0 if self._name is None else leadership.term
 
     async def _apply_startup_state(self, server: AnkaiosServer, stored: Stored) -> StateChange | None:
         """Only at the start of the program; later the stored state counts."""
@@ -157,11 +191,11 @@ class StateLeader:
     async def _close(self, failure: StorageFailed) -> None:
         """No effect of a change that is not stored leaves; its requester is answered with an error."""
         _log.error("The server stops commanding: %s", failure)
-        unfinished = self._shell.close(f"the server has to load its state again: {failure}")
+        unfinished = self._shell.close(self._refusal(str(failure)))
         is_stored = await self._is_stored(failure)
         for effect in _responses(unfinished, failure, is_stored):
             self._shell.middleware.dispatch(effect)
-        self._shell.middleware.refuse_calls(f"the server has to load its state again: {failure}")
+        self._shell.middleware.refuse_calls(self._refusal(str(failure)))
         await self._shell.middleware.calls_ended()
 
     async def _is_stored(self, failure: StorageFailed) -> bool | None:

@@ -16,5 +16,11 @@ def run(call: CommandCall) -> None:
         print_plan(call, request_plan(call, update))
         return
     with open_session(call) as session:
-        update_and_wait(call, session, update.new_state, update.masks, update.names)
+        if call.values["atomic"]:
+            from ankaios.cli.atomic_update import apply_atomically
+
+            apply_atomically(call, session, update)
+            session.goodbye()
+            return
+        update_and_wait(call, session, update.new_state, update.masks, update.names, call.values["if_revision"])
         session.goodbye()

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from ankaios.cli.arguments import CommandCall
-from ankaios.cli.connection import open_session
+from ankaios.cli.connection import follow_servers, open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
 from ankaios.common.model.state import COMPLETE_STATE
@@ -16,14 +16,16 @@ def run(call: CommandCall) -> None:
     if call.values["since"] is not None:
         _print_records(call)
         return
-    with open_session(call, "Failed to get events") as session:
-        until_signal(session, lambda: _print_events(call, session))
-        session.goodbye()
+    follow_servers(call, "Failed to get events", lambda session, lost_at: _follow(call, session, lost_at is not None))
 
 
-def _print_events(call: CommandCall, session: Session) -> None:
+def _follow(call: CommandCall, session: Session, is_again: bool) -> None:
+    until_signal(session, lambda: _print_events(call, session, is_again))
+
+
+def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
     subscription, current = session.subscribe(call.values["masks"])
-    if call.values["include_current_state"]:
+    if call.values["include_current_state"] and not is_again:
         _print(call, current)
     while True:
         _print(call, session.next_event(subscription))

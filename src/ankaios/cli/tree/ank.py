@@ -6,13 +6,18 @@ declarations import no command, so that help, completion and usage errors are fa
 
 from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
-from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, RUN, SET
+from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, ROLLOUT, RUN, SET
+from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
 from ankaios.cli.tree.inspect_commands import DESCRIBE, GET, LOGS, TOP, WHY
 from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
     Option("-x, --ank-config <PATH>", "Configuration file", complete="files"),
-    Option("-s, --server-url <URL>", "Server address, default https://127.0.0.1:25551", env="ANK_SERVER_URL"),
+    Option(
+        "-s, --server-url <URL>",
+        "Server address, default https://127.0.0.1:25551; several with commas between them",
+        env="ANK_SERVER_URL",
+    ),
     Option("--response-timeout <MS>", "Time limit for a response in milliseconds, default 3000", convert=milliseconds),
     Option("-v, --verbose", "Print debug messages"),
     Option("-q, --quiet", "Print only results, warnings and errors"),
@@ -28,7 +33,27 @@ ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(GET, DESCRIBE, WHY, LOGS, TOP, PLAN, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
+    children=(
+        GET,
+        DESCRIBE,
+        WHY,
+        LOGS,
+        TOP,
+        HISTORY,
+        DIFF,
+        PLAN,
+        APPLY,
+        ROLLOUT,
+        RUN,
+        SET,
+        DELETE,
+        ROLLBACK,
+        UP,
+        VALIDATE,
+        DOCTOR,
+        CERTS,
+        SCHEMA,
+    ),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)

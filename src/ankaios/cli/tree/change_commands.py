@@ -1,6 +1,6 @@
 """Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import tag, update_mask
+from ankaios.cli.argument_values import duration_ms, revision_number, tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Change the cluster"
@@ -44,12 +44,56 @@ APPLY = Command(
         _AGENT,
         Option("-d", "Delete what the manifests describe", key="delete"),
         Option("--dry-run", "Show what would be done, as 'ank plan'"),
+        Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
+        Option(
+            "--timeout <DURATION>",
+            "With --atomic: time for the workloads to become ready, default 60s",
+            convert=duration_ms,
+            default=60_000,
+        ),
+        Option(
+            "--settle <DURATION>",
+            "With --atomic: time for which they have to stay ready, default 5s",
+            convert=duration_ms,
+            default=5_000,
+        ),
+        Option(
+            "--if-revision <REVISION>",
+            "Only if nothing in the manifests was changed after this revision",
+            convert=revision_number,
+            complete="revisions",
+        ),
     ),
     positionals=(_MANIFESTS,),
     examples=(
         ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
         ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),
         ("ank apply -d web.yaml", "delete what the manifest describes"),
+        ("ank apply --if-revision 7 web.yaml", "fail if the workload was changed after revision 7"),
+        ("ank apply --atomic --timeout 2m web.yaml", "restore the previous state if it is not ready in two minutes"),
+    ),
+)
+
+_STATUS_EXAMPLE = ("ank rollout status", "all running rollouts, and the last ones that have ended")
+ROLLOUT = Command(
+    "rollout",
+    "Show atomic changes that the server monitors",
+    group=GROUP,
+    examples=(_STATUS_EXAMPLE,),
+    children=(
+        Command(
+            "status",
+            "Show running rollouts and the last ones that have ended",
+            "rollout:show_status",
+            options=(
+                Option(
+                    "-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"
+                ),
+                Option("-f, --follow", "Continue until the rollouts have ended"),
+            ),
+            positionals=(Positional("names", "[ROLLOUT]...", "Only these rollouts, with their workloads"),),
+            examples=(_STATUS_EXAMPLE, ("ank rollout status -f rollout-3", "follow one rollout until it has ended")),
+        ),
     ),
 )
 

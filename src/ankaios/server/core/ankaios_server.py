@@ -8,7 +8,7 @@ here, one message at a time.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
 from ankaios.common.errors import Rejected
@@ -39,6 +39,13 @@ from ankaios.server.core.desired_state_draft import (
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.history import History, HistoryLimits
+from ankaios.server.core.history_requests import (
+    change_by_rollback,
+    change_to_values,
+    check_unchanged,
+    history_response,
+    readable_by,
+)
 from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.record_requests import RecordRequestHandler
@@ -63,6 +70,8 @@ from ankaios.server.core.replies import (
 )
 from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, requested_update, workload_requester
 from ankaios.server.core.rights import check_rights, readable_logs, readable_paths
+from ankaios.server.core.rollout_monitor import RolloutMonitor
+from ankaios.server.core.rollouts import Rollout
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
     CommittedUpdate,
@@ -74,17 +83,24 @@ from ankaios.server.core.state_update import (
     update_message,
 )
 from ankaios.server.core.state_view import StateView
-from ankaios.server.core.stored_entries import EntryCollector, desired_entries
-from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, restored_state
+from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
+from ankaios.server.core.stored_state import (
+    HookedWorkloads,
+    TagOverrides,
+    encode_hooked,
+    restored_state,
+    with_previous,
+)
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
-from ankaios.storage.state_store import JsonValue, StateChange, Stored
+from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, StateChange, Stored
 
 _log = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES = 1000
+_UPDATES = ("updateStateRequest", "planRequest", "rollbackRequest")
 
 
 class AnkaiosServer:
@@ -127,6 +143,7 @@ class AnkaiosServer:
             self.state.records,
             CauseFacts(self.state, self._facts, self._sessions.gone_since, self._rejections.last_of),
         )
+        self._rollouts = RolloutMonitor(self.state, self._entries)
         self._at_hooks: tuple[UpdateOrigin, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         # After an internal error: the state differs from the stored one.
@@ -178,7 +195,8 @@ class AnkaiosServer:
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
                 self._entries.note_dropped_revisions(self._history.drop_old(self._now))
-                return [*self._device_event(self._devices.tick), *self._usage.tick()]
+                ticks = [*self._device_event(self._devices.tick), *self._usage.tick()]
+                return [*ticks, *self._advance_rollouts(None)]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -228,6 +246,7 @@ class AnkaiosServer:
         self._tags.restore(restored.tags)
         self._hooked.restore(restored.hooked)
         self._devices.restore(restored.placements)
+        restored.faults.extend(self._rollouts.restore(restored.rollouts))
         self._take_over(restored.update, self._devices.plan(restored.update.changes))
         self._devices.desired_changed(restored.update.desired)
         return self._entries.take(), restored.faults
@@ -264,7 +283,7 @@ class AnkaiosServer:
     def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
         """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
         requester = workload_requester(agent, request.requestId)
-        if requester is None and request.WhichOneof("RequestContent") in ("updateStateRequest", "planRequest"):
+        if requester is None and request.WhichOneof("RequestContent") in _UPDATES:
             text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
             return [refuse(request.requestId, text)]
         return self._request(request, requester)
@@ -318,10 +337,12 @@ class AnkaiosServer:
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
         self._records.cancel_of_peer(agent)
+        self._rollouts.cancel_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
         effects += self._usage.agent_gone(agent)
-        return effects + self._device_event(lambda: self._devices.gone(agent))
+        effects += self._device_event(lambda: self._devices.gone(agent))
+        return effects + self._advance_rollouts({name.workload for name in names})
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
         """[impl->swdd~server-stores-workload-state~1]
@@ -340,7 +361,9 @@ class AnkaiosServer:
         for name, state in states:
             if state.is_same(REMOVED):
                 self._forget_workload(name)
-        return effects + broadcast_states(states)
+        self._rollouts.seen(states)
+        effects += broadcast_states(states)
+        return effects + self._advance_rollouts({name.workload for name, _ in states})
 
     def _forget_workload(self, name: InstanceName) -> None:
         """[impl->swdd~server-cleans-up-state~1]
@@ -364,7 +387,7 @@ class AnkaiosServer:
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
-        if content in ("updateStateRequest", "planRequest"):
+        if content in _UPDATES:
             return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
@@ -379,10 +402,14 @@ class AnkaiosServer:
             return self._logs.cancel(request_id)
         if content == "usageRequest":
             return self._usage.request(request_id, request.usageRequest, requester)
+        if content == "historyRequest":
+            return [self._history_response(request_id, request.historyRequest, requester)]
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         if content == "recordsRequest":
             return [self._records.request(request_id, request.recordsRequest, requester, self._may_read_of(requester))]
+        if content == "rolloutsRequest":
+            return [self._rollouts.request(request_id, request.rolloutsRequest, requester)]
         if content == "whyRequest":
             return [self._records.why(request_id, request.whyRequest.workload, self._may_read_of(requester))]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
@@ -396,6 +423,12 @@ class AnkaiosServer:
         response.completeStateResponse.completeState.SetInParent()
         understood = self._view.fill(response.completeStateResponse.completeState, masks)
         return Respond(response), understood
+
+    def _history_response(self, request_id: str, request: base.HistoryRequest, requester: Requester) -> Respond:
+        """A workload receives only the entries that it may read."""
+        is_readable = readable_by(self._access_of(requester)) if requester.workload else lambda _: True
+        response = history_response(self._history, request, is_readable)
+        return Respond(base.Response(requestId=request_id, historyResponse=response))
 
     def _subscribe(self, request_id: str, masks: Sequence[str], requester: Requester) -> list[Effect]:
         """The answer is the state as it is now; masks that are no masks subscribe to nothing.
@@ -416,12 +449,14 @@ class AnkaiosServer:
         """[impl->swdd~server-removes-event-subscription~1]"""
         self._events.remove(request_id)
         self._records.cancel(request_id)
+        self._rollouts.cancel(request_id)
         return [Respond(base.Response(requestId=request_id, eventsCancelAccepted=base.EventsCancelAccepted()))]
 
     def _client_gone(self, connection: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
         self._records.cancel_of_peer(connection)
+        self._rollouts.cancel_of_peer(connection)
         self._usage.client_gone(connection)
         return self._logs.client_gone(connection)
 
@@ -439,8 +474,9 @@ class AnkaiosServer:
             return []
         change: DesiredChange | None = None
         try:
-            change = change_by_request(self.state.desired, requested_update(request))
+            change = self._requested_change(request)
             self._check_rights(origin.requester, change)
+            self._rollouts.check(self._changed_keys(change), origin.atomic)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
             return [self._reject(origin, fault, change)]
@@ -450,16 +486,32 @@ class AnkaiosServer:
             return [shown]
         return self._commit_or_plan(origin, prepared, prepared.changes)
 
+    def _changed_keys(self, change: DesiredChange) -> set[EntryKey]:
+        entries = [*desired_entries(self.state.desired, change), *tag_entries(change.agent_tags)]
+        return {entry.key for entry in entries}
+
+    def _requested_change(self, request: base.Request) -> DesiredChange:
+        if request.HasField("rollbackRequest"):
+            return change_by_rollback(self._history, self.state.desired, request.rollbackRequest, self._tags.tags_for)
+        update = requested_update(request)
+        change = change_by_request(self.state.desired, update)
+        if update.HasField("ifRevision"):
+            entries = desired_entries(self.state.desired, change)
+            check_unchanged(self._history, update.ifRevision, [*entries, *tag_entries(change.agent_tags)])
+        return change
+
     def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
         """Command connections may write everything, a workload nothing that exceeds its own rights."""
         if requester is not None and requester.workload:
             check_rights(requester.workload, self._access_of(requester), change)
 
     def _access_of(self, requester: Requester) -> Form:
-        """The rights of a workload; none if the agent forwards requests of a workload that it does not have."""
-        writer = self.state.effective.get(requester.workload)
-        is_known = writer is not None and writer.instance_name.agent == requester.peer
-        return writer.form.get("controlInterfaceAccess", {}) if writer is not None and is_known else {}
+        """The access rules of the workload; none if it is not on the agent that sent the request."""
+        workload = self.state.effective.get(requester.workload)
+        if workload is None or workload.instance_name.agent != requester.peer:
+            return {}
+        access: Form = workload.form.get("controlInterfaceAccess", {})
+        return access
 
     def _may_read_of(self, requester: Requester) -> Callable[[str], bool]:
         """Whether a requester may read the output of a workload."""
@@ -514,15 +566,26 @@ class AnkaiosServer:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
         self._rejections.accepted(prepared.desired.workloads)
-        self._note_update(origin, prepared, changes)
+        names = {*changes.added, *changes.deleted} if origin.atomic is not None else set()
+        ready, effective = self._rollouts.ready_before(names), self._effective_before(names)
+        entries = self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
+        rollout = self._rollouts.begin(origin, entries, committed, ready, effective) if names else None
         messages = self._devices.desired_changed(prepared.desired)
         events = self._seen_changes()
-        success = update_success(origin.request_id, committed, self._history.current if origin.wants_revision else None)
+        revision = self._history.current if origin.wants_revision else None
+        success = update_success(origin.request_id, committed, revision, rollout)
         consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
         return [*consequences, *messages, *self._commit_own()]
 
-    def _note_update(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> None:
+    def _effective_before(self, names: Iterable[str]) -> dict[str, JsonValue]:
+        """What agents have of these workloads, if mutating hooks may have changed it."""
+        known = self.state.effective if self._has_hooks else {}
+        return {name: encode_hooked(known[name]) for name in names if name in known}
+
+    def _note_update(
+        self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges
+    ) -> list[EntryChange]:
         """Before the update is applied: what has to be stored of it, and its revision."""
         desired = [
             *desired_entries(self.state.desired, prepared.desired),
@@ -533,6 +596,7 @@ class AnkaiosServer:
         if desired:
             revision = self._history.add(self._now, origin.requester_text, origin.masks, desired, origin.note)
             self._entries.note_revision(revision, self._history.drop_old(self._now))
+        return desired
 
     def _take_over(self, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
         committed = commit_update(self.state, prepared, planned)
@@ -544,6 +608,36 @@ class AnkaiosServer:
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
         return effects + updates_for_agents(committed, self.state.agents.form.keys())
+
+    # --- rollouts -----------------------------------------------------------------------------------------------------
+
+    def _advance_rollouts(self, names: Collection[str] | None) -> list[Effect]:
+        """States of these workloads, or the time, have changed."""
+        failed, responses = self._rollouts.advance(names)
+        effects: list[Effect] = [*responses]
+        if self._at_hooks is None:  # nothing may change that the update was compared with
+            for rollout in failed:
+                effects += self._restore_before(rollout)
+        return effects
+
+    def _restore_before(self, rollout: Rollout) -> list[Effect]:
+        """Restore the entries that the rollout has changed. Hooks are not asked: agents get what they had before."""
+        values = {entry.key: entry.before for entry in rollout.entries}
+        try:
+            prepared = prepare_update(self.state, change_to_values(values, self.state.desired, self._tags.tags_for))
+        except UpdateRejected as fault:
+            self._rollouts.not_restored(rollout.name, fault.reason)
+            return []
+        note = f"restores the state before {rollout.name}: {rollout.reason}"
+        _log.warning("%s failed, its change is undone: %s", rollout.name, rollout.reason)
+        self._watch()
+        changes = with_previous(prepared.changes, rollout.hooked)
+        self._note_update(UpdateOrigin("", "server", note=note), prepared, changes)
+        committed = self._take_over(prepared, self._devices.plan(changes))
+        messages = self._devices.desired_changed(prepared.desired)
+        effects = self._consequences(committed, self._seen_changes())
+        self._rollouts.restoring(rollout.name, committed)
+        return [*effects, *messages, *self._commit_own()]
 
     # --- devices ------------------------------------------------------------------------------------------------------
 

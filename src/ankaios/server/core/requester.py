@@ -26,7 +26,7 @@ class UpdateOrigin(Struct, frozen=True):
     """Where an update comes from. `requester_text`, `masks` and `note` are for the history.
 
     `wants_revision`: the requester supports revisions, so the response contains it. `is_plan`: the requester asks what
-    the update would do.
+    the update would do. `atomic`: the change is monitored, and undone if it fails.
     """
 
     request_id: str
@@ -36,6 +36,7 @@ class UpdateOrigin(Struct, frozen=True):
     wants_revision: bool = False
     note: str = ""
     is_plan: bool = False
+    atomic: base.AtomicOptions | None = None
 
 
 def origin_of(request: base.Request, requester: Requester | None, sender: str) -> UpdateOrigin:
@@ -43,15 +44,22 @@ def origin_of(request: base.Request, requester: Requester | None, sender: str) -
     text = sender or "unknown"
     if requester is not None and requester.workload:
         text = f"workload '{requester.workload}' on agent '{requester.peer}'"
+    wants_revision = bool(sender)
+    if request.HasField("rollbackRequest"):
+        wanted = request.rollbackRequest
+        note = f"restores revision {wanted.revision}"
+        masks = tuple(f"desiredState.workloads.{name}" for name in wanted.workloads)
+        atomic = wanted.atomic if wanted.HasField("atomic") else None
+        return UpdateOrigin(request.requestId, text, masks, requester, True, note, atomic=atomic)
     update = requested_update(request)
-    wants_revision = bool(sender) or update.HasField("ifRevision")
     return UpdateOrigin(
         request_id=request.requestId,
         requester_text=text,
         masks=tuple(update.updateMask),
         requester=requester,
-        wants_revision=wants_revision,
+        wants_revision=wants_revision or update.HasField("ifRevision"),
         is_plan=request.HasField("planRequest"),
+        atomic=update.atomic if update.HasField("atomic") else None,
     )
 
 

@@ -66,6 +66,24 @@ class RightsExceeded(BrokenConvention):
     rule = "rights"
 
 
+class RolloutConflict(UpdateRejected):
+    """A running rollout has changed the same entry."""
+
+    rule = "rollout"
+
+    def __init__(self, rollout: str, kind: str, name: str) -> None:
+        super().__init__(
+            f"{kind} '{name}' is part of the running rollout '{rollout}'; try again when it has ended, see "
+            f"'ank rollout status {rollout}'"
+        )
+
+
+class UnsuitableStrategy(UpdateRejected):
+    """Two instances of the workload cannot run at the same time."""
+
+    rule = "strategy"
+
+
 class HookVeto(UpdateRejected):
     """A mutating hook does not want the change."""
 

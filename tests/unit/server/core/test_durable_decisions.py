@@ -132,6 +132,7 @@ def test_entries_that_cannot_be_used_are_reported_and_the_others_are_used() -> N
         "workload 'bad'",
         "workload 'lost'",
         "workload 'odd' as changed by mutating hooks",
+        "rollout 'later'",
     ]
     assert story.get("effectiveState.workloads")["effectiveState"]["workloads"].keys() == {"web"}
 
