@@ -10,6 +10,11 @@ from ankaios.server.settings import read_server_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["backup"]:
+        from ankaios.server.backup_command import run_backup
+
+        return run_backup(words[1:])
     setup_logging()
     try:
         settings = read_server_settings(arguments)

@@ -29,12 +29,13 @@ _ANY_ADDRESS = ("0.0.0.0", "::")
 async def serve_durably(settings: ServerSettings, stopped: asyncio.Event) -> None:
     """Raises `StartupFailed` if it cannot begin."""
     pem = security(settings)
-    start = StartState(_manifest_of(settings), settings.startup_policy is StartupPolicy.ALWAYS)
+    applies_always = settings.startup_policy is StartupPolicy.ALWAYS
+    start = StartState(_manifest_of(settings), applies_always, settings.accept_loss)
     candidate = _candidate(settings, pem is not None)
     storage = _open_storage(settings, candidate, pem)
     is_shared = isinstance(settings.storage.location, EtcdLocation)
     shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
-    leader = StateLeader(shell, storage, settings.hooks, start, candidate if is_shared else None)
+    leader = StateLeader(shell, storage, settings.hooks, start, candidate, is_shared=is_shared)
     try:
         if is_shared:
             leader.stand_by()

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -19,7 +20,7 @@ from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMateria
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent, FromClient, Respond
 from ankaios.common.metrics import metrics_of
-from ankaios.common.pb.ank_base_pb2 import Request
+from ankaios.common.pb.ank_base_pb2 import Request, Response, ServerInfo, ServersResponse
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, Work, internal_error
@@ -142,6 +143,7 @@ class ServerShell:
         self._tasks: Supervisor | None = None
         self._closed_text = ""
         self._may_command: Callable[[], bool] = lambda: True
+        self.servers: Callable[[], list[ServerInfo]] = self._only_server
         server = AnkaiosServer(has_hooks=bool(hooks))
         self._server: AnkaiosServer | None = server
         self.metrics = ServerMetrics()
@@ -149,6 +151,11 @@ class ServerShell:
         self.metrics.inbox.read = lambda: {(): len(self.to_server)}
 
     # --- without a store ---
+
+    def _only_server(self) -> list[ServerInfo]:
+        revision = self._server.revision if self._server is not None else 0
+        name = f"{socket.gethostname()}:{self.middleware.port}"
+        return [ServerInfo(name=name, leader=True, version=__version__, storage="memory:", revision=revision)]
 
     async def load(self, startup: Form) -> None:
         """Begin with this state; whatever is wrong with it is a reason not to begin."""
@@ -230,7 +237,7 @@ class ServerShell:
                 self.commits.submit(self._server.decide(SecondPassed(), self._clock()))
 
     def _handle(self, message: ServerMessage) -> None:
-        if (refusal := self._refusal(message)) is not None:
+        if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
         pending = deque([message])
@@ -249,6 +256,15 @@ class ServerShell:
         if self.commits.problem is not None and request.WhichOneof("RequestContent") in _CHANGING_REQUESTS:
             return refuse(request.requestId, f"Update rejected: 'the state cannot be stored: {self.commits.problem}'")
         return None
+
+    def _servers_response(self, message: ServerMessage) -> Respond | None:
+        """The shell knows the servers and the storage, `AnkaiosServer` does not."""
+        if not isinstance(message, FromClient) or not message.request.HasField("serversRequest"):
+            return None
+        response = Response(
+            requestId=message.request.requestId, serversResponse=ServersResponse(servers=self.servers())
+        )
+        return Respond(response)
 
     def _decide(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         """An internal error loses this one message; a request is answered with the reason."""
