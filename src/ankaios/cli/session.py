@@ -186,6 +186,21 @@ class Session:
         except Unavailable:
             return
 
+    def send(self, request: base.Request) -> str:
+        """Send any request without waiting; `take_response` returns the response once it is there."""
+        return self._send_new(request, STATE_LOST)
+
+    def take_response(self, request_id: str) -> base.Response | None:
+        """The response if it has arrived, which `next_states` notices while it waits. It is returned only once."""
+        response = self._awaited.get(request_id)
+        if response is not None:
+            del self._awaited[request_id]
+        return response
+
+    def forget(self, request_id: str) -> None:
+        """Nobody waits for the response any more."""
+        self._awaited.pop(request_id, None)
+
     def _send_new(self, request: base.Request, lost: str) -> str:
         request.requestId = os.urandom(16).hex()
         self._awaited[request.requestId] = None

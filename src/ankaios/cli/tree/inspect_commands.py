@@ -141,3 +141,14 @@ LOGS = Command(
         ("ank logs -n web db --since 2026-03-01T08:00:00Z", "two workloads since eight o'clock"),
     ),
 )
+
+TOP = Command(
+    "top",
+    "Show nodes and workloads live, with CPU and memory",
+    "top:run",
+    group=GROUP,
+    details="""\
+Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows select, w
+explains the state of the selected workload, l follows its output, q ends.""",
+    examples=(("ank top", "what runs where, and what does it use?"),),
+)
