@@ -5,6 +5,8 @@ Needs: nothing but the repository.
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,3 +89,57 @@ def test_changes_are_listed_compared_and_reverted(cluster: Cluster) -> None:
     state = cluster.state("desiredState.workloads")["desiredState"]["workloads"]
     assert "sleep 1000" in state["web"]["runtimeConfig"]
     assert state.keys() == {"web"}
+
+
+def test_a_lost_database_deletes_no_workload_until_an_operator_confirms(cluster: Cluster) -> None:
+    startup = manifest(cluster, "web")
+    cluster.start_server(startup, *storage(cluster))
+    cluster.start_agent("node", runtimes=["native"])
+    cluster.apply(manifest(cluster, "db"))
+    cluster.wait_for("db", "Running(Ok)")
+    cluster.kill_server()
+    for name in ("state.db", "state.db-wal", "state.db-shm", "state.db.copy"):
+        (cluster.folder / name).unlink(missing_ok=True)
+
+    for _ in range(2):  # the loss is not forgotten by another restart
+        cluster.start_server(startup, *storage(cluster))
+        cluster.wait_until("the agent is back", lambda: "node" in cluster.state("agents").get("agents", {}))
+        cluster.wait_for("web", "Running(Ok)")
+        (pid,) = pids(cluster, "db")
+        os.kill(pid, 0)
+        assert "is missing" in cluster.ank("get", "servers").stdout
+        assert "is missing" in cluster.ank("doctor", check=False).stdout.replace("\n", " ")
+        cluster.kill_server()
+
+    cluster.start_server(startup, *storage(cluster), "--accept-loss")
+    cluster.wait_until("the unknown workload is deleted", lambda: not is_alive(pid))
+    (web,) = pids(cluster, "web")
+    os.kill(web, 0)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_backup_of_a_running_server_can_be_restored(cluster: Cluster) -> None:
+    cluster.start_server(manifest(cluster, "web"), *storage(cluster))
+    cluster.start_agent("node", runtimes=["native"])
+    cluster.wait_for("web", "Running(Ok)")
+    backup = cluster.folder / "backup.db"
+    command = [sys.executable, "-m", "ankaios.server", "backup", str(backup), *storage(cluster)]
+    subprocess.run(command, env=cluster.environ, check=True, timeout=60)
+    cluster.apply(manifest(cluster, "db"))
+    cluster.wait_for("db", "Running(Ok)")
+    cluster.kill_server()
+    for name in ("state.db-wal", "state.db-shm"):
+        (cluster.folder / name).unlink(missing_ok=True)
+    backup.replace(cluster.folder / "state.db")
+    cluster.start_server(None, *storage(cluster))
+    cluster.wait_until("the agent is back", lambda: "node" in cluster.state("agents").get("agents", {}))
+    cluster.wait_for("web", "Running(Ok)")
+    assert cluster.state("desiredState.workloads")["desiredState"]["workloads"].keys() == {"web"}
+    cluster.wait_until("what is not in the backup is deleted", lambda: not is_alive(pids(cluster, "db")[0]))

@@ -55,6 +55,8 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     cluster.wait_for("web", "Running(Ok)")
     (pid,) = map(int, (cluster.folder / "web.pids").read_text().split())
     os.kill(pid, 0)
+    servers = cluster.ank("get", "servers").stdout.splitlines()
+    assert [line.split()[1] for line in servers[1:]].count("leader") == 1
     history = cluster.ank("history").stdout
     assert "+web" in history
     assert "+db" in history

@@ -144,7 +144,12 @@ class AgentManager:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         forgotten = self._begin_session()
         self._is_welcome = True
-        self._work.apply(self._planner.server_hello(added, self._work.workloads, self._work.waiting))
+        plan = self._planner.server_hello(
+            added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
+        )
+        if message.keepUnlisted:
+            log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
+        self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
 

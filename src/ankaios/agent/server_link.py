@@ -17,6 +17,7 @@ from msgspec import Struct
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.agent.metrics import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
+from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
@@ -27,11 +28,12 @@ from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
 
-RECONNECT_PAUSE = 1.0
+FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
 HEARD_AFTER = 5.0
 FOLLOW_TIMEOUT = 2.0
 MAX_LAST_WORDS = 1024
+MANY_FAILURES = 10  # after which the pause has its full length
 SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
 
 log = logging.getLogger(__name__)
@@ -64,8 +66,27 @@ def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, 
         runtimes=sorted(runtimes),
         records=True,
         usage=True,
+        keepsUnlisted=True,
     )
     return ToServer(agentHello=hello)
+
+
+def reconnect_pause(failures: int) -> float:
+    """Seconds until the next attempt after so many failed ones: short at first, as the server may be about to start.
+
+    >>> [reconnect_pause(failures) for failures in (1, 2, 6, 7, 1000)]
+    [0.02, 0.04, 0.64, 1.0, 1.0]
+    """
+    return float(min(RECONNECT_PAUSE, FIRST_RECONNECT_PAUSE * 2 ** min(failures - 1, 10)))
+
+
+def _present_certificates(pem: PemMaterial | None) -> PemMaterial | None:
+    """Certificates are replaced while the agent runs. The old ones stay in use if the new files are not valid yet."""
+    try:
+        return read_pem_again(pem) if pem is not None else None
+    except BadPemFile as fault:
+        log.warning("the certificates were not loaded again, the old ones stay in use: %s", fault.reason)
+        return pem
 
 
 class Outbox:
@@ -131,6 +152,7 @@ class ServerLink:
         self._outbox = outbox
         self._inbox = inbox
         self._complaint = ""
+        self._failures = 0
         self._targets = ServerTargets(server_urls(settings.shown_url))
         self._term = 0
         self._was_accepted = False
@@ -147,16 +169,17 @@ class ServerLink:
             except Unavailable as error:
                 self._complain(error)
                 target = self._targets.after(error, 0.0)
-            # The same pause after a server that accepts us and drops us at once, as it does when another agent has the
-            # same name.
+            self._failures += 1
+            # With several servers the next one is tried at once, but not if a server accepts us and drops us again.
             is_loop = self._was_accepted and asyncio.get_running_loop().time() - began < RECONNECT_PAUSE
-            pause = RECONNECT_PAUSE if target is None or is_loop else target.pause
+            pause = reconnect_pause(self._failures) if target is None or is_loop else target.pause
             next_url = self._targets.first if target is None else target.url
             self._was_accepted = False
             await asyncio.sleep(pause)
 
     def _settings_for(self, url: str) -> ConnectionSettings:
         """With several servers, one that does not respond must not delay the connection to the others."""
+        self._settings = self._settings._replace(pem=_present_certificates(self._settings.pem))
         if not self._targets.can_follow:
             return self._settings
         return self._settings._replace(url=url, connect_timeout=min(self._settings.connect_timeout, FOLLOW_TIMEOUT))
@@ -170,8 +193,11 @@ class ServerLink:
         try:
             await self._converse(connection)
         except Exception:  # also an internal error ends the session
-            if asyncio.get_running_loop().time() - began > SHORT_SESSION:
+            lasted = asyncio.get_running_loop().time() - began
+            if lasted > SHORT_SESSION:
                 self._complaint = ""
+            # A server that accepts the agent and ends the session immediately is asked once a second.
+            self._failures = 0 if lasted > RECONNECT_PAUSE else MANY_FAILURES
             self._outbox.go_offline()
             # Not when the agent ends: nobody takes it then, and a full channel would hold up the end.
             await self._inbox.send(Disconnected())
@@ -215,5 +241,5 @@ class ServerLink:
         """Once for each reason: a server that is away for a day does not fill the log."""
         reason = f"{error} {error.reason}" if isinstance(error, CannotConnect) else str(error)
         if reason != self._complaint:
-            log.warning("no connection to the server, trying again each second: %s", reason)
+            log.warning("no connection to the server, trying again: %s", reason)
             self._complaint = reason

@@ -17,18 +17,22 @@ from msgspec import Struct
 
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import Respond
+from ankaios.common.pb.ank_base_pb2 import ServerInfo
 from ankaios.common.supervision import Supervisor, restart_delay
 from ankaios.middleware.connecting import standby_text
 from ankaios.server.commit_queue import UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Decision, Effect, refuse
+from ankaios.server.core.stored_entries import LOSS_KEY
+from ankaios.server.core.stored_state import restored_state
+from ankaios.server.known_servers import PUBLISH_SECONDS, KnownServers
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
 from ankaios.server.startup_state_loader import Form
 from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.open_storage import Storage
-from ankaios.storage.state_store import CommitUnknown, NotLeader, StateChange, StorageFailed, Stored
+from ankaios.storage.state_store import CommitUnknown, EntryChange, NotLeader, StateChange, StorageFailed, Stored
 
 _LONGEST_RETRY = 5.0
 
@@ -36,10 +40,14 @@ _log = logging.getLogger(__name__)
 
 
 class StartState(Struct, frozen=True):
-    """The startup manifest, or why it cannot be used. With `applies_always` it is applied at each start."""
+    """The startup manifest, or why it cannot be used. With `applies_always` it is applied at each start.
+
+    `accepts_loss`: an operator has confirmed that a part of the state is lost.
+    """
 
     manifest: Form | StartupFailed | None = None
     applies_always: bool = False
+    accepts_loss: bool = False
 
 
 class StateLeader:
@@ -51,7 +59,9 @@ class StateLeader:
         storage: Storage,
         hooks: tuple[MutatingHook, ...],
         start: StartState,
-        candidate: Candidate | None = None,
+        candidate: Candidate,
+        *,
+        is_shared: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._shell = shell
@@ -60,8 +70,12 @@ class StateLeader:
         self._start = start
         self._clock = clock
         # The name of this server if it shares the state with others.
-        self._name = candidate.name if candidate is not None else None
+        self._name = candidate.name if is_shared else None
+        self._known = KnownServers(candidate)
+        shell.servers = self._servers
         self._leader_url = ""
+        # What was lost and is not confirmed by an operator.
+        self.loss: str | None = None
         self._leadership: Leadership | None = None
         self._stored: Stored | None = None  # loaded and not used yet
         self._has_started = False
@@ -79,6 +93,20 @@ class StateLeader:
             if not self._shell.is_open:
                 self._shell.middleware.refuse_calls(self._refusal())
 
+    async def announce(self) -> None:
+        """Publish this server, and read which others there are."""
+        while True:
+            try:
+                await self._storage.registry.publish(self._known.announcement())
+                self._known.update(await self._storage.registry.read())
+            except StorageFailed as failure:
+                _log.debug("This server is not announced: %s", failure)
+            await asyncio.sleep(PUBLISH_SECONDS)
+
+    def _servers(self) -> list[ServerInfo]:
+        term = self._term_of(self._leadership) if self._leadership is not None else 0
+        return self._known.infos(term, self._storage.store.status(), self.loss or self._shell.commits.problem)
+
     def _refusal(self, why: str = "") -> str:
         if self._name is not None:
             return standby_text(self._leader_url)
@@ -94,11 +122,15 @@ class StateLeader:
 
     async def run(self) -> None:
         async with Supervisor() as tasks:
-            following = tasks.keep_running("the knowledge of the leader", self.follow_leader)
+            others = [
+                tasks.keep_running("the knowledge of the leader", self.follow_leader),
+                tasks.keep_running("the announcement of this server", self.announce),
+            ]
             try:
                 await self._lead_forever()
             finally:
-                following.cancel()
+                for task in others:
+                    task.cancel()
 
     async def _lead_forever(self) -> None:
         failures = 0
@@ -143,20 +175,47 @@ class StateLeader:
     async def _open(self, leadership: Leadership) -> None:
         store = self._storage.store
         stored, self._stored = self._stored or await store.load(), None
-        if stored.report is not None:
-            _log.error("The stored state was damaged. %s", stored.report)
-        server = AnkaiosServer(has_hooks=bool(self._hooks), is_durable=True, term=self._term_of(leadership))
-        change, faults = server.restore(stored)
-        for fault in faults:
-            _log.error("A stored entry cannot be used: %s", fault)
-        changes = [change, await self._apply_startup_state(server, stored)]
+        restored = restored_state(stored.entries)
+        loss, change = self._loss_in(stored, restored.faults)
+        server = AnkaiosServer(
+            has_hooks=bool(self._hooks),
+            is_durable=True,
+            term=self._term_of(leadership),
+            keeps_unlisted=loss is not None,
+        )
+        server.load_records(stored.records)
+        placed = server.restore(restored, stored.revisions, stored.last_revision)
+        changes = [change, placed, await self._apply_startup_state(server, stored)]
         await self._commit([each for each in changes if each is not None])
-        self._has_started = True
+        self._has_started, self.loss = True, loss
         if self._name is not None:
             _log.info(
                 "This server leads with term %d, the state has revision %d.", leadership.term, stored.last_revision
             )
         self._shell.open(server, store, lambda: leadership.is_valid)
+
+    def _loss_in(self, stored: Stored, faults: list[str]) -> tuple[str | None, StateChange | None]:
+        """What is lost and not confirmed, and the change to store: the loss counts until an operator confirms it."""
+        found = [str(stored.report)] if stored.report is not None and stored.report.lost else []
+        found += [f"a stored entry cannot be used: {fault}" for fault in faults]
+        if stored.report is not None:
+            _log.error("The stored state was damaged. %s", stored.report)
+        before = stored.entries.get(LOSS_KEY)
+        known = [before["text"]] if before is not None else []
+        text = "; ".join([*known, *(each for each in found if each not in known)]) or None
+        if text is not None and self._start.accepts_loss and not self._has_started:
+            _log.warning("The loss is accepted: %s", text)
+            text = None
+        elif text is not None:
+            _log.error(
+                "A part of the state is lost: %s. Workloads that are not in the state are not deleted. Complete the "
+                "state, then start the server with --accept-loss.",
+                text,
+            )
+        after = None if text is None else {"text": text}
+        if before == after:
+            return text, None
+        return text, StateChange((EntryChange(LOSS_KEY.kind, LOSS_KEY.name, before, after),))
 
     def _term_of(self, leadership: Leadership) -> int:
         """A server that shares its state with no other has no term."""
@@ -167,7 +226,8 @@ class StateLeader:
         manifest = self._start.manifest
         if manifest is None or self._has_started:
             return None
-        is_empty = stored.last_revision == 0 and not stored.entries
+        was_used = stored.last_revision > 0 and stored.report is None
+        is_empty = not was_used and not any(key != LOSS_KEY for key in stored.entries)
         if isinstance(manifest, StartupFailed):
             if is_empty:
                 raise manifest

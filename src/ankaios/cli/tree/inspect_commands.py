@@ -92,6 +92,13 @@ GET = Command(
             examples=(("ank get devices", "a table of all devices"),),
         ),
         Command(
+            "server",
+            "Show the servers: which one leads, the storage, and the newest revision",
+            "get_tables:get_servers",
+            aliases=("servers",),
+            examples=(("ank get servers", "a table of all servers"),),
+        ),
+        Command(
             "resource",
             "Show the resources that agents offer to workloads",
             "get_tables:get_resources",

@@ -8,7 +8,7 @@ here, one message at a time.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from ankaios.common.errors import Rejected
@@ -86,16 +86,16 @@ from ankaios.server.core.state_view import StateView
 from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
 from ankaios.server.core.stored_state import (
     HookedWorkloads,
+    RestoredState,
     TagOverrides,
     encode_hooked,
-    restored_state,
     with_previous,
 )
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
-from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, StateChange, Stored
+from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,8 @@ _UPDATES = ("updateStateRequest", "planRequest", "rollbackRequest")
 class AnkaiosServer:
     """`has_hooks`: updates are shown to mutating hooks before they are applied. `is_durable`: the state is stored.
 
-    `term` is the term of the leadership; agents reject servers of older terms.
+    `term` is the term of the leadership; agents reject servers of older terms. `keeps_unlisted`: a part of the state
+    was lost, so agents do not delete workloads that are not in it.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class AnkaiosServer:
         has_hooks: bool = False,
         is_durable: bool = False,
         term: int = 0,
+        keeps_unlisted: bool = False,
         history: HistoryLimits | None = None,
     ) -> None:
         self.state = ServerState()
@@ -130,6 +132,8 @@ class AnkaiosServer:
         self._usage = UsageCollector(self.state)
         self._has_hooks = has_hooks
         self._term = term
+        self._keeps_unlisted = keeps_unlisted
+        self._deleting_agents: set[str] = set()  # agents that would delete unlisted workloads
         self._sessions = AgentSessions()
         self._devices = DeviceCoordinator(self.state, self._sessions, self._entries)
         self._facts = ClusterFacts(
@@ -149,6 +153,11 @@ class AnkaiosServer:
         # After an internal error: the state differs from the stored one.
         self.has_unstored_changes = False
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
+
+    @property
+    def revision(self) -> int:
+        """The number of the newest revision."""
+        return self._history.current
 
     @property
     def waiting_updates(self) -> int:
@@ -237,19 +246,24 @@ class AnkaiosServer:
         self._devices.desired_changed(prepared.desired)
         return self._entries.take()
 
-    def restore(self, stored: Stored) -> tuple[StateChange | None, list[str]]:
-        """Continue with a stored state. Returns a change to store, and the entries that cannot be used."""
-        self._history.restore(stored.revisions, stored.last_revision)
-        if unreadable := self.state.records.load(chain.from_iterable(filter(None, stored.records.values()))):
-            _log.warning("%d stored records of workloads cannot be read.", unreadable)
-        restored = restored_state(stored.entries)
+    def restore(
+        self, restored: RestoredState, revisions: Sequence[Revision] = (), last_revision: int = 0
+    ) -> StateChange | None:
+        """Continue with a stored state. Returns a change to store."""
+        self._history.restore(revisions, last_revision)
         self._tags.restore(restored.tags)
         self._hooked.restore(restored.hooked)
         self._devices.restore(restored.placements)
-        restored.faults.extend(self._rollouts.restore(restored.rollouts))
+        for fault in self._rollouts.restore(restored.rollouts):
+            _log.warning("A stored rollout cannot be continued: %s", fault)
         self._take_over(restored.update, self._devices.plan(restored.update.changes))
         self._devices.desired_changed(restored.update.desired)
-        return self._entries.take(), restored.faults
+        return self._entries.take()
+
+    def load_records(self, stored: Mapping[str, JsonValue]) -> None:
+        """Continue with stored records of workloads."""
+        if unreadable := self.state.records.load(chain.from_iterable(filter(None, stored.values()))):
+            _log.warning("%d stored records of workloads cannot be read.", unreadable)
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -301,6 +315,7 @@ class AnkaiosServer:
         effects = [*question, *states_for_agent(agent, self.state.workload_states.all_except(agent))]
         self._watch()
         self._use_overridden_tags(agent, hello)
+        self._note_deleting_agent(agent, hello)
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
         workloads = (workload.instance_name for workload in self.state.workloads_of_agent(agent))
@@ -308,6 +323,17 @@ class AnkaiosServer:
         effects += self._greetings()
         usage = self._usage.agent_connected(agent, hello)
         return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
+
+    def _note_deleting_agent(self, agent: str, hello: grpc.AgentHello) -> None:
+        """An agent of Eclipse Ankaios deletes what its greeting does not contain, so it is not greeted after a loss."""
+        self._deleting_agents.discard(agent)
+        if self._keeps_unlisted and not hello.keepsUnlisted:
+            self._deleting_agents.add(agent)
+            _log.error(
+                "Agent '%s' gets no commands, because it would delete workloads that are not in the state. "
+                "Complete the state, then start the server with --accept-loss.",
+                agent,
+            )
 
     def _use_overridden_tags(self, agent: str, hello: grpc.AgentHello) -> None:
         tags, entries = self._tags.hello(agent, dict(hello.tags.tags))
@@ -318,8 +344,10 @@ class AnkaiosServer:
         """For those agents of which it is known by now what they are to run."""
         effects: list[Effect] = []
         for agent in filter(self._devices.may_greet, self._sessions.ungreeted()):
+            if agent in self._deleting_agents:
+                continue
             workloads = map(added_message, self._devices.greet(agent))
-            greeting = grpc.ServerHello(addedWorkloads=workloads, term=self._term)
+            greeting = grpc.ServerHello(addedWorkloads=workloads, term=self._term, keepUnlisted=self._keeps_unlisted)
             effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
         return effects
 

@@ -24,7 +24,8 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
-from ankaios.storage.state_store import EntryKey, Stored
+from ankaios.server.core.stored_state import restored_state
+from ankaios.storage.state_store import EntryKey
 from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
 
 NEW = "image: alpine:4"
@@ -281,8 +282,9 @@ def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
     stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in first.entries.items()]))
     second = RolloutStory(is_durable=True)
     entries = {EntryKey(kind, name): value for kind, name, value in stored if value is not None}
-    _, faults = second.server.restore(Stored(entries, last_revision=2))
-    assert faults == []
+    restored = restored_state(entries)
+    assert restored.faults == []
+    second.server.restore(restored, last_revision=2)
     second.passes(1)
     assert second.status()[0] == "waiting"
     second.hello("n1")
