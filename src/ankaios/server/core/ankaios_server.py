@@ -230,7 +230,8 @@ class AnkaiosServer:
     def prepare_start(self, desired: Form, *, as_update: bool = False) -> PreparedUpdate:
         """The startup state, checked like every update. As an update it leaves entries that it does not contain."""
         change = change_by_addition if as_update else change_by_replacement
-        return prepare_update(self.state, change(self.state.desired, {"desiredState": desired}))
+        changed = change(self.state.desired, {"desiredState": desired})
+        return prepare_update(self.state, changed, self._devices.agents())
 
     def finish_start(
         self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None, now: float = 0.0
@@ -243,7 +244,7 @@ class AnkaiosServer:
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._note_update(UpdateOrigin("", "startup manifest"), prepared, changes)
         self._take_over(prepared, self._devices.plan(changes))
-        self._devices.desired_changed(prepared.desired)
+        self._devices.desired_changed(prepared.desired, prepared.rendered)
         return self._entries.take()
 
     def restore(
@@ -257,7 +258,7 @@ class AnkaiosServer:
         for fault in self._rollouts.restore(restored.rollouts):
             _log.warning("A stored rollout cannot be continued: %s", fault)
         self._take_over(restored.update, self._devices.plan(restored.update.changes))
-        self._devices.desired_changed(restored.update.desired)
+        self._devices.desired_changed(restored.update.desired, restored.update.rendered)
         return self._entries.take()
 
     def load_records(self, stored: Mapping[str, JsonValue]) -> None:
@@ -320,9 +321,10 @@ class AnkaiosServer:
         messages = self._devices.hello(agent, hello)
         workloads = (workload.instance_name for workload in self.state.workloads_of_agent(agent))
         self._sessions.connect(agent, workloads, hello.runtimes)
-        effects += self._greetings()
+        effects += self._seen_changes()
+        own = self._commit_own()  # decides what runs on the agent, which its greeting contains
         usage = self._usage.agent_connected(agent, hello)
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
+        return [*effects, *self._greetings(), *messages, *own, *usage]
 
     def _note_deleting_agent(self, agent: str, hello: grpc.AgentHello) -> None:
         """An agent of Eclipse Ankaios deletes what its greeting does not contain, so it is not greeted after a loss."""
@@ -391,6 +393,8 @@ class AnkaiosServer:
                 self._forget_workload(name)
         self._rollouts.seen(states)
         effects += broadcast_states(states)
+        if self._devices.has_due:
+            effects += self._commit_own()
         return effects + self._advance_rollouts({name.workload for name, _ in states})
 
     def _forget_workload(self, name: InstanceName) -> None:
@@ -505,7 +509,7 @@ class AnkaiosServer:
             change = self._requested_change(request)
             self._check_rights(origin.requester, change)
             self._rollouts.check(self._changed_keys(change), origin.atomic)
-            prepared = prepare_update(self.state, change)
+            prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
             return [self._reject(origin, fault, change)]
         if self._has_hooks and prepared.changes:
@@ -575,7 +579,7 @@ class AnkaiosServer:
             effects = [self._reject(origin, fault, prepared.desired)]
         effects += self._commit_own()  # what was due while hooks looked at the update
         self._unanswered = None
-        return effects
+        return effects + self._greetings()
 
     def _turn(self) -> list[Effect]:
         """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
@@ -599,7 +603,7 @@ class AnkaiosServer:
         entries = self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
         rollout = self._rollouts.begin(origin, entries, committed, ready, effective) if names else None
-        messages = self._devices.desired_changed(prepared.desired)
+        messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
         events = self._seen_changes()
         revision = self._history.current if origin.wants_revision else None
         success = update_success(origin.request_id, committed, revision, rollout)
@@ -652,7 +656,8 @@ class AnkaiosServer:
         """Restore the entries that the rollout has changed. Hooks are not asked: agents get what they had before."""
         values = {entry.key: entry.before for entry in rollout.entries}
         try:
-            prepared = prepare_update(self.state, change_to_values(values, self.state.desired, self._tags.tags_for))
+            change = change_to_values(values, self.state.desired, self._tags.tags_for)
+            prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
             self._rollouts.not_restored(rollout.name, fault.reason)
             return []
@@ -662,7 +667,7 @@ class AnkaiosServer:
         changes = with_previous(prepared.changes, rollout.hooked)
         self._note_update(UpdateOrigin("", "server", note=note), prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
-        messages = self._devices.desired_changed(prepared.desired)
+        messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
         effects = self._consequences(committed, self._seen_changes())
         self._rollouts.restoring(rollout.name, committed)
         return [*effects, *messages, *self._commit_own()]
@@ -684,7 +689,7 @@ class AnkaiosServer:
         self._watch()
         planned = self._devices.due()
         nothing = DesiredChange(self.state.desired["apiVersion"])
-        committed = self._take_over(PreparedUpdate(nothing, {}, planned.changes), planned)
+        committed = self._take_over(PreparedUpdate(nothing, planned.rendered, planned.changes), planned)
         return self._consequences(committed, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------
