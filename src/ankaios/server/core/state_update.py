@@ -36,6 +36,7 @@ from ankaios.server.core.update_rejected import (
     InvalidState,
     TemplateFailed,
 )
+from ankaios.server.core.update_strategy import check_update_strategy
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
@@ -100,6 +101,7 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
         item = change.configs[key]
         return MISSING if item is None else item
 
+    configurations = {**state.desired.get("deviceConfigurations", {}), **change.device_configurations}
     rendered: dict[str, RenderedWorkload | None] = {}
     for name in sorted(_affected(state, change)):
         form = change.workloads[name] if name in change.workloads else stored[name]
@@ -108,6 +110,7 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
         if workload is None or before is None or workload.form != before.form:
             if workload is not None:
                 _check_rendered(workload)
+                check_update_strategy(workload, configurations)
             rendered[name] = workload
     return rendered
 
