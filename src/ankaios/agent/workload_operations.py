@@ -193,7 +193,9 @@ class WorkloadOperations:
                 self._facade.create(spec, reuse)
             case UpdateOperation(spec, deleted):
                 self._gone_already(deleted.instance_name, unless=spec.instance_name)
-                if workload is not None:
+                if workload is not None and operation.starts_new_first and workload.target is not None:
+                    self._facade.start_beside(spec)
+                elif workload is not None:
                     workload.update(spec)
                 else:
                     # [impl->swdd~agent-add-on-update-missing-workload~1]
@@ -240,6 +242,7 @@ class WorkloadOperations:
         message.timeMs = self.records.note(name, accepted)
         update = UpdateWorkloadState(workloadStates=[message])
         self._outbox.put_state(name, ToServer(updateWorkloadState=update), is_last=state.is_same(REMOVED))
+        self._facade.ready(name, accepted)
         match self._scheduler.entries.get(name.workload):
             case CreateOperation(spec) if spec.instance_name == name and state.is_same(REMOVED):
                 # Its predecessor has the same name: that one's end must not be the last word.

@@ -13,6 +13,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.delete_graph import NEEDED_WHILE_RUNNING
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.field_changes import field_changes
 from ankaios.server.core.server_state import ServerState
@@ -92,7 +93,7 @@ def _new_dependents(added: Mapping[str, RenderedWorkload]) -> dict[str, list[str
     dependents: dict[str, list[str]] = {}
     for name, workload in added.items():
         for needed, condition in workload.form.get("dependencies", {}).items():
-            if condition == "ADD_COND_RUNNING":
+            if condition in NEEDED_WHILE_RUNNING:
                 dependents.setdefault(needed, []).append(name)
     return dependents
 
@@ -100,7 +101,9 @@ def _new_dependents(added: Mapping[str, RenderedWorkload]) -> dict[str, list[str
 def _before_stop(
     state: ServerState, change: _Change, needed_by: Iterable[str], facts: ClusterFacts
 ) -> list[WaitingReason]:
-    if change.before is None or not facts.is_connected(change.before.instance_name.agent):
+    if change.before is None or change.starts_new_first:
+        return []
+    if not facts.is_connected(change.before.instance_name.agent):
         return []
     dependents = {*state.delete_graph.conditions(change.name), *needed_by} - {change.name}
     return blocking_dependents(sorted(dependents), facts)

@@ -39,6 +39,7 @@ from ankaios.server.core.update_rejected import (
     InvalidState,
     TemplateFailed,
 )
+from ankaios.server.core.update_strategy import check_update_strategy
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
@@ -102,6 +103,7 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
     """
     stored = state.desired["workloads"]
     config_of = partial(_config, state, change)
+    configurations = {**state.desired.get("deviceConfigurations", {}), **change.device_configurations}
     rendered: dict[str, RenderedWorkload | None] = {}
     for name in sorted(_affected(state, change)):
         form = change.workloads[name] if name in change.workloads else stored[name]
@@ -110,6 +112,7 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
         if workload is None or before is None or workload.form != before.form:
             if workload is not None:
                 _check_rendered(workload)
+                check_update_strategy(workload, configurations)
             rendered[name] = workload
     return rendered
 

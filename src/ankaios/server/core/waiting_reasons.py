@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
+    HEALTHY,
     PENDING_WAITING_TO_START,
     RUNNING_OK,
     SUCCEEDED_OK,
@@ -20,11 +21,13 @@ from ankaios.common.workload import InstanceName
 
 _FULFILLED_BY = {
     "ADD_COND_RUNNING": RUNNING_OK,
+    "ADD_COND_HEALTHY": RUNNING_OK,
     "ADD_COND_SUCCEEDED": SUCCEEDED_OK,
     "ADD_COND_FAILED": FAILED_EXEC_FAILED,
 }
 _CONDITION_TEXTS = {
     "ADD_COND_RUNNING": "to run",
+    "ADD_COND_HEALTHY": "to be healthy",
     "ADD_COND_SUCCEEDED": "to succeed",
     "ADD_COND_FAILED": "to fail",
 }
@@ -66,6 +69,8 @@ def unmet_dependencies(dependencies: Mapping[str, str], facts: ClusterFacts) -> 
 
 def fulfils(state: ExecutionState, condition: str) -> bool:
     wanted = _FULFILLED_BY.get(condition)
+    if condition == "ADD_COND_HEALTHY" and (state.health is None or state.health.status != HEALTHY):
+        return False
     return wanted is not None and state.is_same(wanted)
 
 
