@@ -113,7 +113,7 @@ def test_a_workload_is_stopped_after_its_dependents() -> None:
         ),
         (
             a_form("", placement={"tags": {"zone": "rear"}}),
-            "no connected agent offers devices",
+            "the server has just started and waits for the reports of its agents",
         ),
         (
             a_form(resources=[{"name": "camera", "quantity": 1}]),
