@@ -4,14 +4,22 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from ankaios.agent.core.health import CheckResult
 from ankaios.common.pb.ank_base_pb2 import Request
+
+
+def _ignore(result: CheckResult) -> None:
+    del result
 
 
 class ControlCallbacks(Struct, frozen=True):
     """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
+
+    `notified` is called with what the workload reports about its health.
 
     Logs are named as the server names them: with the workload in front.
     """
 
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
+    notified: Callable[[CheckResult], None] = _ignore

@@ -23,6 +23,7 @@ from ankaios.agent.core.operations import (
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.agent.core.runtime_manager import Found, Plan
 from ankaios.agent.devices import DeviceProvider
+from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
@@ -60,7 +61,10 @@ class WorkloadOperations:
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
         self._facade = RuntimeFacade(
-            agent, SharedServices(connectors, folder, devices, self.report, chance), callbacks, tasks
+            agent,
+            SharedServices(connectors, folder, devices, self.report, chance, HealthChecks(folder, tasks)),
+            callbacks,
+            tasks,
         )
         self._reports: deque[StateReport] = deque()
         self._reporting = False
