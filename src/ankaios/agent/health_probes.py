@@ -46,7 +46,7 @@ async def probe_network(
 
 
 def _reason(error: OSError) -> str:
-    text = error.strerror or str(error) or type(error).__name__
+    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
     return text[0].lower() + text[1:]
 
 

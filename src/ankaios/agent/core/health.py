@@ -21,6 +21,7 @@ SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.01, 3600.0
 FIRST_CHECK_AFTER = 0.5
 INTERVAL_IN_START_PERIOD = 1.0
 MAX_HEALTH_TEXT = 200
+_WORDS = {STARTING: "not healthy yet", HEALTHY: "healthy", UNHEALTHY: "unhealthy"}
 AnyCheck = ExecCheck | HttpCheck | TcpCheck | FileCheck | NotifyCheck
 
 
@@ -165,7 +166,8 @@ def health_state(health: WorkloadHealth) -> HealthState:
         return HealthState(UNHEALTHY, "; ".join(map(_failure_text, bad)))
     waiting = [check for check in health.checks if check.status == STARTING]
     if waiting or not health.checks:
-        return HealthState(STARTING, "; ".join(map(_starting_text, waiting)))
+        troubles = (f"{check.rules.label}: {check.trouble}" for check in waiting if check.trouble)
+        return HealthState(STARTING, "; ".join(troubles))
     return HealthState(HEALTHY)
 
 
@@ -174,16 +176,11 @@ def _failure_text(check: CheckProgress) -> str:
     return f"{check.rules.label} failed {times}: {check.trouble}"
 
 
-def _starting_text(check: CheckProgress) -> str:
-    text = f"{check.rules.label} has not succeeded yet"
-    return f"{text}: {check.trouble}" if check.trouble else text
-
-
 def with_health(state: ExecutionState, health: HealthState | None) -> ExecutionState:
     """The running state as it is reported. Programs that do not know the field show the additional information."""
     if health is None:
         return state
-    word = health.status.lower()
+    word = _WORDS[health.status]
     text = f"{word}: {health.text}" if health.text else word
     info = f"{state.additional_info}, {text}" if state.additional_info else text
     return replace(state, additional_info=info, health=health)
