@@ -1,10 +1,9 @@
-"""One folder for everything temporary of a test run, and a look after each module at what it left behind.
+"""One folder for everything temporary of a test run, and a check after each module of what it left behind.
 
-`scripts/test` brings the folder with it, adopts orphaned processes and looks once more at the end
-(`tests/support/clean_run.py`); a pytest of its own makes and removes the folder here. Where two run at the same time
-(`tests/support/lanes.py`) each has its part of the folder, and only one looks at places that others use, too. What the
-machine has of podman is neither seen nor touched: storage and settings are in the folder, too. What was skipped, and
-what needed a second try, is noted for the end of `scripts/test`.
+`scripts/test` provides the folder, adopts orphaned processes and checks once more at the end (`support/clean_run.py`).
+A pytest that a person starts makes and removes the folder here. Each parallel worker has its part of the folder and
+examines only its own processes, mounts and storage. The podman of the machine is not used: storage and settings are in
+the folder, too. Skipped and failed tests are noted for the end of `scripts/test`.
 """
 
 import os
@@ -16,101 +15,104 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.isolated_podman import FIXED_PLACES, IsolatedPodman
-from tests.support.leftovers import (
-    KEEPER_VARIABLE,
-    LANE_VARIABLE,
-    RUN_PREFIX,
-    RUN_VARIABLE,
-    Traces,
-    processes_of,
-    wait_until_gone,
-)
+from tests.support.isolated_podman import IsolatedPodman
+from tests.support.leftovers import RUN_PREFIX, RUN_VARIABLE, processes_of, traces_in, wait_until_gone
 from tests.support.notes import note
+from tests.support.schedule import group_of, longest_first
 
 ROOT = Path(__file__).resolve().parent.parent
-# What podman leaves there is removed with the podman of the run; whether it is, the end of `scripts/test` sees.
-NOT_BEFORE_THE_END = frozenset(f"file {place}" for place in FIXED_PLACES)
+WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 
 
 class Run:
-    """Owns the folder if nobody gave it, and the podman in it."""
+    """Owns the folder if this process made it, and the podman settings in it."""
 
     def __init__(self) -> None:
         given = os.environ.get(RUN_VARIABLE)
         self._owned = given is None
-        whole = Path(given or tempfile.mkdtemp(prefix=RUN_PREFIX)).resolve()
-        lane = os.environ.get(LANE_VARIABLE, "")
-        self.folder = whole / lane[:1]  # paths of sockets must not be too long
+        self.whole = Path(given or tempfile.mkdtemp(prefix=RUN_PREFIX)).resolve()
+        # Paths of sockets must not be too long.
+        self.folder = self.whole / os.environ.get(WORKER_VARIABLE, "c").removeprefix("gw")
         self.folder.mkdir(exist_ok=True)
-        self._is_apart = lane == "apart"
-        # Of two lanes both have the same: whose a process is that it adopted, only the end of the run asks.
-        self._keeper = None if lane else int(os.environ.get(KEEPER_VARIABLE, 0)) or None
         self._podman = IsolatedPodman(
             with_image=False, folder=Path(tempfile.mkdtemp(prefix="podman-", dir=self.folder))
         )
-        os.environ[RUN_VARIABLE] = str(whole)
         self._set_environment()
-        self._before = self._traces()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def _set_environment(self) -> None:
         """For every process that a test starts."""
+        os.environ[RUN_VARIABLE] = str(self.whole)
         os.environ["TMPDIR"] = str(self.folder)
         os.environ["DISCOVERY_HANDLERS_DIRECTORY"] = str(self.folder / "akri")
         os.environ["PIP_CACHE_DIR"] = str(ROOT / ".venv/.cache/pip")  # as scripts/install does
         os.environ.update(self._podman.variables)
         tempfile.tempdir = None
 
-    def _traces(self) -> Traces:
-        return Traces.in_folder(self.folder) if self._is_apart else Traces.now(self.folder, ROOT)
-
     def newly_left(self) -> list[str]:
         """What is left behind, each only once."""
-        left = wait_until_gone(lambda: [trace for trace in self._left() if trace not in self._told])
-        self._told.update(left)
+        left = wait_until_gone(lambda: [trace for trace in self._left() if trace not in self._reported])
+        self._reported.update(left)
         return left
 
     def _left(self) -> list[str]:
-        traces = [trace for trace in self._traces().since(self._before) if trace not in NOT_BEFORE_THE_END]
-        storages = [f"podman storage {path}" for path in self.folder.glob("ank-podman-*")]
-        processes = processes_of(self.folder, self._keeper)
+        processes = processes_of(self.folder, os.getpid())
         processes.pop(self._podman.pause_process, "")
-        return [*processes.values(), *traces, *storages]
+        return [*processes.values(), *traces_in(self.folder)]
 
     def close(self) -> None:
         self._podman.close()
         if self._owned:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.whole, ignore_errors=True)
 
 
 THE_RUN = pytest.StashKey[Run]()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses a longer path for tmp_path
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[THE_RUN] = Run()
+    config.stash[THE_RUN] = run = Run()
+    config.option.basetemp = run.folder / "t"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[THE_RUN].close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("loadgroup", default=False):
+        file_of = {item: str(item.path.relative_to(ROOT)) for item in items}
+        positions = longest_first(file_of.values())
+        items.sort(key=lambda item: positions[file_of[item]])
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group_of(file_of[item])))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Set up before everything else of a module, so what is seen here outlived all of it."""
+    """Set up before all other fixtures of a module: what is found here outlived all of them."""
     interrupted = signal.getsignal(signal.SIGINT)
     yield
-    signal.signal(signal.SIGINT, interrupted)  # programs that a test ran in this process took it, and Ctrl+C is for us
+    signal.signal(signal.SIGINT, interrupted)  # programs that a test ran in this process may have replaced the handler
     if left := request.config.stash[THE_RUN].newly_left():
         pytest.fail("left behind by this file:\n" + "\n".join(left), pytrace=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Skipping is fine, doing it silently is not. Nor is what fails now and then."""
-    note("ended", "", "")
+    """No test is skipped silently, and every failed test is in the summary of `scripts/test`."""
+    if WORKER_VARIABLE in os.environ:
+        return  # the process that started the workers gets all reports
     for report in terminalreporter.stats.get("skipped", []):
         file, _, reason = report.longrepr
         note("skipped", reason.removeprefix("Skipped: "), str(Path(file).relative_to(ROOT)))
     for kind in ("failed", "error"):
         for report in terminalreporter.stats.get(kind, []):
-            note("failed", "", report.nodeid)
+            note("failed", kind, f"{report.nodeid.partition('@')[0]}: {_cause_of(report)}")
+
+
+def _cause_of(report: pytest.TestReport) -> str:
+    """The last line of the error, short enough for a summary."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash else str(report.longrepr)
+    return " ".join(text.split())[:200]

@@ -15,7 +15,15 @@ TARGET = ROOT / "docs/reference"
 def pages() -> dict[str, str]:
     """The text of each page by the name of its file."""
     sys.path.insert(0, str(ROOT))
-    from tools.reference import cli_page, config_page, exit_page, manifest_page, state_page, wire_page
+    from tools.reference import (
+        cli_page,
+        config_page,
+        exit_page,
+        manifest_page,
+        metrics_page,
+        state_page,
+        wire_page,
+    )
 
     return {
         "manifest.md": manifest_page.page(),
@@ -23,6 +31,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page.page(),
         "config-files.md": config_page.page(),
         "wire.md": wire_page.page(),
+        "metrics.md": metrics_page.page(),
         "exit-codes.md": exit_page.page(),
     }
 

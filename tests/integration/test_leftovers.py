@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.leftovers import (
-    KEEPER_VARIABLE,
-    PLACES,
     RUN_PREFIX,
     RUN_VARIABLE,
-    Traces,
+    STORAGE_PREFIX,
     processes_of,
+    traces_in,
     wait_until_gone,
 )
 
@@ -23,7 +22,7 @@ LIMIT = 60
 
 
 def clean_run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, KEEPER_VARIABLE)}
+    environ = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
     return subprocess.run(
         [sys.executable, ROOT / "tests/support/clean_run.py", "bash", "-c", script],
         env={**environ, "TMPDIR": str(folder), "HOME": str(folder)},
@@ -79,10 +78,31 @@ def test_what_just_ends_is_not_left_behind(tmp_path: Path) -> None:
     assert clean_run("(setsid sleep 0.5 &)", tmp_path).returncode == 0
 
 
-def test_a_new_file_in_one_of_the_places_is_named(tmp_path: Path) -> None:
-    done = clean_run('mkdir -p "$HOME/.config/ankaios"', tmp_path)
+def test_a_podman_storage_is_named_and_removed(tmp_path: Path) -> None:
+    done = clean_run(f'mkdir "$TMPDIR/{STORAGE_PREFIX}1"', tmp_path)
     assert done.returncode == 1
-    assert f"file {tmp_path}/.config/ankaios" in done.stderr
+    assert f"/{STORAGE_PREFIX}1" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_do_on_the_machine_meanwhile_does_not_matter(tmp_path: Path) -> None:
+    """A process, a file and a folder of podman that somebody else creates while the run is under way."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    run = f"touch {ready}; until [ -e {go} ]; do sleep 0.05; done"
+    with subprocess.Popen(
+        [sys.executable, ROOT / "tests/support/clean_run.py", "sh", "-c", run],
+        env={**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        assert wait_until_gone(lambda: not ready.exists(), LIMIT) is False
+        with subprocess.Popen(["sleep", "1000"], env={}, cwd="/", start_new_session=True) as other:
+            for place in (".config/ankaios", ".local/share/containers/storage", f"{STORAGE_PREFIX}other"):
+                (tmp_path / place).mkdir(parents=True)
+            go.touch()
+            _, errors = started.communicate(timeout=LIMIT)
+            assert (started.returncode, errors, other.poll()) == (0, "", None)
+            other.kill()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root rights")
@@ -99,20 +119,47 @@ def test_the_end_by_a_signal_is_told_as_shells_do(tmp_path: Path) -> None:
     assert clean_run("kill -TERM $$", tmp_path).returncode == 143
 
 
-def test_what_was_there_before_is_not_new(tmp_path: Path) -> None:
-    before = Traces.now(tmp_path)
-    assert Traces.now(tmp_path).since(before) == []
-
-
-def test_places_are_absolute_or_of_the_user() -> None:
-    assert [place for place in PLACES if not place.startswith(("/", "~/"))] == []
+def test_mounts_and_storage_elsewhere_are_not_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / f"{STORAGE_PREFIX}other").mkdir()
+    assert traces_in(tmp_path / "run") == []
 
 
 def test_own_processes_are_known_by_the_folder_in_their_environment(tmp_path: Path) -> None:
-    child = subprocess.Popen(["sleep", "1000"], env={"TMPDIR": f"{tmp_path}/deeper"})
+    child = subprocess.Popen(["sleep", "1000"], env={"TMPDIR": f"{tmp_path}/1/deeper"})
     try:
-        assert list(processes_of(tmp_path)) == [child.pid]
+        assert list(processes_of(tmp_path / "1")) == [child.pid]
+        assert processes_of(tmp_path / "11") == processes_of(tmp_path / "2") == {}
     finally:
         child.kill()
         child.wait()
     assert wait_until_gone(lambda: processes_of(tmp_path)) == {}
+
+
+STEPS = """
+import sys
+from tests.support.clean_run import CleanRun
+from tests.support.runner import Runner, finish
+runner = Runner(CleanRun())
+runner.step("good", lambda: runner.command(["true"]))
+runner.step("bad", lambda: runner.command(["sh", "-c", "exit 3"], ["true"]))
+runner.step("untidy", lambda: runner.command(["sh", "-c", "sleep 12345 & "]))
+sys.exit(finish(runner))
+"""
+
+
+def test_the_last_line_of_a_run_names_all_that_failed(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS],
+        env={**environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "bad: 'sh -c exit 3' ended with code 3\n" in done.stdout
+    assert ": sleep 12345" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("== failed: bad, nothing left behind (after ")
+    assert list(tmp_path.iterdir()) == []

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.leftovers import STORAGE_PREFIX
+
 IMAGE = "localhost/bb"
 CALL_LIMIT = 60.0
 
@@ -67,6 +69,8 @@ FIXED_PLACES = (
     "/run/libpod",
     "/run/netns",
 )
+PROGRAMS = ("podman", "conmon", "netavark", "aardvark-dns")
+ID_LENGTH = 64
 PARENT_GROUP = "libpod_parent"  # in every hierarchy of control groups
 
 
@@ -100,6 +104,14 @@ def _fixed_places() -> list[Path]:
 
 def _control_groups() -> set[Path]:
     return {group for folder in _hierarchies() for group in (folder / PARENT_GROUP).glob("*") if group.is_dir()}
+
+
+def _is_podman_running() -> bool:
+    for place in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if place.read_text().strip() in PROGRAMS:
+                return True
+    return False
 
 
 def _hierarchies() -> list[Path]:
@@ -150,9 +162,8 @@ class IsolatedPodman:
     """Use as a context manager or call `close`."""
 
     def __init__(self, *, with_image: bool = True, folder: Path | None = None) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="ank-podman-")) if folder is None else folder
+        self.root = Path(tempfile.mkdtemp(prefix=STORAGE_PREFIX)) if folder is None else folder
         self._not_there_before = [path for path in _fixed_places() if not os.path.lexists(path)]
-        self._groups_before = _control_groups()
         self._write_configuration()
         if with_image:
             self.import_image()
@@ -162,7 +173,7 @@ class IsolatedPodman:
         """One that somebody left behind, to close it."""
         found = cls.__new__(cls)
         found.root, found._runtime = folder, folder / "runtime"
-        found._not_there_before, found._groups_before = [], _control_groups()
+        found._not_there_before = []
         return found
 
     def _write_configuration(self) -> None:
@@ -239,14 +250,23 @@ class IsolatedPodman:
                 self.clear()
             self._end_containers()
             self._end_processes()
-            self._remove_control_groups()
+            self._remove_control_groups(self._ids())
             if os.geteuid() != 0:
                 self._leave_user_namespace()
         self._unmount()
         shutil.rmtree(self.root, ignore_errors=True)
-        for path in self._not_there_before if used else ():
-            with suppress(OSError):  # somebody else uses it now
-                path.rmdir() if path.is_dir() else path.unlink()
+        if used:
+            self._remove_fixed_places()
+
+    def _remove_fixed_places(self) -> None:
+        """Folders only if they are empty, files only if no other podman on the machine may use them now."""
+        shared = _is_podman_running()
+        for path in self._not_there_before:
+            with suppress(OSError):
+                if path.is_dir():
+                    path.rmdir()
+                elif not shared:
+                    path.unlink()
 
     def _end_containers(self) -> None:
         """Those that podman cannot end any more, for example because their monitors were killed."""
@@ -261,9 +281,19 @@ class IsolatedPodman:
         self.podman("unshare", "rm", "-rf", str(self.root / "graph"), str(self.root / "run"), check=False)
         self.podman("system", "migrate", check=False)
 
-    def _remove_control_groups(self) -> None:
-        """Podman forgets those of pods. Should a new one be of somebody else's, nothing that runs is lost with it."""
-        for own in _control_groups() - self._groups_before:
+    def _ids(self) -> set[str]:
+        """Of all containers and pods that this podman ever created: its log of events names them."""
+        ids = set()
+        with suppress(FileNotFoundError):
+            for line in (self.root / "tmp/events/events.log").read_text().splitlines():
+                event = json.loads(line)
+                if event["Type"] in ("container", "pod"):
+                    ids.add(event["ID"])
+        return ids
+
+    def _remove_control_groups(self, ids: set[str]) -> None:
+        """Podman does not remove those of pods. Other podmans on the machine use groups next to them."""
+        for own in (group for group in _control_groups() if group.name[-ID_LENGTH:] in ids):
             for group, _, _ in os.walk(own, topdown=False):
                 with suppress(OSError):  # in use
                     Path(group).rmdir()

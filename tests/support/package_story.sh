@@ -15,6 +15,14 @@ mount -t proc proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount -t tmpfs tmpfs "$work/root/tmp"
 mount -t tmpfs tmpfs "$work/root/run"
+# Packages may be installed on this machine at the same time: the copy gets the package database of one moment.
+rm -rf "$work/root/var/lib/dpkg"
+python3 - "$work/root/var/lib/dpkg" <<'COPY'
+import fcntl, subprocess, sys
+with open("/var/lib/dpkg/lock-frontend", "a") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    subprocess.run(["cp", "-a", "/var/lib/dpkg", sys.argv[1]], check=True)
+COPY
 ip link set lo up
 cp -r "$story/dist" "$story/manifest.yaml" "$story"/*.sh "$work/root/tmp"
 chmod -R a+rX "$work/root/tmp"

@@ -25,9 +25,10 @@ import pytest
 from ankaios.cli.arguments import HelpRequested, UsageError
 from ankaios.cli.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
-from tests.support.leftovers import KEEPER_VARIABLE, RUN_VARIABLE
+from tests.support.leftovers import RUN_VARIABLE
 from tests.support.notes import note
 from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
+from tests.support.runner import STEPS
 from tests.support.shown_commands import KINDS, PAGES, REFERENCE, ROOT, SHELLS, Block, blocks, in_text, indented_code
 
 HERE = Path(__file__).parent
@@ -177,7 +178,7 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
 def type_in(text: str, home: Path, more: dict[str, str]) -> tuple[int, str]:
     """A shell that knows nothing of this test run; exit code and all it printed."""
     environ = {
-        **{name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, KEEPER_VARIABLE)},
+        **{name: value for name, value in os.environ.items() if name != RUN_VARIABLE},
         **more,
         "HOME": str(home),
         "TMPDIR": str(home),
@@ -258,7 +259,7 @@ def test_commands_in_running_text_exist(page: Path) -> None:
         if words[0].endswith("ank"):
             assert why_not_understood(words[1:]) is None, command
         elif words[0] == "scripts/test":
-            assert set(words[1:]) <= steps_of_the_test()
+            assert set(words[1:]) <= set(STEPS)
         elif words[0].startswith("examples/"):
             assert any(command in line for line in executed), f"{command} is not run by any page"
         else:
@@ -274,12 +275,6 @@ def why_not_understood(words: list[str]) -> str | None:
     except UsageError as fault:
         return None if "required" in str(fault) else str(fault)
     return None
-
-
-def steps_of_the_test() -> set[str]:
-    told = subprocess.run([ROOT / "scripts/test", "?"], capture_output=True, text=True, check=False, timeout=30)
-    assert told.returncode == 2
-    return set(told.stderr.partition(": ")[2].split())
 
 
 def test_mkdocs_serves_the_site() -> None:

@@ -166,7 +166,7 @@ def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
     """Beside a podman that the person uses for something else."""
     before = podman(rower, "images", "--all", "--quiet")
     clone = rower.folder / "tmp/clone"
-    for part in ("tools", "examples"):
+    for part in ("tools", "tests/support", "examples"):
         shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__"))
     programs = clone / ".venv/bin"
     programs.mkdir(parents=True)

@@ -1,5 +1,7 @@
 """A runtime that the registry knows is known wherever people meet it: what the author of a new one would forget."""
 
+import functools
+
 import pytest
 
 from ankaios.cli.validation.runtime_checks import check_runtime
@@ -7,6 +9,7 @@ from ankaios.runtimes.registry import RUNTIME_NAMES
 from tests.support.runtime_subjects import SUBJECTS
 from tools.reference_docs import pages
 
+manifest_page = functools.cache(lambda: pages()["manifest.md"])
 every_runtime = pytest.mark.parametrize("runtime", RUNTIME_NAMES)
 
 
@@ -23,4 +26,4 @@ def test_ank_validate_reads_its_configuration(runtime: str) -> None:
 
 @every_runtime
 def test_the_reference_says_what_its_configuration_is(runtime: str) -> None:
-    assert f"`{runtime}`" in pages()["manifest.md"].partition("{#runtime-config}")[2]
+    assert f"`{runtime}`" in manifest_page().partition("{#runtime-config}")[2]

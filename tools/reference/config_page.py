@@ -37,9 +37,11 @@ MEANINGS = {
     "tags": "Tags of this agent, a table of strings.",
     "runtimes": "Runtimes this agent offers. By default all that are there.",
     "podman_socket": "Socket of the podman service that runs the containers. By default podman runs them itself.",
-    "ca_pem_content": "The text itself instead of a file.",
-    "crt_pem_content": "The text itself instead of a file.",
-    "key_pem_content": "The text itself instead of a file.",
+    **{
+        f"{prefix}{item}_pem_content": "The text itself instead of a file."
+        for prefix in ("", "storage_")
+        for item in ("ca", "crt", "key")
+    },
 }
 HOOK_MEANINGS = {
     "name": "Name of the executable.",
@@ -190,9 +192,9 @@ def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]
         watched.asked[key] = Key(key, _default(default), env or "")
         return config.choose(flag, None, file, key, default)
 
-    def pem(flags: Mapping[str, Any], prefix: str, file: Any, **more: Any) -> config.GivenPem:
-        found = config.load_pem_material(flags, prefix, file, environ={})
-        for name in ("ca_pem", "crt_pem", "key_pem"):
+    def pem(flags: Mapping[str, Any], prefix: str, file: Any, key_prefix: str = "", **more: Any) -> config.GivenPem:
+        found = config.load_pem_material(flags, prefix, file, environ={}, key_prefix=key_prefix)
+        for name in (f"{key_prefix}{item}_pem" for item in ("ca", "crt", "key")):
             watched.asked[name] = Key(name, env=f"{prefix}_{name.upper()}")
         return found
 

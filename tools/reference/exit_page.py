@@ -22,12 +22,14 @@ ADVICE = {
     "Could not read the startup config": "The startup manifest is not there or may not be read.",
     "Invalid tags format in startup manifest": "Tags are a map since `v1`, and were a list in `v0.1`.",
     "Parsing start config failed with error": "The startup manifest is wrong; `ank validate` says where.",
+    "Could not use the storage": "`--storage` is no valid URL, or what it names cannot be used; the rest tells why.",
     "server error": "The startup manifest was refused, or the address cannot be listened on, as the rest tells.",
     "Agent name is invalid": "Give one with `--name`, of the characters of [names](manifest.md#names).",
     "Wrong server address format": "The URL of the server begins with `http://` or `https://`.",
     "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`. "
     "A folder that other users can exchange is refused; the reason names the part of the path and what to do.",
     "Ankaios version mismatch": "Agent and server are of different major versions.",
+    "Metrics": "The address of `--metrics` cannot be used, or the extra `ankaios[metrics]` is not installed.",
     "No runtime to run workloads with": "None of the `runtimes` in the config file is known.",
 }
 

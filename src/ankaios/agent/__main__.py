@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(settings: AgentSettings) -> None:
+    setup_logging(log_format=settings.log_format)
     early = EarlyListing(settings.podman) if settings.uses_podman else None
     try:
         _run(settings, early)

@@ -16,12 +16,14 @@ from typing import TypeVar
 from ankaios.agent.agent_manager import AgentManager
 from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
+from ankaios.agent.metrics import AgentMetrics, AgentObserver, NoObserver
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
+from ankaios.common.metrics import metrics_of
 from ankaios.common.service_manager import (
     READY,
     STOPPING,
@@ -59,13 +61,33 @@ async def run_agent(
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
     connection = ConnectionSettings(settings.server_url, _security(settings))
+    observer, end_metrics = await _start_metrics(settings)
+    if observer is not None:
+        connectors = _measured(connectors, observer)
     try:
-        await _run(settings, connection, connectors, folder, devices_of(settings), chance)
+        await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer or NoObserver())
     except BaseExceptionGroup as group:
         raise _failed_start(group) or group from None
     finally:
+        end_metrics()
         for connector in connectors.values():
             await connector.close()
+
+
+async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, Callable[[], None]]:
+    """None if they are off; then nothing is loaded for them."""
+    if settings.metrics is None:
+        return None, lambda: None
+    from ankaios.common.metrics_endpoint import start_metrics
+
+    metrics = AgentMetrics()
+    return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
+
+
+def _measured(connectors: Mapping[str, RuntimeConnector], metrics: AgentMetrics) -> Mapping[str, RuntimeConnector]:
+    from ankaios.agent.measured_connector import MeasuredConnector
+
+    return {name: MeasuredConnector(connector, metrics) for name, connector in connectors.items()}
 
 
 def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
@@ -83,8 +105,9 @@ async def _run(
     folder: RunFolder,
     devices: DeviceProvider,
     chance: Callable[[], float],
+    observer: AgentObserver,
 ) -> None:
-    outbox, inbox = Outbox(), LinkChannel(LINK_CAPACITY)
+    outbox, inbox = Outbox(observer), LinkChannel(LINK_CAPACITY)
     hello = agent_hello(settings.name, settings.tags, devices=devices.offers_devices)
     async with Supervisor() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())

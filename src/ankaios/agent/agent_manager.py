@@ -18,6 +18,7 @@ from ankaios.agent.load_reporter import LoadReporter
 from ankaios.agent.log_streams import LogSource, LogStreams
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import Connected, Disconnected, LinkChannel, LinkEvent, Outbox
+from ankaios.agent.usage_reporter import UsageReporter
 from ankaios.agent.workload_object import WorkloadObject
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
@@ -73,6 +74,7 @@ class AgentManager:
         self._planner = RuntimeManager(self._runtimes)
         self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._callbacks, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
+        self._usage = UsageReporter(self._processes, outbox, tasks)
         self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
@@ -95,6 +97,7 @@ class AgentManager:
                 self._devices.connected()
             case Disconnected():
                 self._logs.cancel_all()
+                self._usage.stop()
                 self._devices.disconnected()
             case FromServer():
                 self._receive_safely(event)
@@ -129,6 +132,8 @@ class AgentManager:
                 self._devices.handle(message.slotResponse)
             case "tellWorkloads":
                 self._tell_workloads()
+            case "measureUsage":
+                self._usage.measure(message.measureUsage.seconds)
             case None:
                 raise Rejected("it is empty, or newer than this agent")
 
@@ -212,7 +217,7 @@ class AgentManager:
             await room.acquire()
             self._outbox.put(ToServer(request=request), room.release)
 
-        return ControlCallbacks(forward, self._cancel_logs)
+        return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
 
     def _cancel_logs(self, full_id: str) -> None:
         """Nobody reads these logs."""
@@ -221,6 +226,9 @@ class AgentManager:
     def _log_source(self, name: str) -> LogSource | None:
         workload = self._work.workloads.get(name)
         return workload.log_source() if workload else None
+
+    def _processes(self) -> dict[InstanceName, list[int]]:
+        return {workload.current: pids for workload in self._work.workloads.values() if (pids := workload.processes())}
 
     def _wake(self, owner: str) -> None:
         """The workload waits for devices and should claim them again."""

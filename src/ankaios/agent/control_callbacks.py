@@ -15,11 +15,11 @@ def _ignore(result: CheckResult) -> None:
 class ControlCallbacks(Struct, frozen=True):
     """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
 
-    `notified` is called with what the workload reports about its health.
-
-    Logs are named as the server names them: with the workload in front.
+    `denied` is called for each request that the rights of the workload do not allow, `notified` with what the workload
+    reports about its health. Logs are named as the server names them: with the workload in front.
     """
 
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
     notified: Callable[[CheckResult], None] = _ignore
+    denied: Callable[[], None] = lambda: None

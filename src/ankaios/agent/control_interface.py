@@ -17,6 +17,7 @@ from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.control_session import (
     ACCEPTED,
+    ACCESS_DENIED,
     Accept,
     Answer,
     Close,
@@ -177,6 +178,8 @@ class ControlInterface:
                 if encode(ACCEPTED) not in self._urgent:
                     self._say(encode(ACCEPTED))
             case Answer(response):
+                if response.error.message == ACCESS_DENIED:
+                    self._callbacks.denied()
                 await self._answer(response)
             case Forward(request):
                 # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]

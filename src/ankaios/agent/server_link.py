@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
+from ankaios.agent.metrics import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
@@ -50,13 +51,15 @@ LINK_CAPACITY = 256
 def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServer:
     """[impl->swdd~agent-sends-hello~1]"""
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
+    hello.usage = True
     return ToServer(agentHello=hello)
 
 
 class Outbox:
     """An `OutgoingQueue` that one sender can wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: AgentObserver | None = None) -> None:
+        self.observer: AgentObserver = observer or NoObserver()
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
         self._last_words: dict[InstanceName, tuple[float, ToServer]] = {}
@@ -66,6 +69,7 @@ class Outbox:
 
         All other states are told again after each hello anyway.
         """
+        self.observer.sent(message)
         self._queue.put_state(name, message)
         self._filled.set()
         self._last_words.pop(name, None)
@@ -79,17 +83,21 @@ class Outbox:
         self._filled.set()
 
     def put(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
+        self.observer.sent(message)
         self._queue.put(message, left)
         self._filled.set()
 
     def put_transient(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
+        self.observer.sent(message)
         self._queue.put_transient(message, left)
         self._filled.set()
 
     def go_online(self) -> None:
+        self.observer.connected(True)
         self._queue.go_online()
 
     def go_offline(self) -> None:
+        self.observer.connected(False)
         self._queue.go_offline()
         now = asyncio.get_running_loop().time()
         for name, (when, message) in self._last_words.items():
@@ -160,7 +168,9 @@ class ServerLink:
 
     async def _receive(self, connection: ServerConnection) -> None:
         while True:
-            await self._inbox.send(await connection.receive())
+            message = await connection.receive()
+            self._outbox.observer.received(message)
+            await self._inbox.send(message)
 
     def _complain(self, error: BaseException) -> None:
         """Once for each reason: a server that is away for a day does not fill the log."""

@@ -22,6 +22,12 @@ from ankaios.common.config import (
 )
 from ankaios.common.errors import StartupFailed
 from ankaios.common.names import has_allowed_characters
+from ankaios.common.observation_settings import (
+    LOG_FORMATS,
+    add_observation_flags,
+    log_format_setting,
+    metrics_setting,
+)
 from ankaios.middleware.connecting import BadUrl, address_of
 from ankaios.runtimes.podman_settings import PodmanSettings
 
@@ -48,6 +54,8 @@ class AgentSettings(Struct, frozen=True):
     runtimes: tuple[str, ...] | None
     kubelet_dir: Path | None = None
     podman_socket: str | None = None
+    metrics: str | None = None
+    log_format: str = "text"
 
     @property
     def podman(self) -> PodmanSettings:
@@ -84,6 +92,10 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
         runtimes=_runtimes_of(file),
         kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
         podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
+        metrics=metrics_setting(choose(flags["metrics"], "ANKAGENT_METRICS", file, "metrics", "")),
+        log_format=log_format_setting(
+            choose(flags["log_format"], "ANKAGENT_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
+        ),
     )
 
 
@@ -104,6 +116,7 @@ def make_parser() -> argparse.ArgumentParser:
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
     add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
+    add_observation_flags(parser, "ANKAGENT")
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
     return parser
 

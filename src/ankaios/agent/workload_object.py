@@ -106,6 +106,11 @@ class WorkloadObject:
             return None
         return connector, workload.runtime_id
 
+    def processes(self) -> list[int]:
+        """The first processes of its containers, as far as they are known."""
+        source = self.log_source()
+        return source[0].processes(source[1]) if source is not None else []
+
     async def run(self) -> None:
         """Lives as long as the workload; pipes stay if only the agent ends."""
         try:

@@ -7,13 +7,16 @@ Owns the part of the terminal that is redrawn. `rich` is imported with the first
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Self, cast
 
 from ankaios.cli.output import CliOutput
 
 if TYPE_CHECKING:
     from rich.live import Live
+
+    from ankaios.cli.top_screen import Picture
 
 MANY_ROWS = 100
 """A table with more rows is not redrawn for every single change, because that takes longer than the changes."""
@@ -63,7 +66,24 @@ def visible_lines(lines: Sequence[str], footer: Sequence[str], height: int) -> l
     return [*lines[:kept], f"... and {len(lines) - kept} more"]
 
 
-def _start_live(output: CliOutput) -> "Live":
+@contextmanager
+def full_screen(output: CliOutput) -> "Iterator[Callable[[Picture, int, int], None]]":
+    """Use the whole terminal; what was on it is shown again at the end."""
+    from ankaios.cli.top_screen import draw
+
+    live = _start_live(output, screen=True)
+
+    def show(picture: "Picture", width: int, height: int) -> None:
+        live.update(draw(picture, width, height), refresh=True)
+
+    try:
+        yield show
+    finally:
+        output.wait_writable = None  # the signal that ends the view must not interrupt its last characters
+        live.stop()
+
+
+def _start_live(output: CliOutput, *, screen: bool = False) -> "Live":
     from rich.console import Console
     from rich.live import Live
 
@@ -72,6 +92,7 @@ def _start_live(output: CliOutput) -> "Live":
     )
     live = Live(
         console=console,
+        screen=screen,
         auto_refresh=False,
         vertical_overflow="visible",
         redirect_stdout=False,

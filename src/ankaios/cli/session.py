@@ -76,6 +76,29 @@ class Session:
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
 
+    @property
+    def accepts_additions(self) -> bool:
+        """False for a server of Eclipse Ankaios, which may end the connection when it gets a request it does not know.
+
+        Known after the first response.
+        """
+        return self._connection.accepts_additions
+
+    def usage(self, seconds: int, limit_ms: int | None = None) -> base.UsageResponse:
+        """The resource usage of all workloads. Agents go on measuring for so many seconds."""
+        return self.receive_usage(self.send_usage_request(seconds), limit_ms)
+
+    def send_usage_request(self, seconds: int) -> str:
+        if not self.accepts_additions:
+            raise RequestFailed("the server does not report resource usage")
+        return self._send_new(base.Request(usageRequest=base.UsageRequest(seconds=seconds)), STATE_LOST)
+
+    def receive_usage(self, request_id: str, limit_ms: int | None = None) -> base.UsageResponse:
+        response = self._response(request_id, ("usageResponse", "error"), STATE_LOST, limit_ms)
+        if response.HasField("error"):
+            raise RequestFailed(response.error.message)
+        return response.usageResponse
+
     def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
         """Subscribe to events. Returns the id of the subscription and the current state."""
         wanted = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)
@@ -137,6 +160,21 @@ class Session:
                 pass
         except Unavailable:
             return
+
+    def send(self, request: base.Request) -> str:
+        """Send any request without waiting; `take_response` returns the response once it is there."""
+        return self._send_new(request, STATE_LOST)
+
+    def take_response(self, request_id: str) -> base.Response | None:
+        """The response if it has arrived, which `next_states` notices while it waits. It is returned only once."""
+        response = self._awaited.get(request_id)
+        if response is not None:
+            del self._awaited[request_id]
+        return response
+
+    def forget(self, request_id: str) -> None:
+        """Nobody waits for the response any more."""
+        self._awaited.pop(request_id, None)
 
     def _send_new(self, request: base.Request, lost: str) -> str:
         request.requestId = os.urandom(16).hex()

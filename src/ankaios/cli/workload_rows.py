@@ -3,11 +3,12 @@
 The messages are read directly, because the conversions of `common` import twice as much code as `ank get workloads`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ankaios.cli.output import CliOutput
 from ankaios.cli.table import CUT_LAST, WRAP, styled_table
+from ankaios.cli.usage_texts import usage_cells
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
@@ -71,6 +72,16 @@ def workload_table(output: CliOutput, shown: Iterable[WorkloadRow]) -> list[str]
         return _table(output, HEADER, rows, [row.cells() for row in rows], WRAP)
     header = (*HEADER[: STATE_COLUMN + 1], HEALTH_HEADER, *HEADER[STATE_COLUMN + 1 :])
     cells = [(*row.cells()[: STATE_COLUMN + 1], row.health, *row.cells()[STATE_COLUMN + 1 :]) for row in rows]
+    return _table(output, header, rows, cells, WRAP)
+
+
+def wide_table(
+    output: CliOutput, shown: Iterable[WorkloadRow], usage: Mapping[Instance, base.ResourceUsage]
+) -> list[str]:
+    """The lines of `get workloads -o wide`; an instance without known usage has `-`."""
+    rows = sorted(shown, key=lambda row: row.instance)
+    header = (*HEADER[:-1], "CPU", "MEMORY", "UPTIME", HEADER[-1])
+    cells = [(*row.cells()[:-1], *usage_cells(usage.get(row.instance)), row.info) for row in rows]
     return _table(output, header, rows, cells, WRAP)
 
 

@@ -174,8 +174,11 @@ def load_pem_material(
     file: ConfigTable,
     *,
     environ: Mapping[str, str] | None = None,
+    key_prefix: str = "",
 ) -> GivenPem:
     """Collect `ca_pem`, `crt_pem` and `key_pem` from flags, `<env_prefix>_CA_PEM` … and the file.
+
+    `key_prefix` is a prefix of flags and keys, for certificates that are not those of the server connection.
 
     Paths in the file are opened and checked even if a flag or variable replaces them, so that a broken file is noticed
     before the flag is taken away.
@@ -185,7 +188,7 @@ def load_pem_material(
     variables = os.environ if environ is None else environ
     found: dict[str, Pem | None] = {}
     for item in ("ca", "crt", "key"):
-        name = f"{item}_pem"
+        name = f"{key_prefix}{item}_pem"
         from_file = _pem_from_config(file, name)
         path = flags.get(name) or variables.get(f"{env_prefix}_{name.upper()}")
         found[item] = _pem_from_path(name, path) if path else from_file
@@ -218,7 +221,7 @@ def _read_pem(name: str, path: AnyPath) -> Pem:
     """Check and read through one open file, so that the checked file is the one read."""
     try:
         with open(path, "rb") as opened:  # noqa: PTH123
-            fault = pem_mode_fault(name, os.fstat(opened.fileno()).st_mode)
+            fault = pem_mode_fault(name[-7:], os.fstat(opened.fileno()).st_mode)
             if fault:
                 raise Rejected(f"cannot use {name} '{path}': {fault}")
             data = opened.read(_MAX_PEM_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Log lines of server and agent on stderr: `[<UTC seconds>Z LEVEL module] text`.
+"""Log lines of server and agent on stderr: `[<UTC seconds>Z LEVEL module] text`, or JSON objects.
 
 Input: the environment variables `RUST_LOG` (directives of the env_logger syntax: `level`, `module=level` lists and an
 optional `/regular expression` at the end), `RUST_LOG_STYLE` (`auto`, `always`, `never`) and `JOURNAL_STREAM`, by which
@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from msgspec import Struct
+from msgspec.json import encode as encode_json
 
 from ankaios.common.errors import StartupFailed
 
@@ -143,6 +144,25 @@ class LineFormatter(logging.Formatter):
         return f"{opening}{stamp} {word}{' ' + module if module else ''}{closing}"
 
 
+class JsonFormatter(logging.Formatter):
+    """One JSON object in one line for each record. The names of the fields are part of the public interface.
+
+    `time` (UTC, milliseconds), `level`, `module`, `message`; with an error also `exception`.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": level_word(record.levelno).strip().lower(),
+            "module": module_of(record.name),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return encode_json(fields).decode()
+
+
 class _DirectiveFilter(logging.Filter):
     def __init__(self, directives: Directives) -> None:
         super().__init__()
@@ -165,14 +185,21 @@ def is_journal(variable: str, stream: TextIO) -> bool:
     return variable == f"{found.st_dev}:{found.st_ino}"
 
 
-def setup_logging(environ: Mapping[str, str] | None = None, stream: TextIO | None = None) -> None:
-    """Call this once at the start of a program. It replaces an earlier set-up."""
+def setup_logging(
+    environ: Mapping[str, str] | None = None, stream: TextIO | None = None, log_format: str = "text"
+) -> None:
+    """Call this at the start of a program. It replaces an earlier set-up, so it may be called again after the settings
+    are known.
+    """
     variables = os.environ if environ is None else environ
     target = sys.stderr if stream is None else stream
     directives, faults = parse_directives(variables.get("RUST_LOG", "info"))
     handler = logging.StreamHandler(target)
-    coloured = wants_colour(variables.get("RUST_LOG_STYLE", "auto"), target.isatty())
-    handler.setFormatter(LineFormatter(coloured, is_journal(variables.get("JOURNAL_STREAM", ""), target)))
+    if log_format == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        coloured = wants_colour(variables.get("RUST_LOG_STYLE", "auto"), target.isatty())
+        handler.setFormatter(LineFormatter(coloured, is_journal(variables.get("JOURNAL_STREAM", ""), target)))
     handler.addFilter(_DirectiveFilter(directives))
     logging.addLevelName(TRACE, "TRACE")
     logging.root.handlers[:] = [handler]

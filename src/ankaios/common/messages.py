@@ -32,10 +32,14 @@ class FromAgent(Struct, frozen=True):
 
 
 class FromClient(Struct, frozen=True):
-    """A request of a CLI or commander; its id already carries `<connection>@`."""
+    """A request of a CLI or commander; its id already carries `<connection>@`.
+
+    `sender` describes the user and the certificate for people; empty if the client did not send a user.
+    """
 
     connection: str
     request: Request
+    sender: str = ""
 
 
 ToServerMessage = FromAgent | FromClient | AgentGone | ClientGone

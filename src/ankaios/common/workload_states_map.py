@@ -1,7 +1,8 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
 They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
-never changed, and maps that become empty are removed. `before_change` is called with the path of each change.
+never changed, and maps that become empty are removed. `before_change` is called with the path of each change. While a
+client requests it, a state also holds the `usage` of the instance, which changes each second without an event.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
@@ -84,7 +85,20 @@ class WorkloadStatesMap:
 
     def put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
-        self.form.setdefault(name.agent, {}).setdefault(name.workload, {})[name.id] = execution_state_to_form(state)
+        ids = self.form.setdefault(name.agent, {}).setdefault(name.workload, {})
+        form = execution_state_to_form(state)
+        usage = ids.get(name.id, {}).get("usage")
+        ids[name.id] = form if usage is None else {**form, "usage": usage}
+
+    def set_usage(self, name: InstanceName, usage: Form | None) -> None:
+        """Store or remove the usage of an instance. One without a state has no usage."""
+        ids = self.form.get(name.agent, {}).get(name.workload, {})
+        if (form := ids.get(name.id)) is None:
+            return
+        if usage is not None:
+            ids[name.id] = {**form, "usage": usage}
+        elif "usage" in form:
+            ids[name.id] = {key: value for key, value in form.items() if key != "usage"}
 
     def remove(self, name: InstanceName) -> None:
         ids = self.form.get(name.agent, {}).get(name.workload, {})

@@ -38,6 +38,7 @@ class CallState:
         self.broken: str | None = None
         self.headers_sent = False
         self.queued_bytes = 0
+        self.received_bytes = 0
         self.is_drain_awaited = False
         self.final_headers: Headers | None = None
         self.is_half_closing = False
@@ -121,6 +122,7 @@ class CallState:
 
     def receive_data(self, data: bytes) -> None:
         self._inbox.add(data)
+        self.received_bytes += len(data)
         self._unacknowledged += len(data)
         self.changed()
 

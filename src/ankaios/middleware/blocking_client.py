@@ -30,6 +30,7 @@ from ankaios.middleware.connecting import (
     new_tls_session,
     refusal_error,
 )
+from ankaios.middleware.methods import accepts_additions
 
 if TYPE_CHECKING:
     from ankaios.common.pb.grpc_api_pb2 import ToServer
@@ -86,6 +87,11 @@ class BlockingConnection:
             if is_late:
                 return self._next_message()
         return message
+
+    @property
+    def accepts_additions(self) -> bool:
+        """Whether the server knows the requests that this project adds. Known after the first received message."""
+        return accepts_additions(self._call.state.headers or {})
 
     def watch(self, descriptor: int | None) -> None:
         """Every wait ends with `WaitInterrupted` as soon as this descriptor is readable; None: no more."""

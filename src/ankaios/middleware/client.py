@@ -41,13 +41,13 @@ class ServerConnection:
 
     def __init__(self, call: ClientCall, method: Method, max_message_size: int) -> None:
         self._call = call
-        self._accepts_additions = accepts_additions(call.headers or {})
+        self.accepts_additions = accepts_additions(call.headers or {})
         self._method = method
         self._max_message_size = max_message_size
 
     async def send(self, message: ToServer) -> None:
         """Wait only while more than a megabyte is queued. Messages that the server does not support are dropped."""
-        if not self._accepts_additions and is_addition(message):
+        if not self.accepts_additions and is_addition(message):
             return
         try:
             await self._call.send(message)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ankaios.grpc.tls import PeerCertificates
 
 ANY_AGENT = "*"
+_MAX_USER = 64
 # Ids that start with these words belong to CLIs and commanders, so no agent may have such a name.
 _RESERVED = tuple(prefix.rstrip("-") for prefix in CONNECTION_PREFIXES.values())
 
@@ -41,9 +42,20 @@ def check_agent_hello(message: ToServer | None, peer: PeerCertificates | None) -
     return hello.agentName
 
 
-def check_commander_hello(message: ToServer | None) -> None:
+def check_commander_hello(message: ToServer | None) -> str:
+    """Return the user, as the client states it; empty for clients of Eclipse Ankaios."""
     hello = _checked(message, "commanderHello", "No CommanderHello received.").commanderHello
     _check_version(hello.protocolVersion)
+    return hello.user
+
+
+def client_description(user: str, peer: PeerCertificates | None) -> str:
+    """Describe a client for people; empty if it did not send a user. Only the certificate is verified."""
+    shown = "".join(sign for sign in user[:_MAX_USER] if sign.isprintable()).strip()
+    if not shown:
+        return ""
+    name = next(iter(peer.dns_names), "") if peer is not None else ""
+    return f"{shown} (certificate '{name[:_MAX_USER]}')" if name else shown
 
 
 def _checked(message: ToServer | None, kind: str, text: str) -> ToServer:

@@ -75,15 +75,18 @@ def interpret_agent_message(agent: str, message: ToServer) -> Incoming:
     return Deliver(FromAgent(agent, message))
 
 
-def interpret_client_message(connection: str, message: ToServer) -> Incoming:
-    """Decide what to do with a message of a CLI or commander: only requests and goodbyes are allowed."""
+def interpret_client_message(connection: str, message: ToServer, sender: str = "") -> Incoming:
+    """Decide what to do with a message of a CLI or commander: only requests and goodbyes are allowed.
+
+    `sender` describes the client for people.
+    """
     kind = message.WhichOneof("ToServerEnum")
     if kind != "request":
         return _common_case(kind) or Ignore(f"'{kind}', which only agents may send")
     if rejection := _request_fault(message.request):
         return rejection
     message.request.requestId = with_sender(connection, message.request.requestId)
-    return Deliver(FromClient(connection, message.request))
+    return Deliver(FromClient(connection, message.request, sender))
 
 
 def _common_case(kind: str | None) -> Incoming | None:

@@ -21,6 +21,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -35,7 +36,12 @@ from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.server import GrpcServer, ServerCall
 from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
-from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
+from ankaios.middleware.hello import (
+    check_agent_certificates,
+    check_agent_hello,
+    check_commander_hello,
+    client_description,
+)
 from ankaios.middleware.methods import ADDITIONS_HEADER, CONNECTION_PREFIXES, Method
 from ankaios.middleware.routing import (
     Deliver,
@@ -47,6 +53,7 @@ from ankaios.middleware.routing import (
     interpret_agent_message,
     interpret_client_message,
 )
+from ankaios.middleware.traffic import AGENT, CLIENT, ServerTraffic
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +80,12 @@ class MiddlewareServer:
         self._limits = limits or Limits()
         self._tables: SenderTables[ServerCall] = SenderTables()
         self._agent_calls: dict[str, ServerCall] = {}
+        self._closed_text: str | None = None
+        self._calls: set[ServerCall] = set()
+        self._no_calls = asyncio.Event()
+        self._no_calls.set()
+        self._client_calls: dict[str, ServerCall] = {}
+        self.traffic = ServerTraffic(lambda peer: (self._agent_calls if peer == AGENT else self._client_calls).values())
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._grpc = GrpcServer(
             {
@@ -99,6 +112,31 @@ class MiddlewareServer:
     async def close(self) -> None:
         """Stop listening and close all connections; nothing is delivered after this returns."""
         await self._grpc.close()
+
+    def refuse_calls(self, text: str | None) -> None:
+        """Reject calls with this text and end the accepted ones; None: accept calls."""
+        self._closed_text = text
+        if text is not None:
+            for call in list(self._calls):
+                if call.broken is None:
+                    _end_now(call, Status.UNAVAILABLE, text)
+
+    async def calls_ended(self) -> None:
+        """Wait until all accepted calls have delivered their end."""
+        await self._no_calls.wait()
+
+    def _add_call(self, call: ServerCall) -> None:
+        self._calls.add(call)
+        self._no_calls.clear()
+
+    def _discard_call(self, call: ServerCall) -> None:
+        self._calls.discard(call)
+        if not self._calls:
+            self._no_calls.set()
+
+    def _check_open(self) -> None:
+        if self._closed_text is not None:
+            raise CallFailed(Status.UNAVAILABLE, self._closed_text)
 
     # Messages of the server
 
@@ -132,6 +170,7 @@ class MiddlewareServer:
             call.connection.abort("too many messages are queued for the peer")
         else:
             call.write(data)
+            self.traffic.sent(AGENT if call.metadata[":path"] == Method.AGENT.value else CLIENT, len(data))
 
     def _is_overloaded(self, call: ServerCall, size: int) -> bool:
         limits = self._limits
@@ -145,12 +184,14 @@ class MiddlewareServer:
         hello = await self._receive_hello(call)
         agent = check_agent_hello(hello, peer)
         assert hello is not None
+        self._check_open()
         call.accept([ADDITIONS_HEADER])
         self._replace_older(agent, call)
         turn = self._turns.setdefault(agent, asyncio.Lock())
         try:
             async with turn:  # the older stream of this name ends first, with its AgentGone
                 if call.broken is None:  # this one may have been replaced, too
+                    self._check_open()
                     await self._serve_accepted_agent(call, agent, hello)
         finally:
             if self._agent_calls.get(agent) is call:
@@ -158,15 +199,17 @@ class MiddlewareServer:
 
     async def _serve_accepted_agent(self, call: ServerCall, agent: str, hello: ToServer) -> None:
         log.info("Agent '%s' has connected from %s.", agent, call.peer_address)
+        self._add_call(call)
         self._tables.add_agent(agent, call)
         try:
             await self._deliver(FromAgent(agent, hello))
-            await self._read(call, agent, lambda message: interpret_agent_message(agent, message))
+            await self._read(call, AGENT, agent, lambda message: interpret_agent_message(agent, message))
         finally:
             reason = call.connection.reason or call.broken or "it ended its stream"
             log.info("Agent '%s' has disconnected: %s.", agent, reason)
             self._tables.remove_agent(agent)
             await self._deliver_end(AgentGone(agent))
+            self._discard_call(call)
 
     def _replace_older(self, agent: str, call: ServerCall) -> None:
         older = self._agent_calls.get(agent)
@@ -177,15 +220,22 @@ class MiddlewareServer:
             _end_now(older, Status.ABORTED, text)
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
-        check_commander_hello(await self._receive_hello(call))
+        user = check_commander_hello(await self._receive_hello(call))
+        self._check_open()
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
+        sender = client_description(user, call.peer_certificates)
+        self._add_call(call)
         self._tables.add_client(connection, method, call)
+        self._client_calls[connection] = call
         try:
-            await self._read(call, connection, lambda message: interpret_client_message(connection, message))
+            interpret = partial(interpret_client_message, connection, sender=sender)
+            await self._read(call, CLIENT, connection, interpret)
         finally:
+            del self._client_calls[connection]
             self._tables.remove_client(connection)
             await self._deliver_end(ClientGone(connection))
+            self._discard_call(call)
 
     async def _receive_hello(self, call: ServerCall) -> ToServer | None:
         try:
@@ -194,10 +244,12 @@ class MiddlewareServer:
         except TimeoutError:
             raise CallFailed(Status.DEADLINE_EXCEEDED, "No hello in time.") from None
 
-    async def _read(self, call: ServerCall, sender: str, interpret: Callable[[ToServer], Incoming]) -> None:
+    async def _read(self, call: ServerCall, peer: str, sender: str, interpret: Callable[[ToServer], Incoming]) -> None:
         """Process messages until the sender sends a goodbye or ends its side of the stream."""
-        warnings = 0
+        warnings, counted_bytes = 0, 0
         while (message := await call.receive(ToServer, self._limits.max_message_size)) is not None:
+            self.traffic.received(peer, call.received_bytes - counted_bytes)
+            counted_bytes = call.received_bytes
             match interpret(message):
                 case Deliver(delivered):
                     await self._deliver(delivered)

@@ -75,6 +75,8 @@ class FakeRuntime:
         self.target = CheckTarget(0, 0)
         self.check_results: list[CommandResult] = []
         self.image_healthcheck: ExecCheck | None = None
+
+        self.pids: dict[WorkloadId, list[int]] = {}
         self.closed = False
         self._fail_next: dict[str, list[Exception]] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -200,6 +202,9 @@ class FakeRuntime:
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
         await self._script("image_check", workload)
         return self.image_healthcheck
+
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return list(self.pids.get(workload, ()))
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         self.calls.append(("logs", workload))

@@ -201,6 +201,10 @@ class NativeRuntime:
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
         raise Unsupported("native processes have no image, declare a check")
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        found = self._of(workload).processes()
+        return [found[0].pid] if found is not None and found[0].alive else []
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         folder = self._of(workload)
         from ankaios.runtimes.native_log import read_log  # an agent starts faster without

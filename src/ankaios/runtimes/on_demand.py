@@ -57,6 +57,9 @@ class OnDemand:
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
         return await self.load().image_check(workload)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return [] if self._made is None else self._made.processes(workload)
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self.load().logs(workload, options)
 

@@ -254,6 +254,10 @@ class PodmanKubeRuntime:
         pods = known.pods if known and known.pods else ()
         return [each for pod in pods for each in listing.of_pod(pod) if not each.infra]
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        getter = self._getters.get(workload)
+        return self._podman.watch.processes_of(getter.containers()) if getter is not None else []
+
     # -- logs
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:

@@ -151,6 +151,9 @@ class PodmanRuntime:
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
         return await self._cli.image_check(workload)
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        return self._podman.watch.processes_of([workload])
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))
 

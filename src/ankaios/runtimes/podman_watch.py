@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.common.supervision import run_once
@@ -49,6 +49,11 @@ class ContainerWatch:
     @property
     def alive(self) -> bool:
         return self._process is not None and self._process.open
+
+    @property
+    def pid(self) -> int:
+        """The first process of the container; 0 if it does not run or is not watched."""
+        return self._process.pid if self._process is not None and self._process.open else 0
 
     def attach(self, pid: int = 0) -> bool:
         """Watch the container's process, whose id podman told or its pid file tells. False: there is none to watch."""
@@ -212,6 +217,11 @@ class PodmanWatch:
     def pid_of(self, container: str) -> int:
         path = self._places.pid_file(container)
         return (number_in(path) if path else None) or 0
+
+    def processes_of(self, containers: Iterable[str]) -> list[int]:
+        """The first processes of those containers that are known to run."""
+        watches = (watch for container in containers for watch in self._watches.get(container, ())[:1])
+        return [pid for watch in watches if (pid := watch.pid)]
 
     def exit_file(self, container: str) -> str | None:
         return self._places.exit_file(container)

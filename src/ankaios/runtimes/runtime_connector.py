@@ -101,6 +101,10 @@ class RuntimeConnector(Protocol):
         """Stop and remove it. One that is gone already counts as deleted."""
         ...
 
+    def processes(self, workload: WorkloadId) -> list[int]:
+        """The first process of each container, as far as they are known without a call of the runtime."""
+        ...
+
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         """Raw output of the workload in pieces of any size; closing the iterator ends the collection.
 

@@ -13,6 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     setup_logging()
     try:
         settings = read_server_settings(arguments)
+        setup_logging(log_format=settings.log_format)
         from ankaios.server.shell import serve  # not needed to print a version or a usage error
 
         asyncio.run(serve(settings))

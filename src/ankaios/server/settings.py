@@ -7,6 +7,7 @@
 
 import argparse
 from collections.abc import Sequence
+from enum import Enum
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -23,10 +24,18 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.observation_settings import (
+    LOG_FORMATS,
+    add_observation_flags,
+    log_format_setting,
+    metrics_setting,
+)
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
+from ankaios.storage.storage_url import MemoryLocation, StorageLocation, parse_storage_url
 
 DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
 DEFAULT_ADDRESS = "127.0.0.1:25551"
+STORAGE_CONTEXT = "Could not use the storage"
 DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
 _BAD_ADDRESS = f"invalid socket address syntax, expected IP:PORT as {DEFAULT_ADDRESS}"
 
@@ -52,6 +61,21 @@ class Address(Struct, frozen=True):
         return cls(bare, int(port))
 
 
+class StorageSettings(Struct, frozen=True):
+    """Where the state is stored. `pem` and `credentials` are for etcd."""
+
+    location: StorageLocation = MemoryLocation()
+    pem: GivenPem = GivenPem()
+    credentials: Path | None = None
+
+
+class StartupPolicy(Enum):
+    """When the startup manifest is applied: to an empty store, or at each start."""
+
+    SEED = "seed"
+    ALWAYS = "always"
+
+
 class ServerSettings(Struct, frozen=True):
     """Everything but the files it names is already read and checked."""
 
@@ -61,6 +85,12 @@ class ServerSettings(Struct, frozen=True):
     pem: GivenPem
     hooks: tuple[MutatingHook, ...]
     max_message_size: int
+    storage: StorageSettings = StorageSettings()
+    startup_policy: StartupPolicy = StartupPolicy.SEED
+    name: str = ""
+    url: str = ""
+    metrics: str | None = None
+    log_format: str = "text"
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
@@ -77,9 +107,47 @@ def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettin
             pem=load_pem_material(vars(flags), "ANKSERVER", file),
             hooks=read_hooks(file.get("mutating_hooks", [])),
             max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
+            storage=_read_storage(flags, file),
+            startup_policy=_read_policy(flags.startup_manifest_policy, file),
+            name=choose(flags.server_name, "ANKSERVER_SERVER_NAME", file, "server_name", ""),
+            url=choose(flags.advertise_url, "ANKSERVER_ADVERTISE_URL", file, "advertise_url", ""),
+            metrics=metrics_setting(choose(flags.metrics, "ANKSERVER_METRICS", file, "metrics", "")),
+            log_format=log_format_setting(
+                choose(flags.log_format, "ANKSERVER_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
+            ),
         )
     except BadEnvironment as fault:
         parser.error(str(fault))
+
+
+def _read_storage(flags: argparse.Namespace, file: ConfigTable) -> StorageSettings:
+    url = choose(flags.storage, "ANKSERVER_STORAGE", file, "storage", "memory:")
+    credentials = choose(flags.storage_credentials, "ANKSERVER_STORAGE_CREDENTIALS", file, "storage_credentials", None)
+    try:
+        location = parse_storage_url(url)
+    except Rejected as fault:
+        raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
+    pem = load_pem_material(vars(flags), "ANKSERVER", file, key_prefix="storage_")
+    return StorageSettings(location, pem, None if credentials is None else Path(credentials))
+
+
+def _read_policy(flag: StartupPolicy | None, file: ConfigTable) -> StartupPolicy:
+    if flag is not None:
+        return flag
+    text = choose(None, "ANKSERVER_STARTUP_MANIFEST_POLICY", file, "startup_manifest_policy", StartupPolicy.SEED.value)
+    try:
+        return StartupPolicy(text)
+    except ValueError:
+        known = ", ".join(f"'{policy.value}'" for policy in StartupPolicy)
+        raise StartupFailed(CONFIG_CONTEXT, f"'startup_manifest_policy' is '{text}', expected one of {known}") from None
+
+
+def _policy(text: str) -> StartupPolicy:
+    try:
+        return StartupPolicy(text)
+    except ValueError:
+        known = ", ".join(policy.value for policy in StartupPolicy)
+        raise argparse.ArgumentTypeError(f"invalid value '{text}': expected one of {known}") from None
 
 
 def _address_of(file: ConfigTable) -> Address:
@@ -118,6 +186,43 @@ def _parser() -> argparse.ArgumentParser:
     for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKSERVER_{name.upper()}]")
+    add(
+        "--storage",
+        metavar="URL",
+        help="where the state is stored: memory:, sqlite:/PATH, etcd://HOST:PORT,.../PREFIX or etcds://... "
+        "[default: memory:] [env: ANKSERVER_STORAGE]",
+    )
+    add(
+        "--startup-manifest-policy",
+        metavar="POLICY",
+        type=_policy,
+        help="seed: the startup manifest is used for an empty store; always: it is applied as an update at each start "
+        "[default: seed] [env: ANKSERVER_STARTUP_MANIFEST_POLICY]",
+    )
+    add(
+        "--storage-credentials",
+        metavar="PATH",
+        help="TOML file with user and password for etcd, mode 0600 [env: ANKSERVER_STORAGE_CREDENTIALS]",
+    )
+    for item, what in (("ca", "certificate of the authority"), ("crt", "certificate"), ("key", "private key")):
+        name = f"{item}_pem"
+        add(
+            f"--storage-{name}",
+            metavar="PATH",
+            help=f"PEM file with the {what} for etcds:// [default: --{name}] [env: ANKSERVER_STORAGE_{name.upper()}]",
+        )
+    add(
+        "--server-name",
+        metavar="NAME",
+        help="name among several servers [default: the name of the machine] [env: ANKSERVER_SERVER_NAME]",
+    )
+    add(
+        "--advertise-url",
+        metavar="URL",
+        help="where agents and commands reach this server, if several share the state "
+        "[default: the address] [env: ANKSERVER_ADVERTISE_URL]",
+    )
     add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
+    add_observation_flags(parser, "ANKSERVER")
     add("-V", "--version", action="version", version=f"ank-server {__version__}")
     return parser

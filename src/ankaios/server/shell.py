@@ -8,21 +8,26 @@ import asyncio
 import gc
 import logging
 import signal
+import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ankaios import __version__
 from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
-from ankaios.common.messages import FromAgent
+from ankaios.common.messages import FromAgent, FromClient, Respond
+from ankaios.common.metrics import metrics_of
+from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
-from ankaios.common.supervision import Supervisor, internal_error
+from ankaios.common.supervision import Supervisor, Work, internal_error
 from ankaios.middleware.server import Limits, MiddlewareServer
+from ankaios.server.commit_queue import CommitQueue, UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import (
+    Decision,
     DropAgent,
     Effect,
     HooksFinished,
@@ -30,12 +35,16 @@ from ankaios.server.core.replies import (
     RunHooks,
     SecondPassed,
     ServerMessage,
+    refuse,
 )
-from ankaios.server.core.state_update import PreparedUpdate, update_message
+from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.storage.state_store import StateChange, StateStore
+from ankaios.storage.storage_url import MemoryLocation
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +57,15 @@ _MESSAGES_PER_TURN = 16
 async def serve(settings: ServerSettings) -> None:
     """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
     stopped = _asked_to_end()
+    if not isinstance(settings.storage.location, MemoryLocation):
+        from ankaios.server.durable_serving import serve_durably  # not needed by a server without a store
+
+        await serve_durably(settings, stopped)
+        return
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
-    pem = security(settings)
-    shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
+    shell = ServerShell(security(settings), settings.hooks, Limits(max_message_size=settings.max_message_size))
     # [impl->swdd~server-starts-without-startup-config~1]
-    if startup is not None and not await _unless(stopped, shell.load(startup)):
+    if startup is not None and not await finished_before(stopped, shell.load(startup)):
         return
     await shell.listen(settings)
     await shell.run_until(stopped)
@@ -66,7 +79,7 @@ def _asked_to_end() -> asyncio.Event:
     return asked
 
 
-async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+async def finished_before(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     """Do the work, or leave it as soon as the end is asked for; tells whether it was done."""
     doing = asyncio.create_task(work, name="startup state")
     asked = asyncio.create_task(stopped.wait(), name="signals during the start")
@@ -93,30 +106,81 @@ def security(settings: ServerSettings) -> PemMaterial | None:
     return pem
 
 
-class ServerShell:
-    """[impl->swdd~server-uses-async-channels~1]"""
+async def take_startup_state(
+    server: AnkaiosServer, startup: Form, hooks: Sequence[MutatingHook], now: float, *, as_update: bool = False
+) -> StateChange | None:
+    """Begin with this state, or add it to the state; raises `StartupFailed`. Returns the change to store."""
+    try:
+        prepared = server.prepare_start(startup, as_update=as_update)
+        shown = hooks and prepared.changes
+        hooked = await run_hooks(hooks, update_message(prepared.changes)) if shown else None
+        return server.finish_start(prepared, hooked, now)
+    except UpdateRejected as fault:
+        raise StartupFailed("server error", fault.reason) from fault
 
-    def __init__(self, pem: PemMaterial | None, hooks: Sequence[MutatingHook], limits: Limits | None = None) -> None:
+
+class ServerShell:
+    """A shell is open while it has a server; before and after, requests are rejected.
+
+    [impl->swdd~server-uses-async-channels~1]
+    """
+
+    def __init__(
+        self,
+        pem: PemMaterial | None,
+        hooks: Sequence[MutatingHook],
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
         self.middleware = MiddlewareServer(self.to_server, pem, limits)
+        self.commits = CommitQueue(self._perform)
+        # The state in memory differs from the stored one, because of an internal error.
+        self.diverged = asyncio.Event()
         self._hooks = hooks
-        self._server = AnkaiosServer(has_hooks=bool(hooks))
+        self._clock = clock
+        self._tasks: Supervisor | None = None
+        self._closed_text = ""
+        self._may_command: Callable[[], bool] = lambda: True
+        server = AnkaiosServer(has_hooks=bool(hooks))
+        self._server: AnkaiosServer | None = server
+        self.metrics = ServerMetrics()
+        self.metrics.observe(server)
+        self.metrics.inbox.read = lambda: {(): len(self.to_server)}
+
+    # --- without a store ---
 
     async def load(self, startup: Form) -> None:
         """Begin with this state; whatever is wrong with it is a reason not to begin."""
-        try:
-            prepared = self._server.prepare_start(startup)
-            self._server.finish_start(prepared, await self._show_to_hooks(prepared))
-        except UpdateRejected as fault:
-            raise StartupFailed("server error", fault.reason) from fault
+        assert self._server is not None
+        await take_startup_state(self._server, startup, self._hooks, self._clock())
 
-    async def _show_to_hooks(self, prepared: PreparedUpdate) -> UpdateWorkload | None:
-        if not self._hooks or not prepared.changes:
-            return None
-        return await run_hooks(self._hooks, update_message(prepared.changes))
+    # --- with a store ---
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
+
+    def open(self, server: AnkaiosServer, store: StateStore, may_command: Callable[[], bool]) -> None:
+        """Serve with this state; `commits.run` has to run. Nothing leaves while `may_command` returns False."""
+        self._server, self._may_command = server, may_command
+        self.metrics.observe(server)
+        self.diverged.clear()
+        self.commits.open(store)
+        self.middleware.refuse_calls(None)
+
+    def close(self, text: str) -> UnfinishedDecisions:
+        """Reject requests with this text from now on."""
+        self._server, self._closed_text = None, text
+        self._may_command = lambda: True
+        return self.commits.close()
+
+    # --- running ---
 
     async def listen(self, settings: ServerSettings) -> None:
         await self.middleware.start(settings.address.host, settings.address.port)
+        if settings.metrics is not None:
+            await self._serve_metrics(settings.metrics)
         # What is there now stays: the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -124,65 +188,102 @@ class ServerShell:
         dump_traceback_on_abort()
         notify(READY)
 
-    async def run_until(self, stopped: asyncio.Event) -> None:
+    async def _serve_metrics(self, address: str) -> None:
+        from ankaios.common.metrics_endpoint import start_metrics  # loads prometheus_client
+
+        await start_metrics(address, [*metrics_of(self.metrics), *metrics_of(self.middleware.traffic)])
+
+    async def run_until(self, stopped: asyncio.Event, leading: Work | None = None) -> None:
+        """`leading` keeps the shell open if there is a store."""
         async with Supervisor() as tasks:
-            running = tasks.keep_running("the server", self.run)
-            watchdog = tasks.keep_running("the watchdog", send_watchdog_pings)
+            running = [
+                tasks.keep_running("the server", self.run),
+                tasks.keep_running("the watchdog", send_watchdog_pings),
+            ]
+            if leading is not None:
+                running.append(tasks.keep_running("the leading with the stored state", leading))
             await stopped.wait()
             _log.info("Ankaios server ends.")
             notify(STOPPING)
-            running.cancel()
-            watchdog.cancel()
+            for task in running:
+                task.cancel()
             await self.middleware.close()
 
     async def run(self) -> None:
         """Handle messages until cancelled."""
         async with Supervisor() as tasks:
-            seconds = tasks.keep_running("the tick of each second", lambda: self._count_seconds(tasks))
+            self._tasks = tasks
+            seconds = tasks.keep_running("the tick of each second", self._count_seconds)
             handled = 0
             async for message in self.to_server:
-                self._handle(message, tasks)
+                self._handle(message)
                 handled += 1
                 if handled % _MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
+                await self.commits.room()
             seconds.cancel()
 
-    async def _count_seconds(self, tasks: Supervisor) -> None:
+    async def _count_seconds(self) -> None:
         while True:
             await asyncio.sleep(1)
-            self._perform(self._server.handle(SecondPassed()), tasks)
+            if self._server is not None:
+                self.commits.submit(self._server.decide(SecondPassed(), self._clock()))
 
-    def _handle(self, message: ServerMessage, tasks: Supervisor) -> None:
+    def _handle(self, message: ServerMessage) -> None:
+        if (refusal := self._refusal(message)) is not None:
+            self._perform([refusal])
+            return
         pending = deque([message])
-        while pending:
-            effects = self._decide(pending.popleft())
-            pending += [effect for effect in effects if isinstance(effect, NextUpdate)]
-            self._perform(effects, tasks)
+        while pending and self._server is not None:
+            decision = self._decide(self._server, pending.popleft())
+            pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
+            self.commits.submit(decision)
 
-    def _decide(self, message: ServerMessage) -> list[Effect]:
+    def _refusal(self, message: ServerMessage) -> Respond | None:
+        """Why a request is not handled now: the shell is closed, or nothing can be stored."""
+        request = _request_in(message)
+        if request is None:
+            return None
+        if self._server is None:
+            return refuse(request.requestId, f"cannot accept the request: {self._closed_text}")
+        if self.commits.problem is not None and request.WhichOneof("RequestContent") in _CHANGING_REQUESTS:
+            return refuse(request.requestId, f"Update rejected: 'the state cannot be stored: {self.commits.problem}'")
+        return None
+
+    def _decide(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         """An internal error loses this one message; a request is answered with the reason."""
         kind = _kind(message)
+        self.metrics.handling(message)
         try:
-            return self._server.handle(message)
+            return server.decide(message, self._clock())
         except Exception as error:
+            self.metrics.internal_errors.add()
             why = internal_error(f"the handling of a {kind}", error)
         try:
-            return self._server.recover(message, why)
+            return Decision(server.recover(message, why))
         except Exception as error:
             internal_error(f"the recovery from a {kind}", error)
-            return []
+            return Decision([])
+        finally:
+            if server.has_unstored_changes:
+                self.diverged.set()
 
-    def _perform(self, effects: Iterable[Effect], tasks: Supervisor) -> None:
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        if not self._may_command():
+            return  # the leadership is over; `StateLeader` closes the shell
         for effect in effects:
             try:
-                self._perform_one(effect, tasks)
+                self._perform_one(effect)
             except Exception as error:
                 internal_error(f"the sending of a {type(effect).__name__}", error)
 
-    def _perform_one(self, effect: Effect, tasks: Supervisor) -> None:
+    def _perform_one(self, effect: Effect) -> None:
+        self.metrics.performing(effect)
         match effect:
             case RunHooks(update):
-                tasks.run_once("the mutating hooks", lambda: self._run_hooks(update, tasks))
+                assert self._tasks is not None and self._server is not None
+                server = self._server
+                self._tasks.run_once("the mutating hooks", lambda: self._run_hooks(server, update))
             case DropAgent(agent, why):
                 self.middleware.drop_agent(agent, why)
             case NextUpdate():
@@ -190,15 +291,31 @@ class ServerShell:
             case _:
                 self.middleware.dispatch(effect)
 
-    async def _run_hooks(self, update: UpdateWorkload, tasks: Supervisor) -> None:
+    async def _run_hooks(self, server: AnkaiosServer, update: UpdateWorkload) -> None:
         """There is always an outcome: other updates wait for it."""
+        began = time.monotonic()
         try:
             finished = HooksFinished(await run_hooks(self._hooks, update))
         except UpdateRejected as fault:
             finished = HooksFinished(fault)
         except Exception as error:
             finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
-        self._handle(finished, tasks)
+        self.metrics.hooks_ran(finished, time.monotonic() - began)
+        if self._server is server:
+            self._handle(finished)
+
+
+_CHANGING_REQUESTS = ("updateStateRequest", "rollbackRequest")
+
+
+def _request_in(message: ServerMessage) -> Request | None:
+    match message:
+        case FromClient(_, request, _):
+            return request
+        case FromAgent(_, content) if content.HasField("request"):
+            return content.request
+        case _:
+            return None
 
 
 def _kind(message: ServerMessage) -> str:

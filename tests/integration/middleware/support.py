@@ -16,7 +16,7 @@ from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 CALM = Keepalive(5.0, 5.0)  # for tests that are not about silence, on machines that are busy
 
 

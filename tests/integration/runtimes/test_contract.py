@@ -134,7 +134,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
 
 
 async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = subject.spec("job", "sleep 2; exit 3")
+    spec = subject.spec("job", "sleep 6; exit 3")
     workload = await connector.create_workload(spec, Extras())
     await connector.close()
     restarted = subject.connect()

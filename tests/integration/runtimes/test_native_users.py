@@ -20,6 +20,7 @@ from ankaios.runtimes.native_runtime import PACKAGES, SHIM, NativeRuntime, find_
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.integration.runtimes.state_log import LIMIT
 from tests.support.builders import a_workload
+from tests.support.leftovers import RUN_VARIABLE
 from tests.support.mount_rights import needs_mounts
 
 pytestmark = needs_mounts
@@ -31,7 +32,8 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for above in (folder, *folder.parents[:3]):
+        run = os.environ[RUN_VARIABLE]
+        for above in (folder, *(each for each in folder.parents if each.is_relative_to(run))):
             above.chmod(above.stat().st_mode | 0o011)
         self.out = folder / "out"
         self.out.mkdir()

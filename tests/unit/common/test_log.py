@@ -1,6 +1,7 @@
 """RUST_LOG directives and the form of log lines."""
 
 import io
+import json
 import logging
 import os
 import re
@@ -154,3 +155,20 @@ def test_the_journal_learns_the_priority_of_each_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", ["", "{device}:1{inode}", "nonsense"])
 def test_where_stderr_is_not_the_journal_lines_carry_no_marks(tmp_path: Path, stream: str) -> None:
     assert logged(tmp_path / "log", stream) == ["[WARN  ank_server] one", "    two", "[INFO  ank_server] three"]
+
+
+def test_json_lines_have_stable_fields_and_no_line_breaks() -> None:
+    stream = io.StringIO()
+    setup_logging({}, stream, log_format="json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("ankaios.server.shell").exception("it \x1b[31m failed\n%s", "here")
+    (line,) = stream.getvalue().splitlines()
+    fields = json.loads(line)
+    assert list(fields) == ["time", "level", "module", "message", "exception"]
+    assert fields["level"] == "error"
+    assert fields["module"] == "ank_server::shell"
+    assert fields["message"] == "it \x1b[31m failed\nhere"
+    assert "two\nlines" in fields["exception"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["time"])

@@ -1,5 +1,7 @@
 """Which hellos are accepted, and the exact texts of the rejections."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, Goodbye, ToServer
@@ -31,7 +33,8 @@ def test_an_agent_with_a_good_version_comes_in_by_its_name() -> None:
 
 @pytest.mark.parametrize("message", [None, ToServer()])
 def test_an_empty_first_message_is_refused(message: ToServer | None) -> None:
-    for check in (lambda: check_agent_hello(message, None), lambda: check_commander_hello(message)):
+    checks: list[Callable[[], str]] = [lambda: check_agent_hello(message, None), lambda: check_commander_hello(message)]
+    for check in checks:
         with pytest.raises(CallFailed) as failure:
             check()
         assert refusal(failure) == (Status.INVALID_ARGUMENT, "Empty")

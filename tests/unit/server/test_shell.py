@@ -12,7 +12,7 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent, FromClient, FromServerMessage, Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
-from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
+from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES, AnkaiosServer
 from ankaios.server.core.replies import Effect, SecondPassed
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
@@ -48,6 +48,11 @@ async def running(*hooks: MutatingHook) -> AsyncIterator[tuple[ServerShell, Fake
     yield shell, middleware
     task.cancel()
     await asyncio.wait([task])
+
+
+def server_of(shell: ServerShell) -> AnkaiosServer:
+    assert shell._server is not None
+    return shell._server
 
 
 def settings(**more: object) -> ServerSettings:
@@ -113,7 +118,7 @@ async def test_an_internal_error_costs_one_message_and_is_answered_and_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
-        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
+        monkeypatch.setattr(server_of(shell), "handle", Fails(server_of(shell).handle))
         for number in range(3):
             await shell.to_server.send(a_request(number))
         answers = [await middleware.next() for _ in range(3)]
@@ -127,7 +132,7 @@ async def test_an_agent_whose_hello_failed_is_dropped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
-        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
+        monkeypatch.setattr(server_of(shell), "handle", Fails(server_of(shell).handle))
         await shell.to_server.send(FromAgent("n1", ToServer(agentHello=AgentHello(agentName="n1"))))
         await shell.to_server.send(a_request(1))
         assert (await middleware.next()).requestId == "cli-conn-1@1"
@@ -139,8 +144,8 @@ async def test_a_recovery_that_fails_costs_only_the_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
-        monkeypatch.setattr(shell._server, "handle", Fails(shell._server.handle))
-        monkeypatch.setattr(shell._server, "recover", Fails(shell._server.recover))
+        monkeypatch.setattr(server_of(shell), "handle", Fails(server_of(shell).handle))
+        monkeypatch.setattr(server_of(shell), "recover", Fails(server_of(shell).recover))
         await shell.to_server.send(a_request(1))
         await shell.to_server.send(a_request(2))
         assert (await middleware.next()).requestId == "cli-conn-1@2"
@@ -206,7 +211,7 @@ async def test_seconds_go_on_after_an_internal_error(
     really_sleep = asyncio.sleep
     monkeypatch.setattr("asyncio.sleep", lambda _: really_sleep(0))
     async with running() as (shell, _):
-        monkeypatch.setattr(shell._server, "handle", tick)
+        monkeypatch.setattr(server_of(shell), "handle", tick)
         async with asyncio.timeout(10):
             while ticks.qsize() < 3:
                 await really_sleep(0)

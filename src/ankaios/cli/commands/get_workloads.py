@@ -6,23 +6,29 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import run_until_killed
 from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
-from ankaios.cli.session import Session
+from ankaios.cli.output import CliError
+from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.suggestions import did_you_mean, nearest
+from ankaios.cli.usage_texts import usage_by_instance
 from ankaios.cli.workload_rows import (
     ROW_MASKS,
     Instance,
     WorkloadFilter,
     WorkloadRow,
     update_row,
+    wide_table,
     workload_rows,
     workload_table,
 )
 from ankaios.common.pb import ank_base_pb2 as base
 
 _COLLECT_SECONDS = 0.1
+_MEASURED_SECONDS = 1
 
 
 def run(call: CommandCall) -> None:
+    if call.values["watch"] and call.values["format"] == "wide":
+        raise CliError("'--watch' shows no resource usage", "use 'ank top' to watch what workloads use")
     wanted = WorkloadFilter(call.values["names"], call.values["agent"], call.values["state"])
     if call.values["watch"]:
         with open_session(call, "Failed to watch workloads") as session:
@@ -30,8 +36,25 @@ def run(call: CommandCall) -> None:
         return
     with open_session(call, "Failed to get workloads") as session:
         rows = workload_rows(session.complete_state(*ROW_MASKS))
-        call.output.line("\n".join(workload_table(call.output, filter(wanted.matches, rows.values()))))
+        shown = filter(wanted.matches, rows.values())
+        if call.values["format"] == "wide":
+            lines = wide_table(call.output, shown, _usage(call, session))
+        else:
+            lines = workload_table(call.output, shown)
+        call.output.line("\n".join(lines))
         _print_hints(call, rows)
+
+
+def _usage(call: CommandCall, session: Session) -> dict[Instance, base.ResourceUsage]:
+    """Missing values are no reason to show nothing."""
+    try:
+        response = session.usage(_MEASURED_SECONDS)
+    except RequestFailed as error:
+        call.output.hint(f"CPU and memory are unknown: {error}")
+        return {}
+    if response.missingAgents:
+        call.output.hint(f"no resource usage is known of agent {', '.join(response.missingAgents)}")
+    return usage_by_instance(response.workloads)
 
 
 def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:

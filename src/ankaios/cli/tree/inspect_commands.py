@@ -39,11 +39,13 @@ GET = Command(
                 Option("-a, --agent <AGENT_NAME>", "Only workloads on this agent", complete="agents"),
                 Option("-s, --state <STATE>", "Only workloads in this state", complete="states"),
                 Option("-w, --watch", "Show the table again after every change"),
+                Option("-o <FORMAT>", "'wide' adds CPU, memory and uptime", key="format", choices=("table", "wide")),
             ),
             positionals=(Positional("names", "[WORKLOAD_NAME]...", "Only these workloads", complete="workloads"),),
             examples=(
                 ("ank get workloads --agent n1 --state 'Running(Ok)'", "the running workloads of one agent"),
                 ("ank get workloads --watch", "watch all workloads"),
+                ("ank get workloads -o wide", "also what they use"),
             ),
         ),
         Command(
@@ -131,4 +133,15 @@ LOGS = Command(
         ("ank logs -f --tail 10 web", "the last ten lines and all new ones"),
         ("ank logs -n web db --since 2026-03-01T08:00:00Z", "two workloads since eight o'clock"),
     ),
+)
+
+TOP = Command(
+    "top",
+    "Show nodes and workloads live, with CPU and memory",
+    "top:run",
+    group=GROUP,
+    details="""\
+Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows select, w
+explains the state of the selected workload, l follows its output, q ends.""",
+    examples=(("ank top", "what runs where, and what does it use?"),),
 )

@@ -352,6 +352,12 @@ AGENT_ATTRIBUTES = Message(
     tags=Field(TEXTS, "Tags of the agent, for placement."),
     resources=Field(ListOf(NODE_RESOURCE), "Devices of the node, by resource."),
 )
+RESOURCE_USAGE = Message(
+    base.ResourceUsage,
+    cpuMillis=Field(Integer(), "Used processors in thousandths: 1500 are one and a half."),
+    memoryBytes=Field(Integer(maximum=2**64 - 1), "Used memory in bytes."),
+    uptimeSeconds=Field(Integer(maximum=2**64 - 1), "Seconds since the start of the first process."),
+)
 HEALTH_STATE = Message(
     base.HealthState,
     status=Field(Enumeration(base.HealthStatus, *HEALTH_WORDS), "Result of the health checks."),
@@ -365,6 +371,7 @@ EXECUTION_STATE = ExecutionStateKind(
         "subState": Field(Words(*SUB_STATE_WORDS), "More about the state."),
         "health": Field(HEALTH_STATE, "Only of running workloads with health checks."),
         "restarts": Field(Integer(), "How often the agent has started it again since it was created or updated."),
+        "usage": Field(RESOURCE_USAGE, "Used resources. Only there while a client requests it."),
     },
 )
 

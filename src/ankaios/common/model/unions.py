@@ -159,6 +159,8 @@ class ExecutionStateKind(Object):
             form["health"] = self.fields["health"].kind.to_form(value.health)
         if value.restarts:
             form["restarts"] = value.restarts
+        if value.HasField("usage"):
+            form["usage"] = self.fields["usage"].kind.to_form(value.usage)
         return form
 
     def fill(self, target: Any, value: Any) -> None:
@@ -173,6 +175,8 @@ class ExecutionStateKind(Object):
             self.fields["health"].kind.put_field(target, "health", health)
         if restarts := value.get("restarts"):
             target.restarts = restarts
+        if usage := value.get("usage"):
+            self.fields["usage"].kind.put_field(target, "usage", usage)
 
 
 class HealthKind(Message[base.Health]):

@@ -166,7 +166,7 @@ ROLLOUT_RESTORED: RolloutPhase
 ROLLOUT_RESTORE_INCOMPLETE: RolloutPhase
 
 class Request(_message.Message):
-    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "recordsRequest", "whyRequest", "rolloutsRequest")
+    __slots__ = ("requestId", "updateStateRequest", "completeStateRequest", "logsRequest", "logsCancelRequest", "eventsCancelRequest", "planRequest", "historyRequest", "rollbackRequest", "recordsRequest", "whyRequest", "rolloutsRequest", "serversRequest", "usageRequest")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     UPDATESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATEREQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -174,9 +174,13 @@ class Request(_message.Message):
     LOGSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELREQUEST_FIELD_NUMBER: _ClassVar[int]
     PLANREQUEST_FIELD_NUMBER: _ClassVar[int]
+    HISTORYREQUEST_FIELD_NUMBER: _ClassVar[int]
+    ROLLBACKREQUEST_FIELD_NUMBER: _ClassVar[int]
     RECORDSREQUEST_FIELD_NUMBER: _ClassVar[int]
     WHYREQUEST_FIELD_NUMBER: _ClassVar[int]
     ROLLOUTSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    SERVERSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    USAGEREQUEST_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     updateStateRequest: UpdateStateRequest
     completeStateRequest: CompleteStateRequest
@@ -184,13 +188,17 @@ class Request(_message.Message):
     logsCancelRequest: LogsCancelRequest
     eventsCancelRequest: EventsCancelRequest
     planRequest: PlanRequest
+    historyRequest: HistoryRequest
+    rollbackRequest: RollbackRequest
     recordsRequest: RecordsRequest
     whyRequest: WhyRequest
     rolloutsRequest: RolloutsRequest
-    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ...) -> None: ...
+    serversRequest: ServersRequest
+    usageRequest: UsageRequest
+    def __init__(self, requestId: _Optional[str] = ..., updateStateRequest: _Optional[_Union[UpdateStateRequest, _Mapping]] = ..., completeStateRequest: _Optional[_Union[CompleteStateRequest, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., eventsCancelRequest: _Optional[_Union[EventsCancelRequest, _Mapping]] = ..., planRequest: _Optional[_Union[PlanRequest, _Mapping]] = ..., historyRequest: _Optional[_Union[HistoryRequest, _Mapping]] = ..., rollbackRequest: _Optional[_Union[RollbackRequest, _Mapping]] = ..., recordsRequest: _Optional[_Union[RecordsRequest, _Mapping]] = ..., whyRequest: _Optional[_Union[WhyRequest, _Mapping]] = ..., rolloutsRequest: _Optional[_Union[RolloutsRequest, _Mapping]] = ..., serversRequest: _Optional[_Union[ServersRequest, _Mapping]] = ..., usageRequest: _Optional[_Union[UsageRequest, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "recordsResponse", "whyResponse", "rolloutsResponse")
+    __slots__ = ("requestId", "error", "completeStateResponse", "UpdateStateSuccess", "logsRequestAccepted", "logEntriesResponse", "logsStopResponse", "logsCancelAccepted", "eventsCancelAccepted", "planResponse", "historyResponse", "recordsResponse", "whyResponse", "rolloutsResponse", "serversResponse", "usageResponse")
     REQUESTID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETESTATERESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -201,9 +209,12 @@ class Response(_message.Message):
     LOGSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EVENTSCANCELACCEPTED_FIELD_NUMBER: _ClassVar[int]
     PLANRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    HISTORYRESPONSE_FIELD_NUMBER: _ClassVar[int]
     RECORDSRESPONSE_FIELD_NUMBER: _ClassVar[int]
     WHYRESPONSE_FIELD_NUMBER: _ClassVar[int]
     ROLLOUTSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    SERVERSRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    USAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
     requestId: str
     error: Error
     completeStateResponse: CompleteStateResponse
@@ -214,10 +225,13 @@ class Response(_message.Message):
     logsCancelAccepted: LogsCancelAccepted
     eventsCancelAccepted: EventsCancelAccepted
     planResponse: PlanResponse
+    historyResponse: HistoryResponse
     recordsResponse: RecordsResponse
     whyResponse: WhyResponse
     rolloutsResponse: RolloutsResponse
-    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ...) -> None: ...
+    serversResponse: ServersResponse
+    usageResponse: UsageResponse
+    def __init__(self, requestId: _Optional[str] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., completeStateResponse: _Optional[_Union[CompleteStateResponse, _Mapping]] = ..., UpdateStateSuccess: _Optional[_Union[UpdateStateSuccess, _Mapping]] = ..., logsRequestAccepted: _Optional[_Union[LogsRequestAccepted, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., logsCancelAccepted: _Optional[_Union[LogsCancelAccepted, _Mapping]] = ..., eventsCancelAccepted: _Optional[_Union[EventsCancelAccepted, _Mapping]] = ..., planResponse: _Optional[_Union[PlanResponse, _Mapping]] = ..., historyResponse: _Optional[_Union[HistoryResponse, _Mapping]] = ..., recordsResponse: _Optional[_Union[RecordsResponse, _Mapping]] = ..., whyResponse: _Optional[_Union[WhyResponse, _Mapping]] = ..., rolloutsResponse: _Optional[_Union[RolloutsResponse, _Mapping]] = ..., serversResponse: _Optional[_Union[ServersResponse, _Mapping]] = ..., usageResponse: _Optional[_Union[UsageResponse, _Mapping]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("workloadNames", "follow", "tail", "since", "until")
@@ -284,24 +298,120 @@ class CompleteStateRequest(_message.Message):
     def __init__(self, fieldMask: _Optional[_Iterable[str]] = ..., subscribeForEvents: bool = ...) -> None: ...
 
 class UpdateStateRequest(_message.Message):
-    __slots__ = ("newState", "updateMask", "atomic")
+    __slots__ = ("newState", "updateMask", "ifRevision", "atomic")
     NEWSTATE_FIELD_NUMBER: _ClassVar[int]
     UPDATEMASK_FIELD_NUMBER: _ClassVar[int]
+    IFREVISION_FIELD_NUMBER: _ClassVar[int]
     ATOMIC_FIELD_NUMBER: _ClassVar[int]
     newState: CompleteState
     updateMask: _containers.RepeatedScalarFieldContainer[str]
+    ifRevision: int
     atomic: AtomicOptions
-    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
+    def __init__(self, newState: _Optional[_Union[CompleteState, _Mapping]] = ..., updateMask: _Optional[_Iterable[str]] = ..., ifRevision: _Optional[int] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
 
 class UpdateStateSuccess(_message.Message):
-    __slots__ = ("addedWorkloads", "deletedWorkloads", "rollout")
+    __slots__ = ("addedWorkloads", "deletedWorkloads", "revision", "rollout")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     DELETEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedScalarFieldContainer[str]
     deletedWorkloads: _containers.RepeatedScalarFieldContainer[str]
+    revision: int
     rollout: str
-    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., rollout: _Optional[str] = ...) -> None: ...
+    def __init__(self, addedWorkloads: _Optional[_Iterable[str]] = ..., deletedWorkloads: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., rollout: _Optional[str] = ...) -> None: ...
+
+class HistoryRequest(_message.Message):
+    __slots__ = ("workloads", "first", "last", "limit", "values")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    first: int
+    last: int
+    limit: int
+    values: bool
+    def __init__(self, workloads: _Optional[_Iterable[str]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., limit: _Optional[int] = ..., values: bool = ...) -> None: ...
+
+class HistoryResponse(_message.Message):
+    __slots__ = ("revisions", "current")
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_FIELD_NUMBER: _ClassVar[int]
+    revisions: _containers.RepeatedCompositeFieldContainer[RevisionInfo]
+    current: int
+    def __init__(self, revisions: _Optional[_Iterable[_Union[RevisionInfo, _Mapping]]] = ..., current: _Optional[int] = ...) -> None: ...
+
+class RevisionInfo(_message.Message):
+    __slots__ = ("number", "timeMs", "requester", "updateMasks", "entries", "note")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TIMEMS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    UPDATEMASKS_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    timeMs: int
+    requester: str
+    updateMasks: _containers.RepeatedScalarFieldContainer[str]
+    entries: _containers.RepeatedCompositeFieldContainer[EntryChange]
+    note: str
+    def __init__(self, number: _Optional[int] = ..., timeMs: _Optional[int] = ..., requester: _Optional[str] = ..., updateMasks: _Optional[_Iterable[str]] = ..., entries: _Optional[_Iterable[_Union[EntryChange, _Mapping]]] = ..., note: _Optional[str] = ...) -> None: ...
+
+class EntryChange(_message.Message):
+    __slots__ = ("kind", "name", "before", "after")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    before: str
+    after: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class RollbackRequest(_message.Message):
+    __slots__ = ("revision", "workloads", "atomic")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    ATOMIC_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    workloads: _containers.RepeatedScalarFieldContainer[str]
+    atomic: AtomicOptions
+    def __init__(self, revision: _Optional[int] = ..., workloads: _Optional[_Iterable[str]] = ..., atomic: _Optional[_Union[AtomicOptions, _Mapping]] = ...) -> None: ...
+
+class ServersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServersResponse(_message.Message):
+    __slots__ = ("servers",)
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    servers: _containers.RepeatedCompositeFieldContainer[ServerInfo]
+    def __init__(self, servers: _Optional[_Iterable[_Union[ServerInfo, _Mapping]]] = ...) -> None: ...
+
+class ServerInfo(_message.Message):
+    __slots__ = ("name", "url", "leader", "term", "version", "storage", "revision", "lagMs", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    LAGMS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    url: str
+    leader: bool
+    term: int
+    version: str
+    storage: str
+    revision: int
+    lagMs: int
+    problem: str
+    def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., leader: bool = ..., term: _Optional[int] = ..., version: _Optional[str] = ..., storage: _Optional[str] = ..., revision: _Optional[int] = ..., lagMs: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class CompleteStateResponse(_message.Message):
     __slots__ = ("completeState", "alteredFields")
@@ -665,7 +775,7 @@ class ExecutionsStatesForId(_message.Message):
     def __init__(self, idStateMap: _Optional[_Mapping[str, ExecutionState]] = ...) -> None: ...
 
 class ExecutionState(_message.Message):
-    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "restarts")
+    __slots__ = ("additionalInfo", "agentDisconnected", "pending", "running", "stopping", "succeeded", "failed", "notScheduled", "removed", "health", "usage", "restarts")
     ADDITIONALINFO_FIELD_NUMBER: _ClassVar[int]
     AGENTDISCONNECTED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -676,6 +786,7 @@ class ExecutionState(_message.Message):
     NOTSCHEDULED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     additionalInfo: str
     agentDisconnected: AgentDisconnected
@@ -687,8 +798,9 @@ class ExecutionState(_message.Message):
     notScheduled: NotScheduled
     removed: Removed
     health: HealthState
+    usage: ResourceUsage
     restarts: int
-    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
+    def __init__(self, additionalInfo: _Optional[str] = ..., agentDisconnected: _Optional[_Union[AgentDisconnected, str]] = ..., pending: _Optional[_Union[Pending, str]] = ..., running: _Optional[_Union[Running, str]] = ..., stopping: _Optional[_Union[Stopping, str]] = ..., succeeded: _Optional[_Union[Succeeded, str]] = ..., failed: _Optional[_Union[Failed, str]] = ..., notScheduled: _Optional[_Union[NotScheduled, str]] = ..., removed: _Optional[_Union[Removed, str]] = ..., health: _Optional[_Union[HealthState, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ..., restarts: _Optional[int] = ...) -> None: ...
 
 class HealthState(_message.Message):
     __slots__ = ("status", "text")
@@ -1135,3 +1247,35 @@ class UpdateStrategy(_message.Message):
     STARTNEWFIRST_FIELD_NUMBER: _ClassVar[int]
     startNewFirst: bool
     def __init__(self, startNewFirst: bool = ...) -> None: ...
+
+class UsageRequest(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class UsageResponse(_message.Message):
+    __slots__ = ("workloads", "missingAgents")
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    MISSINGAGENTS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedCompositeFieldContainer[WorkloadUsage]
+    missingAgents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workloads: _Optional[_Iterable[_Union[WorkloadUsage, _Mapping]]] = ..., missingAgents: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkloadUsage(_message.Message):
+    __slots__ = ("instanceName", "usage")
+    INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    instanceName: WorkloadInstanceName
+    usage: ResourceUsage
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., usage: _Optional[_Union[ResourceUsage, _Mapping]] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("cpuMillis", "memoryBytes", "uptimeSeconds")
+    CPUMILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORYBYTES_FIELD_NUMBER: _ClassVar[int]
+    UPTIMESECONDS_FIELD_NUMBER: _ClassVar[int]
+    cpuMillis: int
+    memoryBytes: int
+    uptimeSeconds: int
+    def __init__(self, cpuMillis: _Optional[int] = ..., memoryBytes: _Optional[int] = ..., uptimeSeconds: _Optional[int] = ...) -> None: ...

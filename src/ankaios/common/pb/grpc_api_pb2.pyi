@@ -16,7 +16,7 @@ DEL_COND_RUNNING: DeleteCondition
 DEL_COND_NOT_PENDING_NOR_RUNNING: DeleteCondition
 
 class ToServer(_message.Message):
-    __slots__ = ("agentHello", "updateWorkloadState", "request", "goodbye", "AgentLoadStatus", "commanderHello", "logEntriesResponse", "logsStopResponse", "deviceReport", "slotRequest", "knownWorkloads", "workloadRecords")
+    __slots__ = ("agentHello", "updateWorkloadState", "request", "goodbye", "AgentLoadStatus", "commanderHello", "logEntriesResponse", "logsStopResponse", "deviceReport", "slotRequest", "knownWorkloads", "workloadRecords", "usageReport")
     AGENTHELLO_FIELD_NUMBER: _ClassVar[int]
     UPDATEWORKLOADSTATE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class ToServer(_message.Message):
     SLOTREQUEST_FIELD_NUMBER: _ClassVar[int]
     KNOWNWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     WORKLOADRECORDS_FIELD_NUMBER: _ClassVar[int]
+    USAGEREPORT_FIELD_NUMBER: _ClassVar[int]
     agentHello: AgentHello
     updateWorkloadState: UpdateWorkloadState
     request: _ank_base_pb2.Request
@@ -41,10 +42,11 @@ class ToServer(_message.Message):
     slotRequest: SlotRequest
     knownWorkloads: KnownWorkloads
     workloadRecords: WorkloadRecords
-    def __init__(self, agentHello: _Optional[_Union[AgentHello, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., AgentLoadStatus: _Optional[_Union[AgentLoadStatus, _Mapping]] = ..., commanderHello: _Optional[_Union[CommanderHello, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., deviceReport: _Optional[_Union[DeviceReport, _Mapping]] = ..., slotRequest: _Optional[_Union[SlotRequest, _Mapping]] = ..., knownWorkloads: _Optional[_Union[KnownWorkloads, _Mapping]] = ..., workloadRecords: _Optional[_Union[WorkloadRecords, _Mapping]] = ...) -> None: ...
+    usageReport: UsageReport
+    def __init__(self, agentHello: _Optional[_Union[AgentHello, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., request: _Optional[_Union[_ank_base_pb2.Request, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., AgentLoadStatus: _Optional[_Union[AgentLoadStatus, _Mapping]] = ..., commanderHello: _Optional[_Union[CommanderHello, _Mapping]] = ..., logEntriesResponse: _Optional[_Union[LogEntriesResponse, _Mapping]] = ..., logsStopResponse: _Optional[_Union[LogsStopResponse, _Mapping]] = ..., deviceReport: _Optional[_Union[DeviceReport, _Mapping]] = ..., slotRequest: _Optional[_Union[SlotRequest, _Mapping]] = ..., knownWorkloads: _Optional[_Union[KnownWorkloads, _Mapping]] = ..., workloadRecords: _Optional[_Union[WorkloadRecords, _Mapping]] = ..., usageReport: _Optional[_Union[UsageReport, _Mapping]] = ...) -> None: ...
 
 class FromServer(_message.Message):
-    __slots__ = ("updateWorkload", "updateWorkloadState", "response", "serverHello", "logsRequest", "logsCancelRequest", "deviceUpdate", "slotResponse", "tellWorkloads", "recordsRequest")
+    __slots__ = ("updateWorkload", "updateWorkloadState", "response", "serverHello", "logsRequest", "logsCancelRequest", "deviceUpdate", "slotResponse", "tellWorkloads", "recordsRequest", "measureUsage")
     UPDATEWORKLOAD_FIELD_NUMBER: _ClassVar[int]
     UPDATEWORKLOADSTATE_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +57,7 @@ class FromServer(_message.Message):
     SLOTRESPONSE_FIELD_NUMBER: _ClassVar[int]
     TELLWORKLOADS_FIELD_NUMBER: _ClassVar[int]
     RECORDSREQUEST_FIELD_NUMBER: _ClassVar[int]
+    MEASUREUSAGE_FIELD_NUMBER: _ClassVar[int]
     updateWorkload: UpdateWorkload
     updateWorkloadState: UpdateWorkloadState
     response: _ank_base_pb2.Response
@@ -65,27 +68,32 @@ class FromServer(_message.Message):
     slotResponse: SlotResponse
     tellWorkloads: TellWorkloads
     recordsRequest: AgentRecordsRequest
-    def __init__(self, updateWorkload: _Optional[_Union[UpdateWorkload, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., response: _Optional[_Union[_ank_base_pb2.Response, _Mapping]] = ..., serverHello: _Optional[_Union[ServerHello, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., deviceUpdate: _Optional[_Union[DeviceUpdate, _Mapping]] = ..., slotResponse: _Optional[_Union[SlotResponse, _Mapping]] = ..., tellWorkloads: _Optional[_Union[TellWorkloads, _Mapping]] = ..., recordsRequest: _Optional[_Union[AgentRecordsRequest, _Mapping]] = ...) -> None: ...
+    measureUsage: MeasureUsage
+    def __init__(self, updateWorkload: _Optional[_Union[UpdateWorkload, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., response: _Optional[_Union[_ank_base_pb2.Response, _Mapping]] = ..., serverHello: _Optional[_Union[ServerHello, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., deviceUpdate: _Optional[_Union[DeviceUpdate, _Mapping]] = ..., slotResponse: _Optional[_Union[SlotResponse, _Mapping]] = ..., tellWorkloads: _Optional[_Union[TellWorkloads, _Mapping]] = ..., recordsRequest: _Optional[_Union[AgentRecordsRequest, _Mapping]] = ..., measureUsage: _Optional[_Union[MeasureUsage, _Mapping]] = ...) -> None: ...
 
 class AgentHello(_message.Message):
-    __slots__ = ("agentName", "protocolVersion", "tags", "devices", "records")
+    __slots__ = ("agentName", "protocolVersion", "tags", "devices", "records", "usage")
     AGENTNAME_FIELD_NUMBER: _ClassVar[int]
     PROTOCOLVERSION_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     agentName: str
     protocolVersion: str
     tags: _ank_base_pb2.Tags
     devices: bool
     records: bool
-    def __init__(self, agentName: _Optional[str] = ..., protocolVersion: _Optional[str] = ..., tags: _Optional[_Union[_ank_base_pb2.Tags, _Mapping]] = ..., devices: bool = ..., records: bool = ...) -> None: ...
+    usage: bool
+    def __init__(self, agentName: _Optional[str] = ..., protocolVersion: _Optional[str] = ..., tags: _Optional[_Union[_ank_base_pb2.Tags, _Mapping]] = ..., devices: bool = ..., records: bool = ..., usage: bool = ...) -> None: ...
 
 class CommanderHello(_message.Message):
-    __slots__ = ("protocolVersion",)
+    __slots__ = ("protocolVersion", "user")
     PROTOCOLVERSION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     protocolVersion: str
-    def __init__(self, protocolVersion: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, protocolVersion: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ()
@@ -102,10 +110,12 @@ class AgentLoadStatus(_message.Message):
     def __init__(self, agent_name: _Optional[str] = ..., cpu_usage: _Optional[_Union[_ank_base_pb2.CpuUsage, _Mapping]] = ..., free_memory: _Optional[_Union[_ank_base_pb2.FreeMemory, _Mapping]] = ...) -> None: ...
 
 class ServerHello(_message.Message):
-    __slots__ = ("addedWorkloads",)
+    __slots__ = ("addedWorkloads", "term")
     ADDEDWORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     addedWorkloads: _containers.RepeatedCompositeFieldContainer[AddedWorkload]
-    def __init__(self, addedWorkloads: _Optional[_Iterable[_Union[AddedWorkload, _Mapping]]] = ...) -> None: ...
+    term: int
+    def __init__(self, addedWorkloads: _Optional[_Iterable[_Union[AddedWorkload, _Mapping]]] = ..., term: _Optional[int] = ...) -> None: ...
 
 class UpdateWorkload(_message.Message):
     __slots__ = ("addedWorkloads", "deletedWorkloads")
@@ -267,3 +277,15 @@ class WorkloadRecords(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[_ank_base_pb2.WorkloadRecord]
     def __init__(self, records: _Optional[_Iterable[_Union[_ank_base_pb2.WorkloadRecord, _Mapping]]] = ...) -> None: ...
+
+class MeasureUsage(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class UsageReport(_message.Message):
+    __slots__ = ("workloads",)
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    workloads: _containers.RepeatedCompositeFieldContainer[_ank_base_pb2.WorkloadUsage]
+    def __init__(self, workloads: _Optional[_Iterable[_Union[_ank_base_pb2.WorkloadUsage, _Mapping]]] = ...) -> None: ...

@@ -1,8 +1,9 @@
-"""The server's one door: `handle(message)` decides what a message means and returns what is to be done.
+"""The decisions of the server: `decide(message)` returns what follows from a message.
 
-In come messages of agents and command lines, and the news that one of them is gone. Out go effects, in the order in
-which they are to be performed. The facts live in `ServerState`, subscriptions in `EventHandler`, log requests in
-`LogRequestHandler`; all of them change only in here, one message at a time.
+Input: messages of agents and command lines, and the end of their connections. Output: effects, in the order in which
+they are to be performed, and the change of stored entries that must be durable before. The facts are in `ServerState`,
+subscriptions in `EventHandler`, log requests in `LogRequestHandler`, revisions in `History`; all of them change only in
+here, one message at a time.
 """
 
 import logging
@@ -25,13 +26,20 @@ from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
-from ankaios.server.core.desired_state_draft import DesiredChange, change_by_replacement, change_by_request
+from ankaios.server.core.desired_state_draft import (
+    DesiredChange,
+    change_by_addition,
+    change_by_replacement,
+    change_by_request,
+)
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
+from ankaios.server.core.history import History, HistoryLimits
 from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
+    Decision,
     DropAgent,
     Effect,
     HooksFinished,
@@ -46,7 +54,7 @@ from ankaios.server.core.replies import (
     update_success,
     updates_for_agents,
 )
-from ankaios.server.core.requester import Requester, workload_requester
+from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, workload_requester
 from ankaios.server.core.rights import check_rights
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import (
@@ -59,8 +67,12 @@ from ankaios.server.core.state_update import (
     update_message,
 )
 from ankaios.server.core.state_view import StateView
+from ankaios.server.core.stored_entries import EntryCollector, desired_entries
+from ankaios.server.core.stored_state import HookedWorkloads, TagOverrides, restored_state
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
+from ankaios.storage.state_store import StateChange, Stored
 
 _log = logging.getLogger(__name__)
 
@@ -68,26 +80,70 @@ MAX_WAITING_UPDATES = 1000
 
 
 class AnkaiosServer:
-    """`has_hooks` tells whether updates are to be shown to mutating hooks before they are taken over."""
+    """`has_hooks`: updates are shown to mutating hooks before they are applied. `is_durable`: the state is stored.
 
-    def __init__(self, *, has_hooks: bool = False) -> None:
+    `term` is the term of the leadership; agents reject servers of older terms.
+    """
+
+    def __init__(
+        self,
+        *,
+        has_hooks: bool = False,
+        is_durable: bool = False,
+        term: int = 0,
+        history: HistoryLimits | None = None,
+    ) -> None:
         self.state = ServerState()
         self._view = StateView(self.state.tree)
+        self._entries = EntryCollector()
+        self._change: StateChange | None = None
+        self._history = History(history)
+        self._tags = TagOverrides(is_durable)
+        self._hooked = HookedWorkloads()
+        self._now = 0.0
         self._events = EventHandler()
         self._logs = LogRequestHandler(self.state)
+        self._usage = UsageCollector(self.state)
         self._has_hooks = has_hooks
+        self._term = term
         self._sessions = AgentSessions()
-        self._devices = DeviceCoordinator(self.state, self._sessions)
-        self._at_hooks: tuple[str, PreparedUpdate] | None = None
-        self._waiting: deque[tuple[base.Request, Requester | None]] = deque()
+        self._devices = DeviceCoordinator(self.state, self._sessions, self._entries)
+        self._at_hooks: tuple[UpdateOrigin, PreparedUpdate] | None = None
+        self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
+        # After an internal error: the state differs from the stored one.
+        self.has_unstored_changes = False
         self._unanswered: str | None = None  # the request whose update is under way though it came with another message
 
+    @property
+    def waiting_updates(self) -> int:
+        """Updates that wait until the mutating hooks have seen the ones before."""
+        return len(self._waiting) + (self._at_hooks is not None)
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self._events)
+
+    @property
+    def log_request_count(self) -> int:
+        return len(self._logs)
+
+    def decide(self, message: ServerMessage, now: float) -> Decision:
+        """Handle the message; `now` is in seconds since 1970."""
+        self._now = now
+        return Decision(self.handle(message), self._change)
+
     def handle(self, message: ServerMessage) -> list[Effect]:
+        """The effects of a message, for callers that store nothing."""
+        effects = self._effects_of(message)
+        self._change = self._entries.take()
+        return effects
+
+    def _effects_of(self, message: ServerMessage) -> list[Effect]:
         match message:
             case FromAgent(agent, content):
                 return self._from_agent(agent, content)
-            case FromClient(connection, request):
-                return self._request(request, Requester(connection) if request.requestId else None)
+            case FromClient(connection, request, sender):
+                return self._request(request, Requester(connection) if request.requestId else None, sender)
             case AgentGone(agent):
                 return self._agent_gone(agent)
             case ClientGone(connection):
@@ -97,14 +153,16 @@ class AnkaiosServer:
             case NextUpdate():
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
-                return self._device_event(self._devices.tick)
+                self._entries.note_dropped_revisions(self._history.drop_old(self._now))
+                return [*self._device_event(self._devices.tick), *self._usage.tick()]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
 
-        An agent whose hello failed has to connect again.
+        An agent whose hello failed has to connect again. `has_unstored_changes` tells whether the state has changed.
         """
         self.state.recorder.stop()
+        self.has_unstored_changes |= self._entries.take() is not None
         unanswered, self._unanswered = self._unanswered, None
         match message:
             case FromClient(_, request):
@@ -118,18 +176,35 @@ class AnkaiosServer:
 
     # --- start --------------------------------------------------------------------------------------------------------
 
-    def prepare_start(self, desired: Form) -> PreparedUpdate:
-        """The startup state, checked like every update."""
-        return prepare_update(self.state, change_by_replacement(self.state.desired, {"desiredState": desired}))
+    def prepare_start(self, desired: Form, *, as_update: bool = False) -> PreparedUpdate:
+        """The startup state, checked like every update. As an update it leaves entries that it does not contain."""
+        change = change_by_addition if as_update else change_by_replacement
+        return prepare_update(self.state, change(self.state.desired, {"desiredState": desired}))
 
-    def finish_start(self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None) -> None:
-        """Take the startup state over; nobody is there yet who would have to be told.
+    def finish_start(
+        self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None, now: float = 0.0
+    ) -> StateChange | None:
+        """Take the startup state over; nobody is there yet who would have to be told. Returns the change to store.
 
         [impl->swdd~server-loads-startup-state-file~3]
         """
+        self._now = now
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
+        self._note_update(UpdateOrigin("", "startup manifest"), prepared, changes)
         self._take_over(prepared, self._devices.plan(changes))
         self._devices.desired_changed(prepared.desired)
+        return self._entries.take()
+
+    def restore(self, stored: Stored) -> tuple[StateChange | None, list[str]]:
+        """Continue with a stored state. Returns a change to store, and the entries that cannot be used."""
+        self._history.restore(stored.revisions, stored.last_revision)
+        restored = restored_state(stored.entries)
+        self._tags.restore(restored.tags)
+        self._hooked.restore(restored.hooked)
+        self._devices.restore(restored.placements)
+        self._take_over(restored.update, self._devices.plan(restored.update.changes))
+        self._devices.desired_changed(restored.update.desired)
+        return self._entries.take(), restored.faults
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -151,6 +226,8 @@ class AnkaiosServer:
                 return self._device_event(lambda: self._devices.report(agent, message))
             case "knownWorkloads":
                 return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
+            case "usageReport":
+                return self._usage.report(agent, message.usageReport)
             case other:
                 _log.warning("Ignored '%s' of agent '%s'.", other, agent)
                 return []
@@ -172,17 +249,25 @@ class AnkaiosServer:
         question = self._devices.question(agent, hello)
         effects = [*question, *states_for_agent(agent, self.state.workload_states.all_except(agent))]
         self._watch()
+        self._use_overridden_tags(agent, hello)
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
         self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
         effects += self._greetings()
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own()]
+        usage = self._usage.agent_connected(agent, hello)
+        return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
+
+    def _use_overridden_tags(self, agent: str, hello: grpc.AgentHello) -> None:
+        tags, entries = self._tags.hello(agent, dict(hello.tags.tags))
+        self._entries.note_all(entries)
+        hello.tags.CopyFrom(base.Tags(tags=tags))
 
     def _greetings(self) -> list[Effect]:
         """For those agents of which it is known by now what they are to run."""
         effects: list[Effect] = []
         for agent in filter(self._devices.may_greet, self._sessions.ungreeted()):
-            greeting = grpc.ServerHello(addedWorkloads=map(added_message, self._devices.greet(agent)))
+            workloads = map(added_message, self._devices.greet(agent))
+            greeting = grpc.ServerHello(addedWorkloads=workloads, term=self._term)
             effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
         return effects
 
@@ -194,12 +279,14 @@ class AnkaiosServer:
         """
         self._watch()
         self._sessions.disconnect(agent)
+        self._tags.gone(agent)
         self.state.agents.remove(agent)
         names = self.state.workload_states.mark_disconnected(agent)
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
+        effects += self._usage.agent_gone(agent)
         return effects + self._device_event(lambda: self._devices.gone(agent))
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
@@ -235,13 +322,13 @@ class AnkaiosServer:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _request(self, request: base.Request, requester: Requester | None) -> list[Effect]:
-        """`requester` is None if the id does not tell for whom something is to be kept."""
+    def _request(self, request: base.Request, requester: Requester | None, sender: str = "") -> list[Effect]:
+        """`requester` is None if the id does not tell for whom something is to be kept; `sender` is for people."""
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
         if content == "updateStateRequest":
-            return self._update_state(request, requester)
+            return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
@@ -253,6 +340,8 @@ class AnkaiosServer:
             return self._logs.request(request_id, request.logsRequest, requester)
         if content == "logsCancelRequest":
             return self._logs.cancel(request_id)
+        if content == "usageRequest":
+            return self._usage.request(request_id, request.usageRequest, requester)
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
@@ -290,11 +379,12 @@ class AnkaiosServer:
     def _client_gone(self, connection: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
+        self._usage.client_gone(connection)
         return self._logs.client_gone(connection)
 
     # --- updates of the desired state ---------------------------------------------------------------------------------
 
-    def _update_state(self, request: base.Request, requester: Requester | None) -> list[Effect]:
+    def _update_state(self, request: base.Request, origin: UpdateOrigin) -> list[Effect]:
         """While hooks look at one update the others wait for their turn; everything else goes on.
 
         [impl->swdd~server-continues-on-invalid-updated-state~1]
@@ -302,19 +392,19 @@ class AnkaiosServer:
         if self._at_hooks is not None:
             if len(self._waiting) >= MAX_WAITING_UPDATES:
                 return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
-            self._waiting.append((request, requester))
+            self._waiting.append((request, origin))
             return []
         try:
             change = change_by_request(self.state.desired, request.updateStateRequest)
-            self._check_rights(requester, change)
+            self._check_rights(origin.requester, change)
             prepared = prepare_update(self.state, change)
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
         if self._has_hooks and prepared.changes:
             shown = RunHooks(update_message(prepared.changes))
-            self._at_hooks = request.requestId, prepared
+            self._at_hooks = origin, prepared
             return [shown]
-        return self._commit(request.requestId, prepared, prepared.changes)
+        return self._commit(origin, prepared, prepared.changes)
 
     def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
         """Command connections may write everything, a workload nothing that exceeds its own rights."""
@@ -326,15 +416,15 @@ class AnkaiosServer:
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
-        request_id, prepared = self._at_hooks
-        self._at_hooks, self._unanswered = None, request_id
+        origin, prepared = self._at_hooks
+        self._at_hooks, self._unanswered = None, origin.request_id
         try:
             if isinstance(outcome, UpdateRejected):
                 raise outcome
             changes = prepared.changes if outcome is None else changes_from_message(outcome)
-            effects = self._commit(request_id, prepared, changes)
+            effects = self._commit(origin, prepared, changes)
         except UpdateRejected as fault:
-            effects = [_refuse_update(request_id, fault), *self._commit_own()]
+            effects = [_refuse_update(origin.request_id, fault), *self._commit_own()]
         self._unanswered = None
         return effects
 
@@ -345,21 +435,34 @@ class AnkaiosServer:
     def _next_update(self) -> list[Effect]:
         if not self._waiting or self._at_hooks is not None:
             return []
-        request, requester = self._waiting.popleft()
+        request, origin = self._waiting.popleft()
         self._unanswered = request.requestId
-        effects = self._update_state(request, requester)
+        effects = self._update_state(request, origin)
         self._unanswered = None
         return effects
 
-    def _commit(self, request_id: str, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
+    def _commit(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
+        self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
         messages = self._devices.desired_changed(prepared.desired)
         events = self._seen_changes()
-        success = update_success(request_id, committed)
+        success = update_success(origin.request_id, committed, self._history.current if origin.wants_revision else None)
         consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
         return [*consequences, *messages, *self._commit_own()]
+
+    def _note_update(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> None:
+        """Before the update is applied: what has to be stored of it, and its revision."""
+        desired = [
+            *desired_entries(self.state.desired, prepared.desired),
+            *self._tags.set(prepared.desired.agent_tags),
+        ]
+        self._entries.note_all(desired)
+        self._entries.note_all(self._hooked.set(self.state.effective, prepared, changes))
+        if desired:
+            revision = self._history.add(self._now, origin.requester_text, origin.masks, desired, origin.note)
+            self._entries.note_revision(revision, self._history.drop_old(self._now))
 
     def _take_over(self, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
         committed = commit_update(self.state, prepared, planned)

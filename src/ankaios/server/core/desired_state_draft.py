@@ -77,6 +77,17 @@ def change_by_replacement(desired: Form, new_state: Form) -> DesiredChange:
     return draft.change()
 
 
+def change_by_addition(desired: Form, new_state: Form) -> DesiredChange:
+    """The entries of the new desired state are added or replaced; all others stay."""
+    draft = _Draft(desired)
+    state = new_state["desiredState"]
+    draft.set(("desiredState", "apiVersion"), state["apiVersion"])
+    for section in SECTIONS:
+        for name, value in state.get(section, {}).items():
+            draft.set(("desiredState", section, name), value)
+    return draft.change()
+
+
 def _check_presence(new_state: base.CompleteState) -> None:
     """A replacement must be complete, so that no field is lost by mistake."""
     if not new_state.HasField("desiredState"):

@@ -24,6 +24,8 @@ from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, D
 from ankaios.server.core.known_placements import KnownPlacements
 from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements
 from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.stored_entries import EntryCollector
+from ankaios.server.core.stored_placements import StoredPlacements
 from ankaios.server.core.workload_plan import (
     PlannedChanges,
     PlanningFacts,
@@ -43,9 +45,12 @@ _MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared")
 class DeviceCoordinator:
     """Events return messages to agents; the workload changes that follow from them are returned by `due`."""
 
-    def __init__(self, state: ServerState, sessions: AgentSessions) -> None:
+    def __init__(self, state: ServerState, sessions: AgentSessions, entries: EntryCollector) -> None:
+        """Changed placements are noted in `entries`."""
         self._state = state
         self._sessions = sessions
+        self._entries = entries
+        self._stored = StoredPlacements()
         self._directory = DeviceDirectory()
         self._placements = Placements()
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
@@ -62,6 +67,10 @@ class DeviceCoordinator:
             is_ungreeted=sessions.is_ungreeted,
             is_unsent=sessions.is_unsent,
         )
+
+    def restore(self, placements: Mapping[str, Form]) -> None:
+        """Continue with stored placements: workloads stay where they were."""
+        self._stored.restore(placements)
 
     # --- events ---
 
@@ -137,6 +146,7 @@ class DeviceCoordinator:
             self._state.agents.set_resources(agent, list(map(NODE_RESOURCE.to_form, resources)))
         for agent in changes.lost:
             self._placements.agent_lost(agent)
+            self._entries.note_all(self._stored.agent_lost(agent))
         for text in changes.warnings:
             _log.warning("%s", text)
         self._supply_changed |= changes.changes_supply
@@ -171,6 +181,7 @@ class DeviceCoordinator:
         """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
         self._supply_changed |= None in planned.placements.values()
         self._placements.apply(planned.placements)
+        self._entries.note_all(self._stored.apply(planned.placements, self._state.effective))
         for placement in filter(None, planned.placements.values()):
             if placement.agent:
                 self._directory.expect(placement.agent)
@@ -181,6 +192,7 @@ class DeviceCoordinator:
         if not self._is_learning:
             self._holders.clear()
             self._known.clear()
+            self._entries.note_all(self._stored.drop_unused(self._placements))
             return
         self._holders = self._directory.holders()
         if self._directory.is_settled:
@@ -220,6 +232,9 @@ class DeviceCoordinator:
         agent = self._known.agent_of(name.workload, name.id)
         if agent is not None and self._directory.may_run(agent, request.accepts):
             return PlacementDecision(request, agent, f"it is on agent '{agent}' already")
+        before = self._stored.agent_of(name.workload, name.id)
+        if before is not None and self._directory.may_run(before, request.accepts):
+            return PlacementDecision(request, before, f"it was on agent '{before}' before the server started")
         if self._is_learning:
             return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
         absent = self._known.reported_agent_of(name.workload, name.id)

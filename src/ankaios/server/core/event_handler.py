@@ -47,6 +47,9 @@ class EventHandler:
         """Whether there is anybody to tell: without subscribers differences need not be known."""
         return bool(self._subscriptions)
 
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
     def add(self, request_id: str, owner: Requester, masks: Iterable[str]) -> None:
         """The same id again replaces the masks."""
         given = list(masks)

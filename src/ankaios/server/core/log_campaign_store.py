@@ -17,6 +17,9 @@ class LogCampaignStore:
         self._by_owner = RequestsByOwner()
         self._by_provider_agent: dict[str, set[str]] = {}
 
+    def __len__(self) -> int:
+        return len(self._providers)
+
     def insert(self, request_id: str, owner: Requester, providers: Iterable[InstanceName]) -> None:
         """The same id again is a new campaign."""
         self.remove(request_id)

@@ -23,6 +23,10 @@ class LogRequestHandler:
         self._state = state
         self._campaigns = LogCampaignStore()
 
+    def __len__(self) -> int:
+        """The number of open requests."""
+        return len(self._campaigns)
+
     def request(self, request_id: str, request: base.LogsRequest, requester: Requester) -> list[Effect]:
         """Only instances that are to run now can give logs; the answer tells which.
 

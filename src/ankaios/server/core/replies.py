@@ -19,6 +19,7 @@ from ankaios.common.proto_conversion import deleted_workload_to_pb, workload_sta
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.storage.state_store import StateChange
 
 # What one workload or one command connection may keep open, and how much one subscription may watch.
 MAX_OPEN_REQUESTS = 100
@@ -56,6 +57,13 @@ ServerMessage = ToServerMessage | HooksFinished | NextUpdate | SecondPassed
 Effect = FromServerMessage | RunHooks | NextUpdate | DropAgent
 
 
+class Decision(Struct, frozen=True):
+    """What follows from one message: effects in order, and the change that must be durable before they leave."""
+
+    effects: list[Effect]
+    change: StateChange | None = None
+
+
 def refuse(request_id: str, reason: str) -> Respond:
     return Respond(error_response(request_id, reason))
 
@@ -76,11 +84,12 @@ def states_for_agent(agent: str, states: Iterable[tuple[InstanceName, ExecutionS
     return [ToAgent(agent, grpc.FromServer(updateWorkloadState=message))] if message.workloadStates else []
 
 
-def update_success(request_id: str, committed: CommittedUpdate) -> Respond:
+def update_success(request_id: str, committed: CommittedUpdate, revision: int | None = None) -> Respond:
     """[impl->swdd~server-update-state-success-response~1]"""
     success = base.UpdateStateSuccess(
         addedWorkloads=[str(workload.instance_name) for workload in committed.added],
         deletedWorkloads=[str(deleted.instance_name) for deleted in committed.deleted],
+        revision=revision,
     )
     return Respond(base.Response(requestId=request_id, UpdateStateSuccess=success))
 

@@ -6,6 +6,7 @@ Inside the server the id of a request begins with its sender: `<connection>@ID` 
 from msgspec import Struct
 
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
+from ankaios.common.pb import ank_base_pb2 as base
 
 
 class Requester(Struct, frozen=True):
@@ -19,6 +20,31 @@ def workload_requester(agent: str, request_id: str) -> Requester | None:
     """None if the id does not say which workload of the agent asks; nothing can be kept for such a request."""
     parts = request_id.split(REQUEST_ID_SEPARATOR, 2)
     return Requester(agent, parts[1]) if len(parts) == 3 and parts[0] == agent and parts[1] else None
+
+
+class UpdateOrigin(Struct, frozen=True):
+    """Where an update comes from. `requester_text`, `masks` and `note` are for the history.
+
+    `wants_revision`: the requester supports revisions, so the response contains it.
+    """
+
+    request_id: str
+    requester_text: str
+    masks: tuple[str, ...] = ()
+    requester: Requester | None = None
+    wants_revision: bool = False
+    note: str = ""
+
+
+def origin_of(request: base.Request, requester: Requester | None, sender: str) -> UpdateOrigin:
+    """`sender` describes a command connection of this project; programs of Eclipse Ankaios send no description."""
+    text = sender or "unknown"
+    if requester is not None and requester.workload:
+        text = f"workload '{requester.workload}' on agent '{requester.peer}'"
+    update = request.updateStateRequest
+    return UpdateOrigin(
+        request.requestId, text, tuple(update.updateMask), requester, bool(sender) or update.HasField("ifRevision")
+    )
 
 
 class RequestsByOwner:

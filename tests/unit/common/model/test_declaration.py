@@ -32,8 +32,12 @@ NOT_DECLARED = {
          "LogEntriesResponse", "LogEntry", "EventsCancelRequest", "EventsCancelAccepted", "PlanRequest",
          "PlanResponse", "PlannedWorkload", "PlannedEntry", "FieldChange", "RecordsRequest", "RecordsResponse",
          "WorkloadRecord", "WhyRequest", "WhyResponse", "Cause", "AtomicOptions", "RolloutsRequest",
-         "RolloutsResponse", "RolloutInfo", "RolloutWorkload"),
+         "RolloutsResponse", "RolloutInfo", "RolloutWorkload", "HistoryRequest", "HistoryResponse", "RevisionInfo",
+         "EntryChange", "RollbackRequest", "ServersRequest", "ServersResponse", "ServerInfo"),
         "content of a request; handled as protobuf message",
+    ),
+    **dict.fromkeys(
+        ("UsageRequest", "UsageResponse", "WorkloadUsage"), "content of a request; handled as protobuf message"
     ),
     **dict.fromkeys(("WorkloadState", "WorkloadInstanceName"), "converted to typed objects by proto_conversion"),
 }  # fmt: skip

@@ -1,0 +1,207 @@
+"""`ank top`: a live view of nodes and workloads with their resource usage, for a terminal.
+
+Input: states, usage and keys. Output: the screen. Owns the terminal while it runs, and the rows of the last refresh.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.interruptible import run_until_killed
+from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.session import Session
+from ankaios.cli.top_model import TopRow, View, node_rows, press, top_rows
+from ankaios.cli.top_screen import HELP, Picture
+from ankaios.cli.usage_texts import usage_by_instance
+from ankaios.cli.workload_rows import (
+    ROW_MASKS,
+    Instance,
+    WorkloadRow,
+    instance_name,
+    instance_of,
+    update_row,
+    workload_instances,
+    workload_rows,
+)
+from ankaios.common.pb import ank_base_pb2 as base
+
+KEY_SECONDS = 0.1
+REFRESH_SECONDS = 1.0
+WHY_SECONDS = 2.0
+USAGE_SECONDS = 5
+MAX_LOG_LINES = 1000
+LOG_TAIL = 200
+
+
+def run(call: CommandCall) -> None:
+    if not call.output.is_terminal:
+        raise CliError("'ank top' needs a terminal", "use 'ank get workloads -o wide' in scripts")
+    from ankaios.cli.keyboard import Keyboard
+
+    with open_session(call, "Failed to show workloads") as session:
+        cluster = ClusterState(session)
+        cluster.refresh()
+
+        def work() -> None:
+            with Keyboard() as keyboard:
+                TopLoop(cluster, call.output, keyboard.pressed).run()
+
+        run_until_killed(session, work)
+
+
+class ClusterState:
+    """What is known of the cluster, and the output of one workload. Agents and usage are requested each second."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.rows: dict[Instance, WorkloadRow] = {}
+        self.states: dict[Instance, base.ExecutionState] = {}
+        self.usage: dict[Instance, base.ResourceUsage] = {}
+        self.agents: dict[str, base.AgentAttributes] = {}
+        self.notice = ""
+        self.log_lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
+        self._requests: dict[str, str] = {}  # open requests by what they are for
+        self._campaign: str | None = None
+        session.on_response = self._other_response
+
+    def refresh(self) -> None:
+        """Request everything and wait for it."""
+        state = self._session.complete_state(*ROW_MASKS, "agents")
+        self.rows = workload_rows(state)
+        self.states = dict(workload_instances(state.workloadStates))
+        self.agents = dict(state.agents.agents)
+        if not self._session.accepts_additions:
+            self.notice = "this server reports no resource usage"
+
+    def request_values(self) -> None:
+        """Request agents and usage without waiting. What was requested before and is still missing is not repeated."""
+        agents = base.CompleteStateRequest(fieldMask=["agents"])
+        self._request("agents", base.Request(completeStateRequest=agents))
+        if self._session.accepts_additions:
+            self._request("usage", base.Request(usageRequest=base.UsageRequest(seconds=USAGE_SECONDS)))
+
+    def _request(self, what: str, request: base.Request) -> None:
+        if what not in self._requests:
+            self._requests[what] = self._session.send(request)
+
+    def receive(self, seconds: float) -> bool:
+        """Wait so long for changes of workloads; returns whether there is something new."""
+        changed = self._session.next_states(seconds)
+        for state in changed:
+            self._store(state)
+        taken = [what for what in list(self._requests) if self._take(what)]
+        return bool(changed or taken)
+
+    def _store(self, state: base.WorkloadState) -> None:
+        instance = instance_of(state.instanceName)
+        if not update_row(self.rows, state):
+            self.refresh()
+        elif instance in self.rows:
+            self.states[instance] = state.executionState
+        else:
+            self.states.pop(instance, None)
+
+    def _take(self, what: str) -> bool:
+        response = self._session.take_response(self._requests[what])
+        if response is None:
+            return False
+        del self._requests[what]
+        match what, response.WhichOneof("ResponseContent"):
+            case "agents", "completeStateResponse":
+                self.agents = dict(response.completeStateResponse.completeState.agents.agents)
+            case "usage", "usageResponse":
+                self.usage = usage_by_instance(response.usageResponse.workloads)
+                missing = response.usageResponse.missingAgents
+                self.notice = f"no usage of {', '.join(missing)}" if missing else ""
+            case "usage", "error":
+                self.notice = response.error.message
+        return True
+
+    def why(self, instance: Instance) -> list[str]:
+        """Why the workload is in its state, as far as the server explains it."""
+        row = self.rows.get(instance)
+        known = [f"{row.state} on {row.agent or 'no node'}", row.info] if row is not None else ["It is removed."]
+        if not self._session.accepts_additions:
+            return [*known, "", "This server does not explain states."]
+        request_id = self._session.send(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
+        end = monotonic() + WHY_SECONDS
+        while (response := self._session.take_response(request_id)) is None and monotonic() < end:
+            for state in self._session.next_states(KEY_SECONDS):
+                self._store(state)
+        self._session.forget(request_id)
+        if response is None or not response.HasField("whyResponse"):
+            return [*known, "", "The server has no further explanation."]
+        causes = response.whyResponse.causes
+        lines = [f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(causes)]
+        return [*known, "", *lines] if lines else [*known, "", "It runs as desired."]
+
+    def follow_logs(self, instance: Instance | None) -> None:
+        """Collect the output of this workload, or of none."""
+        if self._campaign is not None:
+            self._session.cancel_logs(self._campaign)
+            self._campaign = None
+        self.log_lines.clear()
+        if instance is not None:
+            wanted = base.LogsRequest(workloadNames=[instance_name(instance)], follow=True, tail=LOG_TAIL)
+            accepted = self._session.request_logs(wanted)
+            self._campaign = accepted.requestId
+            if not accepted.logsRequestAccepted.workloadNames:
+                self.log_lines.append("The workload has no output that can be read now.")
+
+    def _other_response(self, response: base.Response) -> None:
+        if response.requestId == self._campaign:
+            for entry in response.logEntriesResponse.logEntries:
+                self.log_lines.append(entry.message)
+
+
+class TopLoop:
+    """Draws the screen until the user ends it. The signal that ends the program is noticed while it waits."""
+
+    def __init__(self, cluster: ClusterState, output: CliOutput, pressed: Callable[[], list[str]]) -> None:
+        self._cluster = cluster
+        self._output = output
+        self._pressed = pressed
+        self._view = View()
+        self._pane_lines: Sequence[str] = ()
+
+    def run(self) -> None:
+        from ankaios.cli.live_display import full_screen
+
+        next_values, drawn = 0.0, None
+        with full_screen(self._output) as show:
+            while not self._view.ended:
+                size = (self._output.width, self._output.height)
+                is_new = self._cluster.receive(KEY_SECONDS) or self._view.pane == "logs"
+                keys = self._pressed()
+                for key in keys:
+                    self._press(key)
+                if monotonic() >= next_values:
+                    next_values = monotonic() + REFRESH_SECONDS
+                    self._cluster.request_values()
+                if is_new or keys or size != drawn:
+                    show(self._picture(), *size)
+                    drawn = size
+
+    def _rows(self) -> list[TopRow]:
+        return top_rows(self._cluster.rows, self._cluster.states, self._cluster.usage, self._view)
+
+    def _press(self, key: str) -> None:
+        before, rows = self._view.pane, self._rows()
+        self._view = press(self._view, key, rows)
+        if self._view.pane == before:
+            return
+        if before == "logs":
+            self._cluster.follow_logs(None)
+        if self._view.pane == "logs":
+            self._cluster.follow_logs(self._view.selected)
+        elif self._view.pane == "why" and self._view.selected is not None:
+            self._pane_lines = self._cluster.why(self._view.selected)
+
+    def _picture(self) -> Picture:
+        rows = self._rows()
+        every = top_rows(self._cluster.rows, self._cluster.states, self._cluster.usage, View())
+        lines = {"logs": self._cluster.log_lines, "why": self._pane_lines, "help": HELP}.get(self._view.pane, ())
+        nodes = node_rows(self._cluster.agents, every)
+        return Picture(rows, len(every), nodes, self._view, list(lines), self._cluster.notice)

@@ -1,0 +1,92 @@
+"""Counters, histograms and gauges as plain numbers. Programs always count; nothing is loaded or sent for it.
+
+Input: facts, where they occur. Output: values that `metrics_endpoint` converts to OpenMetrics when it is scraped. Owns
+the values. Names and units follow the Prometheus conventions: base units, `_total` for counters is added on output.
+
+    UPDATES = Counter("ankaios_server_updates", "Updates of the desired state.", "result")
+    UPDATES.add("accepted")
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# A label set that grows beyond this is a mistake or an attack; further values are counted together.
+MAX_SERIES = 1000
+OTHER = "other"
+DURATION_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+Labels = tuple[str, ...]
+
+
+class Metric:
+    """`name` without the suffix of counters; `labels` are the names of the labels."""
+
+    kind = ""
+
+    def __init__(self, name: str, description: str, *labels: str) -> None:
+        self.name = name
+        self.description = description
+        self.labels = labels
+
+
+class Counter(Metric):
+    kind = "counter"
+
+    def __init__(self, name: str, description: str, *labels: str) -> None:
+        super().__init__(name, description, *labels)
+        self.values: dict[Labels, float] = {} if labels else {(): 0}
+
+    def add(self, *labels: str, amount: float = 1) -> None:
+        key = _bounded(labels, self.values)
+        self.values[key] = self.values.get(key, 0) + amount
+
+
+class Distribution:
+    """How many observations fell into each range, and their sum."""
+
+    def __init__(self, size: int) -> None:
+        self.counts = [0] * size
+        self.sum = 0.0
+
+
+class Histogram(Metric):
+    """Durations in seconds; the last range has no upper bound."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, description: str, *labels: str, bounds: Sequence[float] = DURATION_BOUNDS) -> None:
+        super().__init__(name, description, *labels)
+        self.bounds = tuple(bounds)
+        self.values: dict[Labels, Distribution] = {} if labels else {(): Distribution(len(bounds) + 1)}
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        key = _bounded(labels, self.values)
+        found = self.values.get(key)
+        if found is None:
+            found = self.values[key] = Distribution(len(self.bounds) + 1)
+        found.counts[bisect_left(self.bounds, seconds)] += 1
+        found.sum += seconds
+
+
+class Gauge(Metric):
+    """Computed when it is read, so that there is no second copy of a fact."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, description: str, *labels: str) -> None:
+        super().__init__(name, description, *labels)
+        self.read: Callable[[], Mapping[Labels, float]] = dict
+
+
+AnyMetric = Counter | Histogram | Gauge
+
+
+def metrics_of(owner: object) -> Iterable[AnyMetric]:
+    """All metrics that are attributes of an object, in the order of their declaration."""
+    return (value for value in vars(owner).values() if isinstance(value, AnyMetric))
+
+
+def _bounded(labels: Labels, known: Mapping[Labels, object]) -> Labels:
+    if labels in known or len(known) < MAX_SERIES:
+        return labels
+    return (OTHER,) * len(labels)

@@ -1,0 +1,82 @@
+"""The entries that the store keeps: their kinds, and the changes of one message.
+
+Input: what changes while one message is handled. Output: one atomic `StateChange`, or nothing. Owns the changes until
+they are taken. The kinds of the desired state are part of the history; the others are decisions of the server itself.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ankaios.common.state_manipulation import Form
+from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
+
+WORKLOAD_KIND, CONFIG_KIND, DEVICE_CONFIGURATION_KIND = "workload", "config", "deviceConfiguration"
+AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
+# What mutating hooks made of a workload; without such an entry, the rendered workload is what agents have.
+HOOKED_KIND = "hooked"
+PLACEMENT_KIND = "placement"
+
+API_VERSION_KEY = EntryKey(API_VERSION_KIND, "desiredState")
+
+
+class EntryCollector:
+    """Collects changes of entries; the first value before and the last value after count."""
+
+    def __init__(self) -> None:
+        self._entries: dict[EntryKey, EntryChange] = {}
+        self._revision: Revision | None = None
+        self._dropped: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._entries or self._revision or self._dropped)
+
+    def note(self, kind: str, name: str, before: JsonValue, after: JsonValue) -> None:
+        """Note that an entry has another value now; None means absent."""
+        self.note_all([EntryChange(kind, name, before, after)])
+
+    def note_all(self, changes: Iterable[EntryChange]) -> None:
+        for change in changes:
+            earlier = self._entries.pop(change.key, None)
+            merged = change if earlier is None else replace(change, before=earlier.before)
+            if merged.before != merged.after:
+                self._entries[change.key] = merged
+
+    def note_revision(self, revision: Revision, dropped: tuple[int, ...] = ()) -> None:
+        assert self._revision is None, "one message makes one revision at most"
+        self._revision = revision
+        self._dropped += dropped
+
+    def note_dropped_revisions(self, numbers: tuple[int, ...]) -> None:
+        self._dropped += numbers
+
+    def take(self) -> StateChange | None:
+        """Return everything noted since the last call."""
+        change = StateChange(tuple(self._entries.values()), self._revision, self._dropped) if self else None
+        self._entries, self._revision, self._dropped = {}, None, ()
+        return change
+
+
+def desired_entries(desired: Form, change: DesiredChange) -> list[EntryChange]:
+    """The entries of the desired state that the change replaces, before it is applied."""
+    entries: list[EntryChange] = []
+    if desired["apiVersion"] != change.api_version:
+        entries.append(_entry(API_VERSION_KEY, desired["apiVersion"], change.api_version))
+    for kind, section, changed in _sections(change):
+        stored: Mapping[str, Any] = desired.get(section, {})
+        entries += [EntryChange(kind, name, stored.get(name), value) for name, value in changed.items()]
+    return entries
+
+
+def _entry(key: EntryKey, before: JsonValue, after: JsonValue) -> EntryChange:
+    return EntryChange(key.kind, key.name, before, after)
+
+
+def _sections(change: DesiredChange) -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
+    return (
+        (WORKLOAD_KIND, "workloads", change.workloads),
+        (CONFIG_KIND, "configs", change.configs),
+        (DEVICE_CONFIGURATION_KIND, "deviceConfigurations", change.device_configurations),
+    )

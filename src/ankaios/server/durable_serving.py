@@ -1,0 +1,85 @@
+"""Runs a server whose state is stored.
+
+Input: settings. Output: a running server until it is asked to end. A server with its own store begins to listen when
+its state is loaded. Servers that share a store listen from the beginning, and reject calls until they lead.
+"""
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from ankaios.common.config import PemMaterial, require_security
+from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.middleware.server import Limits
+from ankaios.server.settings import STORAGE_CONTEXT, ServerSettings, StartupPolicy, StorageSettings
+from ankaios.server.shell import ServerShell, finished_before, security
+from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.server.state_leader import StartState, StateLeader
+from ankaios.storage.leader_election import Candidate
+from ankaios.storage.open_storage import Storage, open_storage
+from ankaios.storage.storage_url import EtcdLocation
+
+if TYPE_CHECKING:
+    from ankaios.storage.etcd.etcd_members import EtcdCredentials
+
+_ANY_ADDRESS = ("0.0.0.0", "::")
+
+
+async def serve_durably(settings: ServerSettings, stopped: asyncio.Event) -> None:
+    """Raises `StartupFailed` if it cannot begin."""
+    pem = security(settings)
+    start = StartState(_manifest_of(settings), settings.startup_policy is StartupPolicy.ALWAYS)
+    storage = _open_storage(settings, pem)
+    shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
+    leader = StateLeader(shell, storage, settings.hooks, start)
+    try:
+        if isinstance(settings.storage.location, EtcdLocation):
+            leader.stand_by()
+        elif not await finished_before(stopped, leader.begin()):
+            return
+        await shell.listen(settings)
+        await shell.run_until(stopped, leader.run)
+    finally:
+        await leader.close()
+
+
+def _manifest_of(settings: ServerSettings) -> Form | StartupFailed | None:
+    """With a store, an unreadable manifest is a reason not to start only if nothing is stored."""
+    if settings.startup_manifest is None:
+        return None
+    try:
+        return load_startup_state(settings.startup_manifest)
+    except StartupFailed as fault:
+        return fault
+
+
+def _open_storage(settings: ServerSettings, pem: PemMaterial | None) -> Storage:
+    name = settings.name or socket.gethostname()
+    candidate = Candidate(name, settings.url or _own_url(settings, pem is not None))
+    storage = settings.storage
+    try:
+        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage))
+    except Rejected as fault:
+        raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
+
+
+def _own_url(settings: ServerSettings, uses_tls: bool) -> str:
+    host = socket.gethostname() if settings.address.host in _ANY_ADDRESS else settings.address.host
+    shown = f"[{host}]" if ":" in host else host
+    return f"http{'s' if uses_tls else ''}://{shown}:{settings.address.port}"
+
+
+def _etcd_pem(storage: StorageSettings, pem: PemMaterial | None) -> PemMaterial | None:
+    """Files for etcd, or those of the server."""
+    if not isinstance(storage.location, EtcdLocation) or not storage.location.uses_tls:
+        return None
+    return require_security(storage.pem, insecure=False) if any(storage.pem) else pem
+
+
+def _credentials(storage: StorageSettings) -> "EtcdCredentials | None":
+    if not isinstance(storage.location, EtcdLocation):
+        return None
+    from ankaios.storage.etcd.credentials import read_etcd_credentials
+
+    return read_etcd_credentials(storage.credentials, os.environ)

@@ -1,0 +1,55 @@
+"""A store in memory that waits and fails on command."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ankaios.storage.memory_store import MemoryStore
+from ankaios.storage.state_store import CommitUnknown, StateChange, StorageFailed, Stored
+
+
+class FailingStore(MemoryStore):
+    """Commits wait until `go` is set. `failures` are raised by the next commits, `failed_checks` by the next checks.
+
+    A failed commit is stored if `stores_failed` is set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.go.set()
+        self.batches: list[list[StateChange]] = []
+        self.failures: list[StorageFailed] = []
+        self.failed_checks: list[StorageFailed] = []
+        self.failed_loads: list[StorageFailed] = []
+        self.stores_failed = False
+        self._unknown: bool | None = None
+
+    async def commit(self, changes: Sequence[StateChange]) -> None:
+        self.batches.append(list(changes))
+        await self.go.wait()
+        if not self.failures:
+            await super().commit(changes)
+            return
+        failure = self.failures.pop(0)
+        if self.stores_failed:
+            await super().commit(changes)
+        self._unknown = self.stores_failed if isinstance(failure, CommitUnknown) else None
+        raise failure
+
+    async def load(self) -> Stored:
+        if self.failed_loads:
+            raise self.failed_loads.pop(0)
+        stored = await super().load()
+        unknown, self._unknown = self._unknown, None
+        return Stored(stored.entries, stored.revisions, stored.records, stored.last_revision, None, unknown)
+
+    async def check(self) -> None:
+        if self.failed_checks:
+            raise self.failed_checks.pop(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that has no event."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
