@@ -21,5 +21,5 @@ class ControlCallbacks(Struct, frozen=True):
 
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
-    notified: Callable[[CheckResult], None] = _ignore
     denied: Callable[[], None] = lambda: None
+    notified: Callable[[CheckResult], None] = _ignore
