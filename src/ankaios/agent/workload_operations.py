@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
+from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
     DeleteBeforeUpdate,
@@ -106,6 +107,11 @@ class WorkloadOperations:
         for name, state in foreign:
             self._states.store(name, state)
         return {name.workload for name, _ in foreign}
+
+    def foreign_states(self, workloads: Iterable[str]) -> tuple[ForeignState, ...]:
+        """What is known of these workloads on other agents."""
+        found = {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
+        return foreign_states(found, self._agent)
 
     def recheck(self, changed: Iterable[str]) -> None:
         """See what the news of these workloads sets free."""

@@ -2,12 +2,13 @@
 
 Input: claim records and grants. Output: the records after a restart, and grants extended by the devices file. A record
 is written before its workload starts and removed when the workload releases its devices. A file is always complete: the
-old or the new content, also if the process dies. After a power failure a file may be incomplete; then no workload runs
-any more, and the checksum detects it.
+old or the new content, also if the process dies. A file that is incomplete after a power failure is detected by its
+checksum.
 """
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -66,10 +67,10 @@ class ClaimRecord(Struct, frozen=True):
 
 
 class ClaimStore:
-    """Keeps claim records in the folder `claims` and devices files in the folder `files`."""
+    """Keeps claim records in `claims`, by default a folder below `folder`, and devices files in the folder `files`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._claims = folder / "claims"
+    def __init__(self, folder: Path, claims: Path | None = None) -> None:
+        self._claims = claims or folder / "claims"
         self._files = folder / "files"
 
     def load(self) -> Iterator[ClaimRecord]:
@@ -152,7 +153,10 @@ def replace_file(path: Path, text: str, mode: int) -> None:
     draft = path.with_suffix(DRAFT_SUFFIX)
     try:
         draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
-        draft.write_text(text)
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # the claims may be in a folder that outlives a power failure
         draft.chmod(mode)
         draft.replace(path)
     except OSError:
