@@ -17,7 +17,7 @@ from benchmarks.real_cluster import RealCluster, real_cluster, verdict
 GOAL, COUNT, REST = 28.0, 10, 5.0
 BARE = "import sys, time; print(flush=True); time.sleep(100)"
 MODULES = {
-    "server": ["ankaios.server.__main__", "ankaios.server.shell"],
+    "server": ["ankaios.server.program", "ankaios.server.shell"],
     "agent": [
         "ankaios.agent.__main__",
         "ankaios.agent.agent",

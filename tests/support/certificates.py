@@ -26,18 +26,39 @@ class Authority:
     def server(self, name: str = "ank-server", days: str = "30") -> PemMaterial:
         return self.issue("server", san=f"DNS:{name}", usage="serverAuth", days=days)
 
-    def agent(self, *names: str, days: str = "30") -> PemMaterial:
+    def agent(self, *names: str, days: str = "30", role: str = "") -> PemMaterial:
         san = ",".join(f"DNS:{name}" for name in names)
-        return self.issue("agent", san=san, usage="clientAuth", days=days)
+        return self.issue("agent", san=san, usage="clientAuth", days=days, role=role)
 
-    def cli(self) -> PemMaterial:
-        return self.issue("cli", san="", usage="clientAuth")
+    def cli(self, role: str = "") -> PemMaterial:
+        return self.issue("cli", san="", usage="clientAuth", role=role)
+
+    def revocation_list(self, *revoked: PemMaterial) -> Path:
+        """A file with the revocation list; it replaces the one before."""
+        database, config, result = (self.folder / name for name in ("index.txt", "ca.conf", "crl.pem"))
+        database.touch()
+        config.write_text(f"[ca]\ndefault_ca = it\n[it]\ndatabase = {database}\ndefault_md = sha256\n")
+        signer = ("-config", config, "-cert", self.certificate, "-keyfile", self._key)
+        for material in revoked:
+            _openssl("ca", *signer, "-revoke", material.crt.origin)
+        fresh = self.folder / "new-crl.pem"
+        _openssl("ca", *signer, "-gencrl", "-crldays", "30", "-out", fresh)
+        fresh.chmod(0o644)
+        return fresh.replace(result)
 
     def issue(
-        self, who: str, *, san: str, usage: str, days: str = "30", chain: Path | None = None, ca: Path | None = None
+        self,
+        who: str,
+        *,
+        san: str,
+        usage: str,
+        days: str = "30",
+        chain: Path | None = None,
+        ca: Path | None = None,
+        role: str = "",
     ) -> PemMaterial:
         """`chain` is sent along with the certificate; `ca` is trusted instead of this authority."""
-        certificate, key = self.certificate_files(who, san=san, usage=usage, days=days)
+        certificate, key = self.certificate_files(who, san=san, usage=usage, days=days, role=role)
         if chain is not None:
             certificate.write_text(certificate.read_text() + chain.read_text())
         flags = {"ca_pem": ca or self.certificate, "crt_pem": certificate, "key_pem": key}
@@ -45,12 +66,14 @@ class Authority:
         assert material is not None
         return material
 
-    def certificate_files(self, who: str, *, san: str, usage: str, days: str = "30") -> tuple[Path, Path]:
+    def certificate_files(
+        self, who: str, *, san: str, usage: str, days: str = "30", role: str = ""
+    ) -> tuple[Path, Path]:
         count = len(list(self.folder.glob("*.crt")))
         stem = self.folder / f"{who}-{count}"
         key = self._new_key(stem.name)
         request, extensions, certificate = (stem.with_suffix(f".{kind}") for kind in ("csr", "ext", "crt"))
-        _openssl("req", "-new", "-key", key, "-subj", f"/CN={who}", "-out", request)
+        _openssl("req", "-new", "-key", key, "-subj", f"/CN={who}" + (f"/OU={role}" if role else ""), "-out", request)
         extensions.write_text(f"extendedKeyUsage={usage}\n" + (f"subjectAltName={san}\n" if san else ""))
         _openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial"),

@@ -3,6 +3,7 @@
 Needs: nothing but the repository.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,29 @@ def test_a_key_that_others_can_read_is_a_reason_not_to_start(certificates: Certi
         assert "Failed to load certificate files!: '" in process.log
     finally:
         process.__exit__(None, None, None)
+
+
+def test_certificates_and_revocation_list_are_loaded_again(tmp_path: Path) -> None:
+    """By a change of the files, and by SIGHUP; an invalid file changes nothing."""
+    authority = Authority(tmp_path, "ecdsa")
+    crt, key = authority.certificate_files("server", san="DNS:ank-server", usage="serverAuth")
+    agent = authority.agent("n1")
+    credentials = grpc.ssl_channel_credentials(
+        authority.certificate.read_bytes(), agent.key.text.encode(), agent.crt.text.encode()
+    )
+    crl = authority.revocation_list()
+    flags = ("--ca_pem", str(authority.certificate), "--crt_pem", str(crt), "--key_pem", str(key))
+    with ServerProcess(*flags, "--crl_pem", str(crl)) as server, hello(server, credentials, "n1") as peer:
+        assert peer.receive() == {"serverHello": {}}
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for_log("The certificates were loaded again.")
+        crl.write_text("nonsense")
+        server.wait_for_log("The certificates were not loaded again, the old ones stay in use: cannot use crl_pem")
+        assert "completeStateResponse" in peer.answer("web@1", completeStateRequest={"fieldMask": ["agents"]})
+        authority.revocation_list(agent)
+        server.wait_for_log("The certificates were loaded again. Connected peers have to connect again.")
+        assert peer.failure()[0] == grpc.StatusCode.UNAVAILABLE
+        with hello(server, credentials, "n1") as again:
+            assert again.failure()[0] == grpc.StatusCode.UNAVAILABLE
+        server.wait_for_log("certificate revoked")

@@ -124,7 +124,7 @@ def test_texts_of_the_code_become_markdown() -> None:
 
 def test_the_exit_codes_of_server_and_agent_are_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.common.log.setup_logging", lambda: None)
-    monkeypatch.setattr("ankaios.server.__main__.setup_logging", lambda: None)
+    monkeypatch.setattr("ankaios.server.program.setup_logging", lambda: None)
     for program in ("server", "agent"):
         start = import_module(f"ankaios.{program}.__main__").main
         for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2)):

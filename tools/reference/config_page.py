@@ -41,7 +41,7 @@ MEANINGS = {
     **{
         f"{prefix}{item}_pem_content": "The text itself instead of a file."
         for prefix in ("", "storage_")
-        for item in ("ca", "crt", "key")
+        for item in ("ca", "crt", "key", "crl")
     },
 }
 HOOK_MEANINGS = {
@@ -194,8 +194,8 @@ def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]
         return config.choose(flag, None, file, key, default)
 
     def pem(flags: Mapping[str, Any], prefix: str, file: Any, key_prefix: str = "", **more: Any) -> config.GivenPem:
-        found = config.load_pem_material(flags, prefix, file, environ={}, key_prefix=key_prefix)
-        for name in (f"{key_prefix}{item}_pem" for item in ("ca", "crt", "key")):
+        found = config.load_pem_material(flags, prefix, file, key_prefix=key_prefix, **{**more, "environ": {}})
+        for name in (f"{key_prefix}{item}_pem" for item in more.get("items", ("ca", "crt", "key"))):
             watched.asked[name] = Key(name, env=f"{prefix}_{name.upper()}")
         return found
 

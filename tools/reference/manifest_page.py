@@ -51,7 +51,18 @@ RUNTIMES: Mapping[str, tuple[str, type[msgspec.Struct], Mapping[str, str]]] = {
             "workingDir": "Where it starts, an absolute path. By default `/`.",
             "env": "Environment variables by name. Values are strings.",
             "user": "Who runs it. By default the user of the agent.",
-            "limits": "Limits of resources by name, such as `openFiles: 1024` or `addressSpace: 64Mi`.",
+            "limits": (
+                "Limits of resources by name, such as `openFiles: 1024`. `memory: 64Mi` and `pids: 100` limit all "
+                "processes of the workload together and need cgroups; the state says so if they cannot be set."
+            ),
+            "capabilities": (
+                "The capabilities that it may have, such as `NET_BIND_SERVICE`. By default all for root, none for "
+                "other users."
+            ),
+            "noNewPrivileges": (
+                "Whether programs with more rights, such as `sudo`, gain none. By default `true` for other users than "
+                "root."
+            ),
         },
     ),
 }

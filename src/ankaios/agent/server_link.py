@@ -17,6 +17,7 @@ from msgspec import Struct
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.agent.metrics import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
+from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb.ank_base_pb2 import Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
@@ -26,10 +27,11 @@ from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
 
-RECONNECT_PAUSE = 1.0
+FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
 HEARD_AFTER = 5.0
 MAX_LAST_WORDS = 1024
+MANY_FAILURES = 10  # after which the pause has its full length
 SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,24 @@ def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServe
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
     hello.usage = True
     return ToServer(agentHello=hello)
+
+
+def reconnect_pause(failures: int) -> float:
+    """Seconds until the next attempt after so many failed ones: short at first, as the server may be about to start.
+
+    >>> [reconnect_pause(failures) for failures in (1, 2, 6, 7, 1000)]
+    [0.02, 0.04, 0.64, 1.0, 1.0]
+    """
+    return float(min(RECONNECT_PAUSE, FIRST_RECONNECT_PAUSE * 2 ** min(failures - 1, 10)))
+
+
+def _present_certificates(pem: PemMaterial | None) -> PemMaterial | None:
+    """Certificates are replaced while the agent runs. The old ones stay in use if the new files are not valid yet."""
+    try:
+        return read_pem_again(pem) if pem is not None else None
+    except BadPemFile as fault:
+        log.warning("the certificates were not loaded again, the old ones stay in use: %s", fault.reason)
+        return pem
 
 
 class Outbox:
@@ -118,18 +138,19 @@ class ServerLink:
         self._outbox = outbox
         self._inbox = inbox
         self._complaint = ""
+        self._failures = 0
 
     async def run(self) -> None:
         """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
         while True:
             try:
+                self._settings = self._settings._replace(pem=_present_certificates(self._settings.pem))
                 async with connect(self._settings, Method.AGENT, self._hello) as connection:
                     await self._session(connection)
             except Unavailable as error:
                 self._complain(error)
-            # Always the same pause, also after a server that lets us in and drops us at once, as it does when another
-            # agent has the same name.
-            await asyncio.sleep(RECONNECT_PAUSE)
+            self._failures += 1
+            await asyncio.sleep(reconnect_pause(self._failures))
 
     async def _session(self, connection: ServerConnection) -> None:
         began = asyncio.get_running_loop().time()
@@ -139,8 +160,11 @@ class ServerLink:
         try:
             await self._converse(connection)
         except Exception:  # also an internal error ends the session
-            if asyncio.get_running_loop().time() - began > SHORT_SESSION:
+            lasted = asyncio.get_running_loop().time() - began
+            if lasted > SHORT_SESSION:
                 self._complaint = ""
+            # A server that accepts the agent and ends the session immediately is asked once a second.
+            self._failures = 0 if lasted > RECONNECT_PAUSE else MANY_FAILURES
             self._outbox.go_offline()
             # Not when the agent ends: nobody takes it then, and a full channel would hold up the end.
             await self._inbox.send(Disconnected())
@@ -176,5 +200,5 @@ class ServerLink:
         """Once for each reason: a server that is away for a day does not fill the log."""
         reason = f"{error} {error.reason}" if isinstance(error, CannotConnect) else str(error)
         if reason != self._complaint:
-            log.warning("no connection to the server, trying again each second: %s", reason)
+            log.warning("no connection to the server, trying again: %s", reason)
             self._complaint = reason

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ankaios.common.certificate_roles import AGENT_ROLE, COMMANDER_ROLE
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.common.names import check_agent_name
 
@@ -27,12 +28,13 @@ _OPENSSL_LIMIT_SECONDS = 60
 
 
 class CertificateSubject(Struct, frozen=True):
-    """One certificate: the stem of its file names, its subject, its usage, and its DNS name."""
+    """One certificate: the stem of its file names, its subject, its usage, its DNS name, and its role if any."""
 
     stem: str
     common_name: str
     usage: str
     dns_name: str
+    role: str = ""
 
     @property
     def files(self) -> tuple[str, str]:
@@ -43,16 +45,16 @@ def certificate_subjects(agents: list[str]) -> list[CertificateSubject]:
     """Server and command line, and the agents; without agent names one certificate for any agent."""
     subjects = [
         CertificateSubject("server", SERVER_NAME, "serverAuth", SERVER_NAME),
-        CertificateSubject("cli", "ank", "clientAuth", "ank"),
+        CertificateSubject("cli", "ank", "clientAuth", "ank", COMMANDER_ROLE),
     ]
     for agent in agents or [ANY_AGENT]:
         if agent == ANY_AGENT:
-            subjects.append(CertificateSubject("agent", "ank-agent", "clientAuth", ANY_AGENT))
+            subjects.append(CertificateSubject("agent", "ank-agent", "clientAuth", ANY_AGENT, AGENT_ROLE))
             continue
         check_agent_name(agent)
         if not agent:
             raise Rejected("An agent name is empty: name each agent, or leave --agent out for one certificate for all.")
-        subjects.append(CertificateSubject(f"agent-{agent}", agent, "clientAuth", agent))
+        subjects.append(CertificateSubject(f"agent-{agent}", agent, "clientAuth", agent, AGENT_ROLE))
     return subjects
 
 
@@ -99,7 +101,7 @@ def _create_certificate(folder: Path, subject: CertificateSubject, algorithm: st
         extensions.write_text(f"subjectAltName=DNS:{subject.dns_name}\nextendedKeyUsage={subject.usage}\n")
         _openssl(
             "req", *KEY_OPTIONS[algorithm], "-nodes", "-keyout", key, "-out", request,
-            "-subj", f"/CN={subject.common_name}",
+            "-subj", f"/CN={subject.common_name}" + (f"/OU={subject.role}" if subject.role else ""),
         )  # fmt: skip
         _openssl(
             "x509", "-req", "-in", request, "-CA", folder / "ca.pem", "-CAkey", folder / "ca-key.pem",

@@ -5,8 +5,8 @@ together; the server processes them in order. Only the fields in the wait table 
 workloads.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from time import monotonic
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from time import monotonic, sleep
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.interruptible import run_until_killed
@@ -23,6 +23,7 @@ CHANGED = (
     "Waiting for workload(s) to reach desired states (press Ctrl+C to interrupt).\n"
 )
 _STEP_SECONDS = 0.1
+_AGENT_SECONDS, _AGENT_POLL_SECONDS = 1.0, 0.05
 _MAX_NAMED = 32
 """For more names, one mask for all workloads takes the server less work than one mask for each name."""
 
@@ -55,16 +56,43 @@ def _wait_until_settled(
 ) -> None:
     changed = {parse_instance(text) for text in (*success.addedWorkloads, *success.deletedWorkloads)}
     after = session.complete_state(*row_masks({name for name, _, _ in changed}), *agent_masks(changed))
-    connected = after.agents.agents.keys()
+    added = {parse_instance(text) for text in success.addedWorkloads}
+    connected = _connected_agents(session, set(after.agents.agents), added)
     rows = changed_rows(changed, before, after)
-    wait_list = WaitList(success.addedWorkloads, success.deletedWorkloads, rows, connected)
-    run_until_killed(session, lambda: show_until_done(output, session, wait_list))
+    first_rows = rows | initial_rows(rows, added)
+    wait_list = WaitList(success.addedWorkloads, success.deletedWorkloads, first_rows, connected)
+    run_until_killed(session, lambda: show_until_done(output, session, wait_list, rows))
     if output.is_terminal:
         _print_hints(output, wait_list, connected)
 
 
-def show_until_done(output: CliOutput, session: Session, wait_list: WaitList) -> None:
-    """Show the wait table at the start, after every message, and after every step of the spinner."""
+def _connected_agents(session: Session, connected: set[str], added: Iterable[Instance]) -> set[str]:
+    """Give an agent that was started together with the command a second to connect."""
+    end = monotonic() + _AGENT_SECONDS
+    needed = {agent for _, _, agent in added if agent}
+    while needed - connected and monotonic() < end:
+        sleep(_AGENT_POLL_SECONDS)
+        connected |= set(session.complete_state(*agent_masks(added)).agents.agents)
+    return connected
+
+
+def initial_rows(rows: Mapping[Instance, WorkloadRow], added: Iterable[Instance]) -> dict[Instance, WorkloadRow]:
+    """The rows with which new workloads begin, even if their agent has already reported a later state."""
+    initial = base.ExecutionState(pending=base.PENDING_INITIAL)
+    return {
+        instance: rows[instance].with_state(initial)
+        for instance in added
+        if instance[2] and not rows[instance].state.startswith("NotScheduled")
+    }
+
+
+def show_until_done(
+    output: CliOutput, session: Session, wait_list: WaitList, rows: Mapping[Instance, WorkloadRow] | None = None
+) -> None:
+    """Show the wait table at the start, after every message, and after every step of the spinner.
+
+    `rows` are known later than those of the wait list.
+    """
     with LiveDisplay(output) as display:
 
         def show() -> None:
@@ -72,6 +100,8 @@ def show_until_done(output: CliOutput, session: Session, wait_list: WaitList) ->
 
         step, next_step = 0, monotonic()
         show()
+        if rows is not None and wait_list.replace_rows(rows):
+            show()
         if early := session.kept_states():
             wait_list.update(early)
             show()

@@ -57,6 +57,12 @@ class WaitList:
     def is_done(self) -> bool:
         return not self._added and not self._deleted
 
+    def replace_rows(self, rows: Mapping[Instance, WorkloadRow]) -> bool:
+        """Show these rows from now on. Returns whether any of them differs. Nothing is done by this."""
+        newer = {instance: rows.get(instance, row) for instance, row in self._rows.items()}
+        is_changed, self._rows = newer != self._rows, newer
+        return is_changed
+
     def update(self, states: Iterable[base.WorkloadState]) -> None:
         for state in states:
             instance = instance_of(state.instanceName)

@@ -50,6 +50,8 @@ class Pem(NamedTuple):
 
     text: str
     origin: str
+    is_file: bool = False
+    """The origin is the path of a file, which can be read again."""
 
     def __repr__(self) -> str:
         return f"Pem({self.origin!r})"
@@ -61,14 +63,16 @@ class GivenPem(NamedTuple):
     ca: Pem | None = None
     crt: Pem | None = None
     key: Pem | None = None
+    crl: Pem | None = None
 
 
 class PemMaterial(NamedTuple):
-    """Certificate authority, own certificate and own private key for mutual TLS."""
+    """Certificate authority, own certificate and own private key for mutual TLS, and an optional revocation list."""
 
     ca: Pem
     crt: Pem
     key: Pem
+    crl: Pem | None = None
 
 
 def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, default_table: bool = False) -> ConfigTable:
@@ -174,6 +178,7 @@ def load_pem_material(
     file: ConfigTable,
     *,
     environ: Mapping[str, str] | None = None,
+    items: Sequence[str] = ("ca", "crt", "key"),
     key_prefix: str = "",
 ) -> GivenPem:
     """Collect `ca_pem`, `crt_pem` and `key_pem` from flags, `<env_prefix>_CA_PEM` … and the file.
@@ -187,7 +192,7 @@ def load_pem_material(
     """
     variables = os.environ if environ is None else environ
     found: dict[str, Pem | None] = {}
-    for item in ("ca", "crt", "key"):
+    for item in items:
         name = f"{key_prefix}{item}_pem"
         from_file = _pem_from_config(file, name)
         path = flags.get(name) or variables.get(f"{env_prefix}_{name.upper()}")
@@ -200,6 +205,29 @@ def _pem_from_path(name: str, path: AnyPath) -> Pem:
         return _read_pem(name, path)
     except Rejected as error:
         raise BadPemFile(str(error)) from error
+
+
+def read_pem_again(material: PemMaterial) -> PemMaterial:
+    """Return the material with the present content of its files. Raises `BadPemFile`."""
+    return PemMaterial(
+        **{
+            item: _pem_from_path(f"{item}_pem", pem.origin) if pem is not None and pem.is_file else pem
+            for item, pem in material._asdict().items()
+        }
+    )
+
+
+def pem_file_stamps(material: PemMaterial) -> tuple[tuple[int, int, int] | None, ...]:
+    """Return a value for each file that changes when the file is replaced or written."""
+    return tuple(_file_stamp(pem.origin) for pem in material if pem is not None and pem.is_file)
+
+
+def _file_stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _pem_from_config(file: ConfigTable, name: str) -> Pem | None:
@@ -230,7 +258,7 @@ def _read_pem(name: str, path: AnyPath) -> Pem:
     if len(data) > _MAX_PEM_BYTES:
         raise Rejected(f"cannot use {name} '{path}': larger than {_MAX_PEM_BYTES} bytes")
     try:
-        return Pem(data.decode("ascii"), str(path))
+        return Pem(data.decode("ascii"), str(path), is_file=True)
     except UnicodeDecodeError as error:
         raise Rejected(f"cannot use {name} '{path}': not a PEM text") from error
 
@@ -254,7 +282,7 @@ def require_security(given: GivenPem, insecure: bool) -> PemMaterial | None:
     [impl->swdd~server-fails-on-missing-file-paths-and-insecure-cli-arguments~1]
     """
     if given.ca and given.crt and given.key:
-        return PemMaterial(given.ca, given.crt, given.key)
+        return PemMaterial(given.ca, given.crt, given.key, given.crl)
     if insecure and not (given.ca or given.crt or given.key):
         return None
     raise StartupFailed(MISSING_PEM_CONTEXT, missing_pem_text(given))

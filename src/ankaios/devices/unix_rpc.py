@@ -33,7 +33,7 @@ class UnixServer:
         sock = listener or bind_socket(self.path)
         server = GrpcServer(self._methods)
         try:
-            await server.listen_on(sock)
+            server.listen_on(sock)
         except BaseException:
             sock.close()
             raise

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
+from h2.errors import ErrorCodes
+
+from ankaios.grpc.frame_budget import FrameBudget
 from ankaios.grpc.http2_connection import Http2Connection
+from ankaios.grpc.inbox_budget import InboxBudget
 from ankaios.grpc.keepalive import KeepaliveTimer
 
 if TYPE_CHECKING:
@@ -28,9 +33,12 @@ log = logging.getLogger(__name__)
 _WRITE_BUFFER = 256 * 1024
 _MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
 _READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed at once
-_SMALL_READ = 4 * 1024
-_MANY_FRAMES = 512
+_COST_PER_TURN = 256  # of frames that are processed before other connections get their turn
 _LINGER = 1.0  # seconds in which a rejected peer can read the reason
+
+
+def _ignore(connection: AsyncConnection) -> None:
+    del connection
 
 
 class FlushQueue:
@@ -54,8 +62,20 @@ class FlushQueue:
                 connection.abort("internal error")
 
 
+class SharedBudgets:
+    """What all connections of a server may cost together."""
+
+    def __init__(self, max_message_size: int) -> None:
+        self.frames = FrameBudget()
+        self.inbox: InboxBudget[AsyncConnection] = InboxBudget(max_message_size)
+
+
 class AsyncConnection(asyncio.BufferedProtocol):
-    """A server's end if `accept` is given (called for each call of the peer), else a client's end."""
+    """A server's end if `accept` is given (called for each call of the peer), else a client's end.
+
+    Called with the connection: `on_start` when there is a socket, `on_admit` when the first call of the peer is
+    accepted, `on_end` when the connection cannot be used any more, `on_close` when the socket is closed.
+    """
 
     def __init__(
         self,
@@ -65,30 +85,46 @@ class AsyncConnection(asyncio.BufferedProtocol):
         setup_timeout: float,
         tls: TlsSession | None = None,
         flush_queue: FlushQueue | None = None,
+        budgets: SharedBudgets | None = None,
         accept: Callable[[AsyncCall], None] | None = None,
-        on_start: Callable[[AsyncConnection], None] | None = None,
-        on_end: Callable[[AsyncConnection], None] | None = None,
+        on_start: Callable[[AsyncConnection], None] = _ignore,
+        on_admit: Callable[[AsyncConnection], None] = _ignore,
+        on_end: Callable[[AsyncConnection], None] = _ignore,
+        on_close: Callable[[AsyncConnection], None] = _ignore,
     ) -> None:
-        self.http2 = Http2Connection(
-            lambda _, number: call_type(self, number), client_side=accept is None, on_output=self._flush_soon
-        )
         self.tls = tls
+        self._call_type = call_type
+        self._http2: Http2Connection | None = None
+        self._budgets = budgets
         self.reason: str | None = None
         self.ready = asyncio.Event()
+        self._heard = asyncio.Event()
         self.closed = asyncio.Event()
         self._accept = accept
-        self._on_start, self._on_end = on_start, on_end
+        self._on_start, self._on_admit, self._on_end, self._on_close = on_start, on_admit, on_end, on_close
+        self._is_admitted = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._flush_planned = False
         self._writable = True
         self._flush_queue = flush_queue or FlushQueue()
-        self._read_size = len(_READ_BUFFER)
         self._setup_timeout = setup_timeout
         self._setup_timer: asyncio.TimerHandle | None = None
         self._keepalive = keepalive
         self._keepalive_timer = KeepaliveTimer(None, 0)
         self._wake_up: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def http2(self) -> Http2Connection:
+        """Created when it is first used: a peer that fails in the TLS handshake costs none."""
+        if self._http2 is None:
+            self._http2 = Http2Connection(
+                lambda _, number: self._call_type(self, number),
+                client_side=self._accept is None,
+                on_output=self._flush_soon,
+            )
+        return self._http2
 
     @property
     def is_established(self) -> bool:
@@ -103,6 +139,37 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def peer_address(self) -> str:
         address = self._transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if address else "a local process"
+
+    @property
+    def peer_host(self) -> str:
+        address = self._transport.get_extra_info("peername")
+        return str(address[0]) if address else ""
+
+    def admit(self) -> None:
+        """The first call of the peer was accepted."""
+        if not self._is_admitted:
+            self._is_admitted = True
+            self._on_admit(self)
+
+    async def responds(self, within: float) -> bool:
+        """Send a ping; return whether the peer sends anything in so many seconds."""
+        if self.reason is None:
+            self._heard.clear()
+            self.http2.ping()
+            self.flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._heard.wait()
+        return self.reason is None and self._heard.is_set()
+
+    def inbox_grew(self, size: int) -> None:
+        """A call stores so many more received bytes."""
+        if self._budgets is not None and (most := self._budgets.inbox.add(self, size)) is not None:
+            most.reject("too many bytes of unfinished or unread messages")
+
+    def inbox_shrunk(self, size: int) -> None:
+        if self._budgets is not None:
+            self._budgets.inbox.remove(self, size)
 
     def open_call(self, headers: Headers) -> AsyncCall:
         """Start a call; raises `ConnectionBroken`."""
@@ -153,6 +220,23 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._transport.close()
         self._loop.call_later(_LINGER, self._transport.abort)
 
+    def reject(self, text: str) -> None:
+        """End the connection with a GOAWAY frame that states the reason."""
+        if self.reason is None:
+            self.http2.fail(ErrorCodes.ENHANCE_YOUR_CALM, text)
+            self.flush()
+            self._linger(text)
+
+    def end_if_unused(self) -> None:
+        """End the connection if the peer makes no call within the time for the set-up of a connection."""
+        if self.reason is None and self._setup_timer is None:
+            self._setup_timer = self._loop.call_later(self._setup_timeout, self._check_unused)
+
+    def _check_unused(self) -> None:
+        self._setup_timer = None
+        if not self.http2.calls:
+            self.reject("the connection is not used")
+
     def _linger(self, reason: str) -> None:
         """End the connection, but let the peer read what was written: unread input would reset the socket."""
         self._end(reason)
@@ -166,9 +250,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.reason = reason
         self._stop_timers()
         self.ready.set()
-        self.http2.end(reason)
-        if self._on_end is not None:
-            self._on_end(self)
+        self._heard.set()
+        if self._http2 is not None:
+            self._http2.end(reason)
+        if self._budgets is not None:
+            self._budgets.inbox.forget(self)
+        self._on_end(self)
 
     # Timers
 
@@ -177,7 +264,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._plan_wake_up()
 
     def _stop_timers(self) -> None:
-        for timer in (self._setup_timer, self._wake_up):
+        for timer in (self._setup_timer, self._wake_up, self._reading_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -199,6 +286,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _note_activity(self) -> None:
         """Only the response to a ping moves the timer; otherwise it finds the new time when it expires."""
+        self._heard.set()
         ping_sent = self._keepalive_timer.ping_sent
         self._keepalive_timer.received(self._loop.time())
         if ping_sent:
@@ -216,8 +304,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._start()
         else:
             self._decrypt(b"")
-        if self._on_start is not None:
-            self._on_start(self)
+        self._on_start(self)
 
     def _start(self) -> None:
         self.flush()
@@ -225,7 +312,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.ready.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(_READ_BUFFER)[: self._read_size]
+        return memoryview(_READ_BUFFER)
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.reason is not None:
@@ -237,11 +324,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._process(plaintext)
 
     def _process(self, plaintext: bytes) -> None:
-        calls = self.http2.receive(plaintext, self._loop.time())
-        # Many small frames are processed in small portions, so that other connections get their turn.
-        many = self.http2.frames_received > _MANY_FRAMES
-        self._read_size = _SMALL_READ if many else min(2 * self._read_size, len(_READ_BUFFER))
-        if self._setup_timer is not None and self.http2.settings_received:
+        now = self._loop.time()
+        calls = self.http2.receive(plaintext, now, self._allowed_cost(now))
+        if self._setup_timer is not None and self._is_set_up(has_calls=bool(calls)):
             self._setup_timer.cancel()
             self._setup_timer = None
         if self._accept is not None:
@@ -252,6 +337,37 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self.abort(self.http2.failure or "")
         elif self.http2.failure is not None:
             self._linger(self.http2.failure)
+        else:
+            self._limit_reading(now)
+
+    def _is_set_up(self, *, has_calls: bool) -> bool:
+        """A client of a server with limits has to make a call in time."""
+        return has_calls or (self.http2.settings_received and self._budgets is None)
+
+    def _allowed_cost(self, now: float) -> int:
+        """Many small frames are processed in portions, and not faster than the budget of the server allows."""
+        if self._budgets is None:
+            return _COST_PER_TURN
+        return min(_COST_PER_TURN, self._budgets.frames.allowance(self, now))
+
+    def _limit_reading(self, now: float) -> None:
+        """Read nothing more until what is left can be processed."""
+        delay = 0.0
+        if self._budgets is not None:
+            frames = self._budgets.frames
+            frames.spend(self, self.http2.received_cost)
+            delay = 0.0 if frames.allowance(self, now) else frames.slice_end - now
+        if delay > 0 or self.http2.unprocessed:
+            self._transport.pause_reading()
+            self._reading_timer = self._loop.call_later(delay, self._continue_reading)
+
+    def _continue_reading(self) -> None:
+        self._reading_timer = None
+        if self.http2.unprocessed:
+            self._note_activity()
+            self._process(self.http2.unprocessed)
+        if self.reason is None and self._reading_timer is None:
+            self._transport.resume_reading()
 
     def _decrypt(self, data: bytes) -> bytes:
         assert self.tls is not None
@@ -270,6 +386,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"the connection broke: {exc}" if exc else "the connection was closed")
         self.closed.set()
+        self._on_close(self)
 
     def pause_writing(self) -> None:
         self._writable = False

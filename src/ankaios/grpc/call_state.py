@@ -60,6 +60,9 @@ class CallState:
     def changed(self) -> None:
         """Something was received, or the call is over."""
 
+    def inbox_shrunk(self, size: int) -> None:
+        """So many received bytes are not stored any more."""
+
     def progressed(self) -> None:
         """Queued data was sent while `is_drain_awaited`, or the call is over."""
 
@@ -67,7 +70,9 @@ class CallState:
 
     def take_message(self, kind: type[M], limit: int) -> M | None:
         """Return the next message that has arrived; None if there is none yet, or if the peer has ended the call."""
+        before = len(self._inbox)
         message = self._inbox.take(kind, limit)
+        self.inbox_shrunk(before - len(self._inbox))
         if message is None and self.peer_ended and self._inbox:
             raise CallFailed(Status.INVALID_ARGUMENT, "the stream ended in the middle of a message")
         self._acknowledge(self._unacknowledged - len(self._inbox))
@@ -163,6 +168,11 @@ class CallState:
             self.queued_bytes = 0
         self.changed()
         self.progressed()
+
+    def discard_inbox(self) -> None:
+        """Drop received messages that nobody has read."""
+        self.inbox_shrunk(len(self._inbox))
+        self._inbox = MessageBuffer()
 
     def discard_unread(self) -> int:
         """Return how many bytes of the window are not acknowledged."""

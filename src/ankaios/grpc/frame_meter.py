@@ -9,6 +9,8 @@ and drops the events of a whole chunk if one frame in it is invalid. The meter c
 
 from __future__ import annotations
 
+from math import inf
+
 from h2.errors import ErrorCodes
 
 PREFACE_SIZE = 24
@@ -16,6 +18,9 @@ MAX_FRAME_SIZE = 256 * 1024
 MAX_HEADER_BYTES = 16 * 1024
 MAX_SETTINGS = 64
 MAX_IDLE_FRAMES_PER_SECOND = 1_000
+
+_HEADERS_WEIGHT = 3  # a new call costs much more than other frames
+_HEADERS_COST = 20  # in units of the cost of a small frame
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 7, 8, 9
 _ACK, _PADDED = 0x1, 0x8
@@ -38,7 +43,8 @@ class FrameMeter:
     """
 
     def __init__(self, *, client_side: bool) -> None:
-        self.frames = 0  # in the bytes of the last `measure`
+        self.cost = 0  # of the frames in the bytes of the last `measure`
+        self.is_partial = False
         self.violation: PeerViolation | None = None
         self.is_flooded = False
         self._to_skip = 0 if client_side else PREFACE_SIZE
@@ -49,9 +55,14 @@ class FrameMeter:
         self._second, self._idle_frames = 0.0, 0
         self.expected = {HEADERS: 0, RST_STREAM: 0, WINDOW_UPDATE: 0}
 
-    def measure(self, data: bytes, now: float) -> int:
-        """Return the number of bytes to process: up to the end of a GOAWAY frame, or up to a violation, or all."""
-        self.frames = 0
+    def measure(self, data: bytes, now: float, max_cost: float = inf) -> int:
+        """Return the number of bytes to process: up to the end of a GOAWAY frame, or up to a violation, or all.
+
+        After frames of `max_cost` the rest of the data is left: `is_partial` is set, and the rest has to be measured
+        later.
+        """
+        self.cost = 0
+        self.is_partial = False
         at, end = 0, len(data)
         while True:
             at += self._to_skip
@@ -60,6 +71,9 @@ class FrameMeter:
                 return end
             self._to_skip = 0
             if self._is_last_frame:
+                return at
+            if self.cost >= max_cost and at < end:
+                self.is_partial = True
                 return at
             header = self._header + data[at : at + _FRAME_HEADER_SIZE - len(self._header)]
             if len(header) < _FRAME_HEADER_SIZE:
@@ -76,7 +90,7 @@ class FrameMeter:
     def _check_frame(self, header: bytes, now: float) -> int:
         """Return the size of the frame's content."""
         size, kind, flags = int.from_bytes(header[:3], "big"), header[3], header[4]
-        self.frames += 1
+        self.cost += _HEADERS_COST if kind == HEADERS else 1
         if not self._started and (kind != SETTINGS or flags & _ACK):
             raise PeerViolation(ErrorCodes.PROTOCOL_ERROR, "the first frame is not SETTINGS, so this is not HTTP/2")
         self._started = True
@@ -106,7 +120,7 @@ class FrameMeter:
             return
         if now - self._second > 1.0:
             self._second, self._idle_frames = now, 0
-        self._idle_frames += 1
+        self._idle_frames += _HEADERS_WEIGHT if kind == HEADERS else 1
         if self._idle_frames > MAX_IDLE_FRAMES_PER_SECOND:
             self.is_flooded = True
             text = f"more than {MAX_IDLE_FRAMES_PER_SECOND} frames without data in a second"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from h2.config import H2Configuration
@@ -91,6 +92,7 @@ class Http2Connection:
         self.calls: dict[int, CallState] = {}
         self.failure: str | None = None
         self.settings_received = False
+        self.unprocessed = b""
         self._new_call = new_call
         self._on_output = on_output
         self._with_queued_data: dict[int, CallState] = {}
@@ -102,9 +104,9 @@ class Http2Connection:
         self._h2.increment_flow_control_window(WINDOW - _DEFAULT_WINDOW)
 
     @property
-    def frames_received(self) -> int:
-        """How many frames the last received bytes contained."""
-        return self._meter.frames
+    def received_cost(self) -> int:
+        """The cost of the frames in the last received bytes."""
+        return self._meter.cost
 
     @property
     def is_flooded(self) -> bool:
@@ -112,21 +114,27 @@ class Http2Connection:
 
     # Receiving
 
-    def receive(self, data: bytes, now: float) -> list[CallState]:
-        """Process bytes of the peer, cut at any place; return the calls that the peer has started."""
+    def receive(self, data: bytes, now: float, max_cost: float = inf) -> list[CallState]:
+        """Process bytes of the peer, cut at any place; return the calls that the peer has started.
+
+        After frames of `max_cost` the rest stays in `unprocessed` and has to be received again.
+        """
+        self.unprocessed = b""
         if self.failure is not None:
             return []
-        size = self._meter.measure(data, now)
+        size = self._meter.measure(data, now, max_cost)
+        if self._meter.is_partial:
+            self.unprocessed = data[size:]
         try:
             events = self._h2.receive_data(data[:size])
         except ProtocolError as error:
-            self._fail(error.error_code, f"{type(error).__name__}: {error}")
+            self.fail(error.error_code, f"{type(error).__name__}: {error}")
             return []
         calls = [call for event in events if (call := self._handle(event)) is not None]
         if violation := self._meter.violation:
-            self._fail(violation.code, str(violation))
+            self.fail(violation.code, str(violation))
         elif len(self._h2.remote_settings) > MAX_SETTINGS:
-            self._fail(ErrorCodes.ENHANCE_YOUR_CALM, f"the peer has more than {MAX_SETTINGS} settings")
+            self.fail(ErrorCodes.ENHANCE_YOUR_CALM, f"the peer has more than {MAX_SETTINGS} settings")
         return calls if self.failure is None else []
 
     def end(self, reason: str) -> None:
@@ -138,7 +146,8 @@ class Http2Connection:
             self.calls.clear()
             self._with_queued_data.clear()
 
-    def _fail(self, code: ErrorCodes, text: str) -> None:
+    def fail(self, code: ErrorCodes, text: str) -> None:
+        """End the connection; the peer gets a GOAWAY frame with the reason."""
         self.end(f"HTTP/2 protocol error: {text}")
         self._h2.clear_outbound_data_buffer()
         self._h2.close_connection(code, text.encode("ascii", "replace")[:_MAX_GOAWAY_TEXT])

@@ -4,7 +4,7 @@ Input: connections, a handler for each method path. Output: calls of the handler
 listening socket, all connections, and a task for each call.
 
     server = GrpcServer({"/v1.Greeter/Hello": unary(HelloRequest, greet)})
-    await server.listen_on(bound_socket)
+    server.listen_on(bound_socket)
 
 A handler gets a `ServerCall` and may raise `CallFailed`; its return ends the call with OK. `unary` and
 `server_streaming` make handlers from functions that take the request and the metadata.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -21,9 +22,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
+from ankaios.common.log_limiter import LimitedLog
 from ankaios.grpc.async_call import MAX_MESSAGE_SIZE, AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection, FlushQueue
+from ankaios.grpc.async_connection import AsyncConnection, FlushQueue, SharedBudgets
+from ankaios.grpc.inbox_budget import message_time_limit
 from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.listener import Listener
+from ankaios.grpc.open_handshakes import ConnectionLimits, OpenHandshakes, connection_limits
 from ankaios.grpc.wire_format import (
     RESPONSE_HEADERS,
     CallFailed,
@@ -45,6 +50,7 @@ Handler = Callable[["ServerCall"], Awaitable[None]]
 SETUP_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 10.0
 _CLOSE_LIMIT = 5.0
+_MANY_DESCRIPTORS = 2**20  # a limit may also be "unlimited"
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +59,7 @@ class ServerCall(AsyncCall):
     """A call as its handler sees it."""
 
     _end_scope: asyncio.Timeout | None = None
+    _message_started: float | None = None
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -70,6 +77,7 @@ class ServerCall(AsyncCall):
 
     def accept(self, metadata: Headers | None = None) -> None:
         """Send the response headers now, before the first message."""
+        self.connection.admit()
         self.send_headers([*RESPONSE_HEADERS, *(metadata or ())])
 
     def write(self, data: bytes) -> None:
@@ -103,8 +111,36 @@ class ServerCall(AsyncCall):
         finally:
             self._end_scope = None
 
+    def receive_data(self, data: bytes) -> None:
+        super().receive_data(data)
+        self.connection.inbox_grew(len(data))
+
+    def inbox_shrunk(self, size: int) -> None:
+        if size:
+            self._message_started = None
+            self.connection.inbox_shrunk(size)
+
+    async def _wait_for_change(self) -> None:
+        """The rest of a message has to arrive in time."""
+        if not self._inbox:
+            await super()._wait_for_change()
+            return
+        now = asyncio.get_running_loop().time()
+        if self._message_started is None:
+            self._message_started = now
+        size = self._inbox.announced_size
+        limit = message_time_limit(size)
+        try:
+            async with asyncio.timeout(self._message_started + limit - now):
+                await super()._wait_for_change()
+        except TimeoutError:
+            text = f"a message of {size} bytes was not complete within {limit:.0f} s"
+            raise CallFailed(Status.DEADLINE_EXCEEDED, text) from None
+
     def end(self, reason: str) -> None:
+        """Messages that nobody has read are dropped: processing them would delay the requests of others."""
         super().end(reason)
+        self.discard_inbox()
         if self._end_scope is not None and not self._end_scope.expired():
             self._end_scope.reschedule(0)
 
@@ -146,6 +182,12 @@ def server_streaming(
     return handle
 
 
+def own_connection_limits() -> ConnectionLimits:
+    """Return the limits for the descriptors that this process may open."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connection_limits(_MANY_DESCRIPTORS if allowed == resource.RLIM_INFINITY else allowed)
+
+
 class GrpcServer:
     """Serves the methods from `listen` to `close`; with a TLS context only over TLS."""
 
@@ -156,33 +198,47 @@ class GrpcServer:
         tls: ssl.SSLContext | None = None,
         keepalive: Keepalive | None = None,
         setup_timeout: float = SETUP_TIMEOUT,
+        limits: ConnectionLimits | None = None,
+        budgets: SharedBudgets | None = None,
     ) -> None:
+        """With `budgets` a connection has to make a call within the time for its set-up."""
         self.is_closing = False
         self._methods = methods
         self._tls = tls
         self._keepalive = keepalive
         self._setup_timeout = setup_timeout
         self._flush_queue = FlushQueue()
+        self._budgets = budgets
+        self._handshakes: OpenHandshakes[object] = OpenHandshakes(limits or own_connection_limits())
+        self._not_admitted: dict[object, AsyncConnection] = {}
         self._connections: set[AsyncConnection] = set()
         self._calls: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | None = None
+        self._set_ups: set[asyncio.Task[None]] = set()
+        self._listener: Listener | None = None
+        self._end_log = LimitedLog(log, "connections ended before they were set up")
+        self._rejection_log = LimitedLog(log, "calls were rejected")
 
     @property
     def port(self) -> int:
         """The port in use, also if any free one was requested."""
         assert self._listener is not None, "not started"
-        port: int = self._listener.sockets[0].getsockname()[1]
-        return port
+        return self._listener.port
 
-    async def listen(self, host: str, port: int) -> None:
-        """Raises `OSError`."""
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._new_connection, host, port, backlog=socket.SOMAXCONN)
-
-    async def listen_on(self, sock: socket.socket) -> None:
+    def listen_on(self, sock: socket.socket) -> None:
         """Listen on a socket that is bound already."""
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._new_connection, sock=sock, backlog=socket.SOMAXCONN)
+        self._listener = Listener(sock, self._handshakes, self._connected, self._end_handshake, self._setup_timeout)
+
+    def remember_agent(self, call: ServerCall) -> None:
+        """Reserve a place for new connections from the address of this call."""
+        self._handshakes.remember(call.connection.peer_host)
+
+    def replace_tls(self, context: ssl.SSLContext) -> None:
+        """Use this context for new connections."""
+        self._tls = context
+
+    def end_connections(self, reason: str) -> None:
+        for connection in tuple(self._connections):
+            connection.reject(reason)
 
     async def close(self) -> None:
         """Stop listening, close all connections, cancel all handlers and wait until they have ended."""
@@ -198,17 +254,43 @@ class GrpcServer:
             for task in unfinished:
                 log.error("The handler of %s did not end in time.", task.get_name())
 
-    def _new_connection(self) -> AsyncConnection:
-        return AsyncConnection(
+    def _connected(self, sock: socket.socket, handshake: object) -> None:
+        task = asyncio.create_task(self._set_up(sock, handshake), name="the set-up of a connection")
+        self._set_ups.add(task)
+        task.add_done_callback(self._set_ups.discard)
+
+    async def _set_up(self, sock: socket.socket, handshake: object) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(lambda: self._new_connection(handshake), sock)
+        except OSError as error:
+            log.debug("A connection ended before it was set up: %s.", error)
+            self._handshakes.end(handshake)
+            sock.close()
+
+    def _new_connection(self, handshake: object) -> AsyncConnection:
+        connection = self._not_admitted[handshake] = AsyncConnection(
             ServerCall,
             keepalive=self._keepalive,
             setup_timeout=self._setup_timeout,
             tls=self._new_session(),
             flush_queue=self._flush_queue,
+            budgets=self._budgets,
             accept=self._accept,
             on_start=self._connection_started,
+            on_admit=lambda _: self._forget_handshake(handshake),
             on_end=self._connection_ended,
+            on_close=lambda _: self._forget_handshake(handshake),
         )
+        return connection
+
+    def _forget_handshake(self, handshake: object) -> None:
+        self._not_admitted.pop(handshake, None)
+        self._handshakes.end(handshake)
+
+    def _end_handshake(self, handshake: object) -> None:
+        if connection := self._not_admitted.pop(handshake, None):
+            connection.abort("it was not set up in time, and its place is needed")
 
     def _new_session(self) -> TlsSession | None:
         if self._tls is None:
@@ -225,8 +307,8 @@ class GrpcServer:
 
     def _connection_ended(self, connection: AsyncConnection) -> None:
         self._connections.discard(connection)
-        level = logging.DEBUG if connection.is_established else logging.WARNING
-        log.log(level, "Connection from %s ended: %s.", connection.peer_address, connection.reason)
+        write = log.debug if connection.is_established else self._end_log.warning
+        write("Connection from %s ended: %s.", connection.peer_address, connection.reason)
 
     def _accept(self, call: AsyncCall) -> None:
         assert isinstance(call, ServerCall)
@@ -242,11 +324,14 @@ class GrpcServer:
         except ConnectionBroken as broken:
             log.debug("A call from %s broke: %s.", call.peer_address, broken)
         except CallFailed as failure:
-            log.warning("Rejected a call from %s: %.1000s", call.peer_address, failure)
+            self._rejection_log.warning("Rejected a call from %s: %.1000s", call.peer_address, failure)
             call.finish_with(failure.status, failure.text)
         except Exception:
             log.exception("A call from %s failed.", call.peer_address)
             call.finish_with(Status.INTERNAL, "internal error of the server")
+        finally:
+            if self._budgets is not None:
+                call.connection.end_if_unused()
 
     async def _handle(self, call: ServerCall) -> None:
         if refusal := refusal_of(call.metadata):

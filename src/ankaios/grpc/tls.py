@@ -9,9 +9,9 @@ keep it open for half a minute. Both matter here, so the session runs on memory 
 
 import os
 import ssl
-from collections.abc import Callable
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 from ankaios.common.config import BadPemFile, PemMaterial
 
@@ -27,10 +27,14 @@ class TlsFailure(NamedTuple):
 
 
 class PeerCertificates(NamedTuple):
-    """How many certificates a peer sent, and the subject alternative names of its own; None: no such extension."""
+    """How many certificates a peer sent, and the names in its own.
+
+    `names` are the subject alternative names, None without this extension; `units` the organisational units.
+    """
 
     number: int
     names: tuple[tuple[str, str], ...] | None
+    units: tuple[str, ...] = ()
 
     @property
     def dns_names(self) -> list[str]:
@@ -78,8 +82,11 @@ class TlsSession:
     def peer_certificates(self) -> PeerCertificates:
         # The number of certificates has a public method only since Python 3.13.
         chain = self._session._sslobj.get_unverified_chain() or ()  # type: ignore[attr-defined]
-        names = (self._session.getpeercert() or {}).get("subjectAltName")
-        return PeerCertificates(len(chain), None if names is None else tuple(names))  # type: ignore[arg-type]
+        certificate: dict[str, Any] = self._session.getpeercert() or {}
+        names = certificate.get("subjectAltName")
+        fields = (field for part in certificate.get("subject", ()) for field in part)
+        units = tuple(value for kind, value in fields if kind == "organizationalUnitName")
+        return PeerCertificates(len(chain), None if names is None else tuple(names), units)
 
     def _read_all(self) -> bytes:
         parts: list[bytes] = []
@@ -103,8 +110,12 @@ def _failure(error: ssl.SSLError) -> TlsFailure:
 
 
 def server_context(pem: PemMaterial) -> ssl.SSLContext:
-    """Require a client certificate that is signed by the certificate authority."""
-    return _context(ssl.PROTOCOL_TLS_SERVER, pem)
+    """Require a client certificate that is signed by the certificate authority, and not revoked by it."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
+    if (crl := pem.crl) is not None:
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+        _load("crl_pem", crl.origin, lambda: _load_revocation_list(context, crl.text))
+    return context
 
 
 def client_context(pem: PemMaterial) -> ssl.SSLContext:
@@ -152,14 +163,27 @@ def _check_certificates(text: str) -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
 
 
+def _load_revocation_list(context: ssl.SSLContext, text: str) -> None:
+    if "-----BEGIN X509 CRL-----" not in text:
+        raise ValueError("it contains no revocation list")
+    with _file_in_memory(text) as path:
+        context.load_verify_locations(cafile=path)
+
+
 def _load_chain(context: ssl.SSLContext, pem: PemMaterial) -> None:
-    """OpenSSL reads certificate and key only from files, so they get a file that exists in memory only."""
+    with _file_in_memory(f"{pem.crt.text}\n{pem.key.text}\n") as path:
+        # Without the function, OpenSSL would ask for the password of an encrypted key at the terminal.
+        context.load_cert_chain(path, password=lambda: b"")
+
+
+@contextmanager
+def _file_in_memory(text: str) -> Iterator[str]:
+    """OpenSSL reads some items only from files, so they get a file that exists in memory only."""
     descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{pem.crt.text}\n{pem.key.text}\n")
+        file.write(text)
         file.flush()
-        # Without the function, OpenSSL would ask for the password of an encrypted key at the terminal.
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=lambda: b"")
+        yield f"/proc/self/fd/{descriptor}"
 
 
 def _load(item: str, origin: str, load: Callable[[], None]) -> None:

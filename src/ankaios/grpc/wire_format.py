@@ -98,6 +98,11 @@ class MessageBuffer:
     def add(self, data: bytes) -> None:
         self._received += data
 
+    @property
+    def announced_size(self) -> int:
+        """The size of the next message, 0 if its prefix is not complete."""
+        return int.from_bytes(self._received[1:_PREFIX_SIZE], "big") if len(self._received) >= _PREFIX_SIZE else 0
+
     def take(self, kind: type[M], limit: int) -> M | None:
         """Return the next message, or None if it is not complete."""
         if len(self._received) < _PREFIX_SIZE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ankaios.common.certificate_roles import ROLES
 from ankaios.common.errors import Rejected
 from ankaios.common.names import CONSTRAINT_TEXT, has_allowed_characters
 from ankaios.common.version import check_version_compatibility
@@ -32,6 +33,17 @@ def check_agent_certificates(peer: PeerCertificates | None) -> None:
         raise CallFailed(Status.UNAUTHENTICATED, "Ambiguous agent certificates provided!")
     if peer.names is None:
         raise CallFailed(Status.UNAUTHENTICATED, "No subject alt names found in agent certificates!")
+
+
+def check_role(role: str, peer: PeerCertificates | None, *, is_required: bool) -> None:
+    """Check that the certificate may be used for this role; `peer` is None without TLS."""
+    if peer is None or role in peer.units:
+        return
+    if other := next((unit for unit in peer.units if unit in ROLES), None):
+        raise CallFailed(Status.UNAUTHENTICATED, f"The certificate has the role '{other}', not '{role}'.")
+    if is_required:
+        text = f"The certificate has no role, '{role}' is required. 'ank certs create' creates certificates with roles."
+        raise CallFailed(Status.UNAUTHENTICATED, text)
 
 
 def check_agent_hello(message: ToServer | None, peer: PeerCertificates | None) -> str:

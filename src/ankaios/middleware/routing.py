@@ -154,6 +154,10 @@ class SenderTables(Generic[S]):
         self._clients: dict[str, S] = {}
         self._observers: dict[str, S] = {}
 
+    @property
+    def client_count(self) -> int:
+        return len(self._clients)
+
     def add_agent(self, agent: str, sender: S) -> None:
         self._agents[agent] = sender
         self._greeted.discard(agent)

@@ -6,8 +6,9 @@ and the sender tables.
 
 Guarantees:
 - Messages of one connection arrive in the order they were sent.
-- Every `FromAgent` hello is followed by exactly one `AgentGone`, whatever ended the stream. A newer hello of the same
-  name ends the older stream, and the `AgentGone` of the older stream is delivered before the newer hello.
+- Every `FromAgent` hello is followed by exactly one `AgentGone`, whatever ended the stream. A hello with the name of a
+  connected agent is rejected, unless that agent does not respond any more: then its stream ends, and its `AgentGone` is
+  delivered before the newer hello.
 - Every CLI or commander whose hello was accepted causes exactly one `ClientGone`.
 - `dispatch` never waits. A receiver that does not read is disconnected when too much is queued for it; the others are
   not affected.
@@ -19,6 +20,7 @@ Guarantees:
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -27,19 +29,24 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
+from ankaios.common.certificate_roles import AGENT_ROLE, COMMANDER_ROLE
 from ankaios.common.channels import ChannelClosed, ToServerChannel
 from ankaios.common.config import PemMaterial
 from ankaios.common.errors import StartupFailed
+from ankaios.common.listening_socket import bind_socket
+from ankaios.common.log_limiter import LimitedLog
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
+from ankaios.grpc.async_connection import SharedBudgets
 from ankaios.grpc.keepalive import Keepalive
-from ankaios.grpc.server import GrpcServer, ServerCall
+from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
 from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
 from ankaios.middleware.hello import (
     check_agent_certificates,
     check_agent_hello,
     check_commander_hello,
+    check_role,
     client_description,
 )
 from ankaios.middleware.methods import ADDITIONS_HEADER, CONNECTION_PREFIXES, Method
@@ -75,11 +82,22 @@ class Limits(Struct, frozen=True):
 class MiddlewareServer:
     """Serves `ConnectAgent`, `ConnectCli` and `ConnectCommand`; with PEM material only over mutual TLS."""
 
-    def __init__(self, to_server: ToServerChannel, pem: PemMaterial | None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        to_server: ToServerChannel,
+        pem: PemMaterial | None,
+        limits: Limits | None = None,
+        *,
+        requires_roles: bool = False,
+    ) -> None:
+        """`requires_roles`: certificates without a role are rejected."""
         self._to_server = to_server
+        self._requires_roles = requires_roles
         self._limits = limits or Limits()
+        self._connection_limits = own_connection_limits()
         self._tables: SenderTables[ServerCall] = SenderTables()
         self._agent_calls: dict[str, ServerCall] = {}
+        self._drop_log = LimitedLog(log, "messages were dropped")
         self._closed_text: str | None = None
         self._calls: set[ServerCall] = set()
         self._no_calls = asyncio.Event()
@@ -96,6 +114,8 @@ class MiddlewareServer:
             tls=server_context(pem) if pem is not None else None,
             keepalive=self._limits.keepalive,
             setup_timeout=self._limits.setup_timeout,
+            limits=self._connection_limits,
+            budgets=SharedBudgets(self._limits.max_message_size),
         )
 
     @property
@@ -104,10 +124,19 @@ class MiddlewareServer:
 
     async def start(self, host: str, port: int) -> None:
         try:
-            await self._grpc.listen(host, port)
+            self.listen_on(bind_socket(host, port))
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise StartupFailed("server error", f"cannot listen on '{host}:{port}': {reason}") from error
+            raise cannot_listen(f"{host}:{port}", error) from error
+
+    def listen_on(self, sock: socket.socket) -> None:
+        """Serve the connections of a listening socket."""
+        self._grpc.listen_on(sock)
+
+    def replace_certificates(self, pem: PemMaterial, *, ends_connections: bool) -> None:
+        """Use these certificates for new connections; peers of ended ones have to show theirs again."""
+        self._grpc.replace_tls(server_context(pem))
+        if ends_connections:
+            self._grpc.end_connections("the server has new certificates or a new revocation list")
 
     async def close(self) -> None:
         """Stop listening and close all connections; nothing is delivered after this returns."""
@@ -143,7 +172,7 @@ class MiddlewareServer:
     def dispatch(self, message: FromServerMessage) -> None:
         deliveries, undelivered = self._tables.deliveries(message)
         if undelivered:
-            log.warning("Dropped a message: %s.", undelivered)
+            self._drop_log.warning("Dropped a message: %s.", undelivered)
         encoded, data = None, b""
         for call, payload in deliveries:
             if payload is not encoded:  # receivers of a broadcast share it
@@ -181,12 +210,14 @@ class MiddlewareServer:
     async def _serve_agent(self, call: ServerCall) -> None:
         peer = call.peer_certificates
         check_agent_certificates(peer)
+        check_role(AGENT_ROLE, peer, is_required=self._requires_roles)
         hello = await self._receive_hello(call)
         agent = check_agent_hello(hello, peer)
         assert hello is not None
         self._check_open()
+        await self._take_name(agent, call)
+        self._check_open()
         call.accept([ADDITIONS_HEADER])
-        self._replace_older(agent, call)
         turn = self._turns.setdefault(agent, asyncio.Lock())
         try:
             async with turn:  # the older stream of this name ends first, with its AgentGone
@@ -199,6 +230,7 @@ class MiddlewareServer:
 
     async def _serve_accepted_agent(self, call: ServerCall, agent: str, hello: ToServer) -> None:
         log.info("Agent '%s' has connected from %s.", agent, call.peer_address)
+        self._grpc.remember_agent(call)
         self._add_call(call)
         self._tables.add_agent(agent, call)
         try:
@@ -211,17 +243,34 @@ class MiddlewareServer:
             await self._deliver_end(AgentGone(agent))
             self._discard_call(call)
 
-    def _replace_older(self, agent: str, call: ServerCall) -> None:
-        older = self._agent_calls.get(agent)
+    async def _take_name(self, agent: str, call: ServerCall) -> None:
+        """Reject a second agent of the same name. One that was cut off may still seem to be connected, so it is asked.
+
+        The calls are compared again after the answer, because several new ones may wait for it.
+        """
+        while (older := self._agent_calls.get(agent)) is not None and older.broken is None:
+            if await older.connection.responds(self._limits.keepalive.timeout):
+                raise self._name_in_use(agent, older, call)
+            if self._agent_calls.get(agent) is older:
+                text = f"replaced by a newer connection of agent '{agent}'"
+                log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
+                _end_now(older, Status.ABORTED, text)
         self._agent_calls[agent] = call
-        if older is not None and older.broken is None:
-            text = f"replaced by a newer connection of agent '{agent}'"
-            log.warning("The connection of agent '%s' from %s is %s.", agent, older.peer_address, text)
-            _end_now(older, Status.ABORTED, text)
+
+    def _name_in_use(self, agent: str, older: ServerCall, newer: ServerCall) -> CallFailed:
+        """Without ports, because an agent logs a reason again only if it is another one."""
+        hosts = (
+            f"the one at {older.connection.peer_host} is connected, the one at {newer.connection.peer_host} is rejected"
+        )
+        return CallFailed(Status.ALREADY_EXISTS, f"Two agents have the name '{agent}': {hosts}")
 
     async def _serve_client(self, call: ServerCall, method: Method) -> None:
+        check_role(COMMANDER_ROLE, call.peer_certificates, is_required=self._requires_roles)
         user = check_commander_hello(await self._receive_hello(call))
         self._check_open()
+        if self._tables.client_count >= self._connection_limits.clients:
+            text = f"too many command connections: {self._tables.client_count} are open, the rest is kept for agents"
+            raise CallFailed(Status.RESOURCE_EXHAUSTED, text)
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
         sender = client_description(user, call.peer_certificates)
@@ -275,6 +324,11 @@ class MiddlewareServer:
                 self._to_server.try_send(message)
             else:
                 await self._to_server.send(message)
+
+
+def cannot_listen(address: str, error: OSError) -> StartupFailed:
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return StartupFailed("server error", f"cannot listen on '{address}': {reason}")
 
 
 def _end_now(call: ServerCall, status: Status, text: str) -> None:

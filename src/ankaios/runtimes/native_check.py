@@ -98,15 +98,15 @@ def join(process: str) -> None:
 
 
 def join_control_group(process: str) -> None:
-    """Only in the unified hierarchy; where that is not permitted, the check counts as part of the agent."""
+    """In every hierarchy; where that is not permitted, the check counts as part of the agent."""
     for line in read(f"{process}/cgroup").splitlines():
-        number, _, path = line.split(b":", 2)
-        if number == b"0":
-            try:
-                with open(b"/sys/fs/cgroup" + path + b"/cgroup.procs", "wb", buffering=0) as file:  # noqa: PTH123
-                    file.write(b"0")
-            except OSError:
-                return
+        _, names, path = line.split(b":", 2)
+        folder = b"/sys/fs/cgroup/" + names.removeprefix(b"name=")
+        try:
+            with open(folder + path + b"/cgroup.procs", "wb", buffering=0) as file:  # noqa: PTH123
+                file.write(b"0")
+        except OSError:
+            continue
 
 
 def restore_signals() -> None:

@@ -3,6 +3,7 @@
 In come the configuration and what the agent prepared; out goes a dict of plain values for `native_shim.py`.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -27,10 +28,22 @@ _LIMITS = {
     "dataSize": "RLIMIT_DATA",
     "fileSize": "RLIMIT_FSIZE",
     "lockedMemory": "RLIMIT_MEMLOCK",
+    "memory": "memory",
     "openFiles": "RLIMIT_NOFILE",
+    "pids": "pids",
     "processes": "RLIMIT_NPROC",
     "stackSize": "RLIMIT_STACK",
 }
+"""Limits of a process have the names of its constants, limits of a cgroup those of its controllers."""
+_CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
+    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
+    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHECKPOINT_RESTORE",
+)  # fmt: skip
+"""In the order of the kernel, from number 0."""
 MAX_LIMIT = 2**63 - 1
 MAX_ID = 2**32 - 2  # the one above means "no change" to the kernel
 _SIZE = re.compile(r"([0-9]{1,19})([KMG]i?)?")
@@ -38,11 +51,15 @@ _FACTOR = {"K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi
 
 
 class NativeConfig(Struct, frozen=True):
+    """`capabilities` and `no_new_privileges`: None if nothing is said about them."""
+
     command: tuple[str, ...]
     working_dir: str
     env: Mapping[str, str]
     user: str | None
     limits: tuple[tuple[str, int], ...]
+    capabilities: tuple[int, ...] | None = None
+    no_new_privileges: bool | None = None
 
     @classmethod
     def parse(cls, text: str) -> "NativeConfig":
@@ -58,6 +75,8 @@ class NativeConfig(Struct, frozen=True):
             env=_env(config.get("env")),
             user=_user(optional_text(config, "user")),
             limits=_limits(config.get("limits")),
+            capabilities=_capabilities(config),
+            no_new_privileges=_flag(config, "noNewPrivileges"),
         )
 
 
@@ -121,6 +140,30 @@ def _limit(key: object, value: object) -> tuple[str, int]:
     return _LIMITS[str(key)], size
 
 
+def _capabilities(config: dict[str, Any]) -> tuple[int, ...] | None:
+    """By name, with or without the prefix of the kernel."""
+    if config.get("capabilities") is None:
+        return None
+    names = [name.upper().removeprefix("CAP_") for name in text_list(config, "capabilities")]
+    for name in names:
+        if name not in _CAPABILITIES:
+            why = f"'{name:.40}' is no capability, expected names such as NET_BIND_SERVICE"
+            raise Unsupported(f"cannot read the runtimeConfig: capabilities: {why}")
+    return tuple(sorted({_CAPABILITIES.index(name) for name in names}))
+
+
+def _flag(config: dict[str, Any], key: str) -> bool | None:
+    value = config.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise Unsupported(f"cannot read the runtimeConfig: {key}: expected true or false")
+    return value
+
+
+def cgroup_limits(config: NativeConfig) -> dict[str, int]:
+    """By controller."""
+    return {name: value for name, value in config.limits if not name.startswith("RLIMIT_")}
+
+
 class User(Struct, frozen=True):
     """As the system knows it."""
 
@@ -131,10 +174,22 @@ class User(Struct, frozen=True):
     name: str
 
 
+NO_CGROUPS: Mapping[str, Any] = {"processes": None, "folders": [], "controllers": [], "limits": []}
+
+
 def make_order(
-    config: NativeConfig, extras: Extras, folder: str, user: User | None, inherited: Mapping[str, str]
+    config: NativeConfig,
+    extras: Extras,
+    folder: str,
+    user: User | None,
+    inherited: Mapping[str, str],
+    cgroups: Mapping[str, Any] = NO_CGROUPS,
+    token: str = "",
 ) -> dict[str, Any]:
-    """`inherited` is the agent's own environment, of which little is passed on."""
+    """`inherited` is the agent's own environment, of which little is passed on.
+
+    `cgroups` is a plan of `cgroup_places.py`; only the last start with a `token` in its folder may go on.
+    """
     env = {"PATH": DEFAULT_PATH} | {key: inherited[key] for key in INHERITED if key in inherited}
     if user:
         env |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
@@ -151,11 +206,29 @@ def make_order(
         "user": (user.uid, user.gid, list(user.groups)) if user else None,
         "control_interface": str(extras.control_interface) if extras.control_interface else None,
         "files": _files_folder(extras),
-        "limits": list(config.limits),
+        "limits": [(name, value) for name, value in config.limits if name.startswith("RLIMIT_")],
+        "capabilities": _bounding_set(config, user),
+        "no_new_privileges": _no_new_privileges(config, user),
+        "cgroups": dict(cgroups),
+        "unset_limits": [],
+        "token": token,
         "mounts": _mounts(extras),
         "log_size": LOG_SIZE,
         "orphan_check": ORPHAN_CHECK,
     }
+
+
+def _bounding_set(config: NativeConfig, user: User | None) -> list[int] | None:
+    """Another user than root needs no capabilities unless they are named; root keeps all of them. None: all."""
+    if config.capabilities is not None:
+        return list(config.capabilities)
+    return [] if user is not None and user.uid != 0 else None
+
+
+def _no_new_privileges(config: NativeConfig, user: User | None) -> bool:
+    """Root has all privileges already."""
+    uid = os.geteuid() if user is None else user.uid
+    return uid != 0 if config.no_new_privileges is None else config.no_new_privileges
 
 
 def _places(extras: Extras) -> dict[str, str]:

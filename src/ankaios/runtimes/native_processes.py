@@ -40,6 +40,17 @@ class NativeFolder(Struct, frozen=True):
             return _process(first), _process(second)
         return None
 
+    def starter(self) -> NativeProcess | None:
+        """The keeper that has last begun to start the workload."""
+        with suppress(OSError, ValueError):
+            return _process((self.path / "keeper").read_text())
+        return None
+
+    def cgroups(self) -> list[str]:
+        with suppress(OSError):
+            return [os.fsdecode(part) for part in (self.path / "cgroups").read_bytes().split(b"\0") if part]
+        return []
+
     def exit_code(self) -> int | None:
         with suppress(OSError, ValueError):
             return int((self.path / "exit").read_text())

@@ -6,15 +6,18 @@ instance name.
 """
 
 import asyncio
+import fcntl
 import grp
+import hashlib
 import logging
 import marshal
 import os
 import pwd
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, ExecutionState
@@ -22,11 +25,13 @@ from ankaios.common.health import ExecCheck
 from ankaios.common.trusted_path import owner_fault, set_mode
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.cgroup_places import CgroupHierarchy, hierarchies_of_this_machine, plan_cgroups
 from ankaios.runtimes.command import CommandFailed, probe_command, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
+from ankaios.runtimes.native_cgroups import remove_cgroups
 from ankaios.runtimes.native_mounts import remove_mount_point
-from ankaios.runtimes.native_order import NativeConfig, User, is_id, make_order
+from ankaios.runtimes.native_order import NativeConfig, User, cgroup_limits, is_id, make_order
 from ankaios.runtimes.native_processes import NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
     CheckTarget,
@@ -48,6 +53,8 @@ PACKAGES = Path(__file__).parents[2]
 START_LIMIT = 30.0
 STOP_TIME = 10.0
 KILL_TIME = 5.0
+TURN_TIME = 5.0  # a start takes milliseconds until the process is noted
+TURN_PAUSE = 0.005
 FOLDER_INTERVAL = 2.0
 CHECK_OVERHEAD = 5.0
 CHECKS_AT_A_TIME, MAX_CHECKS = 4, 1000
@@ -92,11 +99,24 @@ class NativeStateGetter:
 class NativeRuntime:
     name = "native"
 
-    def __init__(self, folder: Path, stop_time: float = STOP_TIME) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stop_time: float = STOP_TIME,
+        hierarchies: Callable[[], list[CgroupHierarchy]] = hierarchies_of_this_machine,
+    ) -> None:
         self._folder = folder
         self._stop_time = stop_time
+        self._find_hierarchies = hierarchies
         self._checkers = StateCheckers()
         self._check_slots = CallSlots(CHECKS_AT_A_TIME, waiting=MAX_CHECKS)
+
+    @cached_property
+    def _hierarchies(self) -> list[CgroupHierarchy]:
+        found = self._find_hierarchies()
+        if not found:
+            _log.info("no cgroups can be made: processes of native workloads are found by their parents")
+        return found
 
     def _of(self, workload: WorkloadId) -> NativeFolder:
         return NativeFolder(self._folder / workload)
@@ -135,28 +155,30 @@ class NativeRuntime:
         self._check()
         workload = str(spec.instance_name)
         folder = self._of(workload)
-        if extras.reuse == workload:
-            await self._end(folder)
-        else:
-            await self.delete_workload(workload)  # two at a time must never run
+        token = os.urandom(8).hex()
         try:
-            await self._start(folder, config, extras)
+            _make_private(self._folder)
+            folder.path.mkdir(exist_ok=True)
+        except OSError as fault:
+            raise RuntimeFailed(f"cannot prepare '{folder.path}': {fault.strerror}") from fault
+        async with self._turn(folder):  # two at a time must never run
+            await self._end(folder)
+            _clear(folder.path, token, keeps_log=extras.reuse == workload)
+        try:
+            await self._start(folder, config, extras, token)
         except RuntimeFailed:
             if not extras.reuse:
                 _remove(folder.path)
             raise
         return workload
 
-    async def _start(self, folder: NativeFolder, config: NativeConfig, extras: Extras) -> None:
-        try:
-            _make_private(self._folder)
-            folder.path.mkdir(exist_ok=True)
-            for name in ("exit", "process", "note", "mount_points"):
-                (folder.path / name).unlink(missing_ok=True)
-        except OSError as fault:
-            raise RuntimeFailed(f"cannot prepare '{folder.path}': {fault.strerror}") from fault
+    async def _start(self, folder: NativeFolder, config: NativeConfig, extras: Extras, token: str) -> None:
         user = find_user(config.user) if config.user else None
-        order = make_order(config, extras, str(folder.path), user, os.environ)
+        # Agents of the same name may have different run folders.
+        place = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:8]
+        cgroups, missing = plan_cgroups(self._hierarchies, f"{place}.{folder.path.name}", cgroup_limits(config))
+        order = make_order(config, extras, str(folder.path), user, os.environ, cgroups, token)
+        order["unset_limits"] = missing
         try:
             await run_command(
                 sys.executable,
@@ -217,12 +239,37 @@ class NativeRuntime:
         """Ask the whole group to end, and after a while do not ask any more."""
         self._check()
         folder = self._of(workload)
-        await self._end(folder)
-        _remove(folder.path)
+        if not folder.path.exists():
+            return
+        async with self._turn(folder):
+            await self._end(folder)
+            _remove(folder.path)
+
+    @asynccontextmanager
+    async def _turn(self, folder: NativeFolder) -> AsyncGenerator[None, None]:
+        """Nobody starts the workload meanwhile. A keeper that is held up in the middle of a start is ended."""
+        try:
+            descriptor = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as fault:
+            raise RuntimeFailed(f"cannot open '{folder.path}': {fault.strerror}") from fault
+        try:
+            if not await _locked(descriptor, TURN_TIME):
+                starter = folder.starter()
+                if starter is not None and starter.alive:
+                    _log.warning("process %d has not finished the start of '%s', killing it", starter.pid, folder.path)
+                    os.kill(starter.pid, signal.SIGKILL)
+                if not await _locked(descriptor, KILL_TIME):
+                    raise RuntimeFailed(f"cannot end the start of '{folder.path.name}' that is under way")
+            yield
+        finally:
+            os.close(descriptor)
 
     async def _end(self, folder: NativeFolder) -> None:
         if found := folder.processes():
             await self._end_processes(*found)
+        left = [cgroup for cgroup in folder.cgroups() if os.path.exists(cgroup)]  # noqa: PTH110
+        if left and not await asyncio.to_thread(remove_cgroups, left):
+            raise RuntimeFailed(f"cannot end all processes of '{folder.path.name}': they ignore being killed")
         for path in folder.mount_points():  # gone already, unless the keeper was killed
             remove_mount_point(path)
 
@@ -284,6 +331,31 @@ async def _polled_end(process: NativeProcess, limit: float) -> bool:
             return True
         await asyncio.sleep(POLL_INTERVAL)
     return not process.alive
+
+
+async def _locked(descriptor: int, limit: float) -> bool:
+    """Also where the file system has no locks."""
+    for _ in range(max(int(limit / TURN_PAUSE), 1)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(TURN_PAUSE)
+        except OSError:
+            return True
+        else:
+            return True
+    return False
+
+
+def _clear(folder: Path, token: str, *, keeps_log: bool) -> None:
+    """Of what an earlier run left. With the new token, a start that was delayed until now does not go on."""
+    names = ["exit", "process", "keeper", "note", "mount_points", "cgroups"]
+    try:
+        for name in [*names, *([] if keeps_log else ["log", "log.1"])]:
+            (folder / name).unlink(missing_ok=True)
+        (folder / "start").write_text(token)
+    except OSError as fault:
+        raise RuntimeFailed(f"cannot prepare '{folder}': {fault.strerror}") from fault
 
 
 def _make_private(folder: Path) -> None:

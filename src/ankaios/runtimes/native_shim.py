@@ -15,8 +15,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ankaios.runtimes.native_cgroups import END_LIMIT, join_cgroups, make_cgroups, remove_cgroups
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
 from ankaios.runtimes.native_ownership import give_folders
+from ankaios.runtimes.native_privileges import SET_CHILD_SUBREAPER, Kernel, give_up_privileges, needs_kernel
 
 if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
     from typing import Any
@@ -51,18 +53,23 @@ def keep(order: dict[str, Any], tell: int) -> None:
     os.setsid()
     os.chdir(order["folder"])
     detach()
-    points = MountPoints(order["mounts"])
+    points, cgroups = MountPoints([]), []
     try:
+        turn = take_turn(order["token"])
+        points = MountPoints(order["mounts"])
+        cgroups = prepare_cgroups(order)
         log = Log(order["log_size"])
-        child, streams = start(order, points)
+        child, streams = start(order, points, cgroups)
+        end_turn(turn)
     except (OSError, NotStarted) as fault:
         points.remove()
+        remove_cgroups(cgroups)
         os.write(tell, str(fault).encode())
         return
     os.write(tell, b"ok")
     os.close(tell)
     try:
-        forward_output(child, streams, log, order["orphan_check"])
+        forward_output(child, streams, log, order["orphan_check"], cgroups)
     finally:
         points.remove()
 
@@ -71,7 +78,50 @@ class NotStarted(Exception):
     """In the words of the process that was to become the workload."""
 
 
-def start(order: dict[str, Any], points: MountPoints) -> tuple[int, list[int]]:
+def take_turn(token: str) -> int:
+    """Lock the folder until the process is noted, so that nobody takes the workload for lost meanwhile.
+
+    The agent changes the token, with the lock, before it starts the workload again: a start that was delayed until then
+    must not go on.
+    """
+    import fcntl
+
+    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:  # noqa: SIM105
+        fcntl.flock(folder, fcntl.LOCK_EX)
+    except OSError:
+        pass  # a file system without locks
+    if read_file("start") != token.encode():
+        raise NotStarted("another start has replaced this one")
+    write_file("keeper", identity(os.getpid()))
+    return folder
+
+
+def end_turn(folder: int) -> None:
+    """The workload's process may have inherited the descriptor, so closing it is not enough."""
+    import fcntl
+
+    try:  # noqa: SIM105
+        fcntl.flock(folder, fcntl.LOCK_UN)
+    except OSError:
+        pass
+    os.close(folder)
+
+
+def prepare_cgroups(order: dict[str, Any]) -> list[str]:
+    """Without the cgroup that ends the workload, the keeper becomes the parent of what the workload leaves behind."""
+    plan = order["cgroups"]
+    write_file(
+        "cgroups", os.fsencode("\0".join(plan["folders"]))
+    )  # first: if the keeper is killed, the agent ends them
+    made, unset = make_cgroups(plan)
+    order["unset_limits"] = [*order["unset_limits"], *unset]
+    if plan["processes"] not in made:
+        Kernel().control(SET_CHILD_SUBREAPER, 1)
+    return made
+
+
+def start(order: dict[str, Any], points: MountPoints, cgroups: list[str]) -> tuple[int, list[int]]:
     """The process and what it prints."""
     if points.paths:  # if the keeper is killed, the agent removes them
         write_file("mount_points", os.fsencode("\0".join(points.paths)))
@@ -82,7 +132,7 @@ def start(order: dict[str, Any], points: MountPoints) -> tuple[int, list[int]]:
     if child == 0:
         os.close(go)  # a keeper that fails never writes to it, and then this is over
         if os.read(go_on, 1):
-            become_workload(order, points, [write for _, write in outputs], tell_back)
+            become_workload(order, points, cgroups, [write for _, write in outputs], tell_back)
         os._exit(127)
     for descriptor in (outputs[0][1], outputs[1][1], tell_back, go_on):
         os.close(descriptor)
@@ -95,8 +145,14 @@ def start(order: dict[str, Any], points: MountPoints) -> tuple[int, list[int]]:
         raise NotStarted(why.decode(errors="replace"))
     if note:
         points.remove()  # nothing is mounted
-        write_file("note", note)
+    if notes := b" ".join(filter(None, (note, unset_limits(order)))):
+        write_file("note", notes)
     return child, [read for read, _ in outputs]
+
+
+def unset_limits(order: dict[str, Any]) -> bytes:
+    limits: list[str] = order["unset_limits"]
+    return f"Limits without a usable cgroup: {', '.join(limits)}.".encode() if limits else b""
 
 
 def detach() -> None:
@@ -107,11 +163,14 @@ def detach() -> None:
 
 
 def process_text(pid: int) -> bytes:
-    """Process id, its start time and the boot it belongs to; then the same of the keeper."""
+    """Of the workload, then of the keeper."""
+    return identity(pid) + identity(os.getpid())
+
+
+def identity(pid: int) -> bytes:
+    """Process id, its start time and the boot it belongs to."""
     with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # noqa: PTH123 - pathlib costs memory here
-        boot = file.read().strip()
-    lines = [b"%d %d %s\n" % (each, start_time(each), boot) for each in (pid, os.getpid())]
-    return b"".join(lines)
+        return b"%d %d %s\n" % (pid, start_time(pid), file.read().strip())
 
 
 def start_time(pid: int) -> int:
@@ -127,6 +186,15 @@ def write_file(name: str, data: bytes) -> None:
     os.replace(name + ".new", name)  # noqa: PTH105
 
 
+def read_file(name: str) -> bytes:
+    """Nothing, if there is no such file."""
+    try:
+        with open(name, "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
 def read_all(descriptor: int) -> bytes:
     pieces = []
     while piece := os.read(descriptor, READ_SIZE):
@@ -138,10 +206,14 @@ def read_all(descriptor: int) -> bytes:
 # -- the workload
 
 
-def become_workload(order: dict[str, Any], points: MountPoints, outputs: list[int], tell: int) -> None:
+def become_workload(
+    order: dict[str, Any], points: MountPoints, cgroups: list[str], outputs: list[int], tell: int
+) -> None:
     """Never returns: the process becomes the workload's command, or tells why not."""
     try:
         os.setsid()
+        join_cgroups(cgroups)
+        kernel = Kernel() if needs_kernel(order) else None
         note = mount_all(order, points.fault)
         os.write(tell, note.encode())
         os.dup2(outputs[0], 1)
@@ -149,7 +221,7 @@ def become_workload(order: dict[str, Any], points: MountPoints, outputs: list[in
         restore_signals()
         set_limits(order["limits"])
         give_folders(order, is_mounted=not note)
-        change_user(order["user"])
+        give_up_privileges(order, kernel)
         os.chdir(order["working_dir"])
         execute(order["command"], order["env"])
     except BaseException as fault:
@@ -186,16 +258,6 @@ def set_limits(limits: list[tuple[str, int]]) -> None:
 
         for name, value in limits:
             resource.setrlimit(getattr(resource, name), (value, value))
-
-
-def change_user(user: tuple[int, int, list[int]] | None) -> None:
-    if user is None:
-        return
-    uid, gid, groups = user
-    if uid != os.geteuid() or gid != os.getegid():
-        os.setgroups(groups)
-        os.setgid(gid)
-        os.setuid(uid)
 
 
 # -- keeping it
@@ -241,7 +303,7 @@ def time_stamp() -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
 
 
-def forward_output(child: int, streams: list[int], log: Log, orphan_check: int) -> None:
+def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, cgroups: list[str]) -> None:
     """Until the process ends. `orphan_check`: the milliseconds between two looks whether its folder is there."""
     poll = select.poll()
     for stream in streams:
@@ -254,7 +316,10 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int) 
             if descriptor in streams and forward(streams.index(descriptor), descriptor, log) == b"":
                 poll.unregister(descriptor)
         orphan.check()
+        reap_adopted(child)
     code = end_group(child)
+    if not cgroups or not remove_cgroups(cgroups):
+        end_descendants()
     for number, stream in enumerate(streams):
         for _ in range(MOST_LEFT):  # whoever left the group may go on printing
             if not forward(number, stream, log):
@@ -275,6 +340,12 @@ def watch_end(child: int, poll: select.poll) -> bool:
 
 def process_has_ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def reap_adopted(child: int) -> None:
+    """Descendants of the workload whose parents have ended become children of the keeper."""
+    while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)) and found.si_pid != child:
+        os.waitpid(found.si_pid, 0)
 
 
 class Orphan:
@@ -320,3 +391,26 @@ def end_group(child: int) -> int:
         pass  # nobody is left
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
+
+
+def end_descendants() -> None:
+    """What left the group of the workload: without cgroups, all of it becomes a child of the keeper, one by one."""
+    until = time.monotonic() + END_LIMIT
+    while time.monotonic() < until and (found := children()):
+        for pid in found:
+            try:
+                os.kill(pid, SIGKILL)
+                os.waitpid(pid, 0)
+            except OSError:
+                pass
+
+
+def children() -> list[int]:
+    own = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and parent(name) == own]  # noqa: PTH208
+
+
+def parent(pid: str) -> int:
+    """0 if there is no such process."""
+    fields = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0

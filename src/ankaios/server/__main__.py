@@ -1,26 +1,15 @@
-"""The program `ank-server`: reads its settings, sets up logging, runs."""
+"""The program `ank-server`: listens first, then loads and runs everything else."""
 
-import asyncio
 import sys
-from collections.abc import Sequence
 
-from ankaios.common.errors import StartupFailed
-from ankaios.common.log import log_startup_error, setup_logging
-from ankaios.server.settings import read_server_settings
+from ankaios.server.early_listening import listen_early
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    setup_logging()
-    try:
-        settings = read_server_settings(arguments)
-        setup_logging(log_format=settings.log_format)
-        from ankaios.server.shell import serve  # not needed to print a version or a usage error
+def main(arguments: list[str] | None = None) -> int:
+    listener = listen_early(sys.argv[1:] if arguments is None else arguments)
+    from ankaios.server.program import run  # takes ten times as long to load as all of the above
 
-        asyncio.run(serve(settings))
-    except StartupFailed as fault:
-        log_startup_error(fault)
-        return 1
-    return 0
+    return run(arguments, listener)
 
 
 if __name__ == "__main__":

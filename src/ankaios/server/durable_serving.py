@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from ankaios.common.config import PemMaterial, require_security
 from ankaios.common.errors import Rejected, StartupFailed
-from ankaios.middleware.server import Limits
 from ankaios.server.settings import STORAGE_CONTEXT, ServerSettings, StartupPolicy, StorageSettings
-from ankaios.server.shell import ServerShell, finished_before, security
+from ankaios.server.shell import finished_before, new_shell, security
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate
@@ -26,19 +25,21 @@ if TYPE_CHECKING:
 _ANY_ADDRESS = ("0.0.0.0", "::")
 
 
-async def serve_durably(settings: ServerSettings, stopped: asyncio.Event) -> None:
+async def serve_durably(
+    settings: ServerSettings, stopped: asyncio.Event, listener: socket.socket | None = None
+) -> None:
     """Raises `StartupFailed` if it cannot begin."""
     pem = security(settings)
     start = StartState(_manifest_of(settings), settings.startup_policy is StartupPolicy.ALWAYS)
     storage = _open_storage(settings, pem)
-    shell = ServerShell(pem, settings.hooks, Limits(max_message_size=settings.max_message_size))
+    shell = new_shell(settings, pem)
     leader = StateLeader(shell, storage, settings.hooks, start)
     try:
         if isinstance(settings.storage.location, EtcdLocation):
             leader.stand_by()
         elif not await finished_before(stopped, leader.begin()):
             return
-        await shell.listen(settings)
+        await shell.listen(settings, listener)
         await shell.run_until(stopped, leader.run)
     finally:
         await leader.close()

@@ -30,13 +30,20 @@ from ankaios.common.observation_settings import (
     log_format_setting,
     metrics_setting,
 )
+from ankaios.server.early_listening import DEFAULT_ADDRESS
+from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 from ankaios.storage.storage_url import MemoryLocation, StorageLocation, parse_storage_url
 
-DEFAULT_CONFIG_FILE = Path("/etc/ankaios/ank-server.conf")
-DEFAULT_ADDRESS = "127.0.0.1:25551"
+DEFAULT_CONFIG_FILE = Path(DEFAULT_CONFIG_PATH)
 STORAGE_CONTEXT = "Could not use the storage"
 DEFAULT_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
+_PEM_ITEMS = {
+    "ca": "certificate of the authority",
+    "crt": "own certificate",
+    "key": "own private key",
+    "crl": "revocation list of the authority",
+}
 _BAD_ADDRESS = f"invalid socket address syntax, expected IP:PORT as {DEFAULT_ADDRESS}"
 
 
@@ -91,6 +98,7 @@ class ServerSettings(Struct, frozen=True):
     url: str = ""
     metrics: str | None = None
     log_format: str = "text"
+    requires_roles: bool = False
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
@@ -104,7 +112,8 @@ def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettin
             startup_manifest=None if manifest is None else Path(manifest),
             address=flags.address or _address_of(file),
             insecure=choose(flags.insecure, "ANKSERVER_INSECURE", file, "insecure", False),
-            pem=load_pem_material(vars(flags), "ANKSERVER", file),
+            pem=load_pem_material(vars(flags), "ANKSERVER", file, items=tuple(_PEM_ITEMS)),
+            requires_roles=choose(flags.require_roles, "ANKSERVER_REQUIRE_ROLES", file, "require_roles", False),
             hooks=read_hooks(file.get("mutating_hooks", [])),
             max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
             storage=_read_storage(flags, file),
@@ -183,9 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     add("-x", "--server-config", metavar="PATH", type=Path, help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
     add("-a", "--address", metavar="IP:PORT", type=_address, help=f"listen here [default: {DEFAULT_ADDRESS}]")
     add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKSERVER_INSECURE]")
-    for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
+    for item, what in _PEM_ITEMS.items():
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKSERVER_{name.upper()}]")
+    roles_help = "reject certificates without a role, such as those of Eclipse Ankaios [env: ANKSERVER_REQUIRE_ROLES]"
+    add("--require-roles", action="store_true", help=roles_help)
     add(
         "--storage",
         metavar="URL",

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -17,13 +18,15 @@ from ankaios import __version__
 from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
+from ankaios.common.listening_socket import bind_socket
 from ankaios.common.messages import FromAgent, FromClient, Respond
 from ankaios.common.metrics import metrics_of
 from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, Work, internal_error
-from ankaios.middleware.server import Limits, MiddlewareServer
+from ankaios.middleware.server import Limits, MiddlewareServer, cannot_listen
+from ankaios.server.certificate_reloader import CertificateReloader
 from ankaios.server.commit_queue import CommitQueue, UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import (
@@ -41,7 +44,7 @@ from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
-from ankaios.server.settings import ServerSettings
+from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.storage.state_store import StateChange, StateStore
 from ankaios.storage.storage_url import MemoryLocation
@@ -54,21 +57,29 @@ _CHANNEL_CAPACITY = 4096
 _MESSAGES_PER_TURN = 16
 
 
-async def serve(settings: ServerSettings) -> None:
-    """Run until asked to end. Raises `StartupFailed` if it cannot begin."""
+async def serve(settings: ServerSettings, listener: socket.socket | None = None) -> None:
+    """Run until a signal ends it. Raises `StartupFailed` if it cannot begin.
+
+    Connections of a listener wait until the server is ready.
+    """
     stopped = _asked_to_end()
     if not isinstance(settings.storage.location, MemoryLocation):
         from ankaios.server.durable_serving import serve_durably  # not needed by a server without a store
 
-        await serve_durably(settings, stopped)
+        await serve_durably(settings, stopped, listener)
         return
     startup = load_startup_state(settings.startup_manifest) if settings.startup_manifest else None
-    shell = ServerShell(security(settings), settings.hooks, Limits(max_message_size=settings.max_message_size))
+    shell = new_shell(settings, security(settings))
     # [impl->swdd~server-starts-without-startup-config~1]
     if startup is not None and not await finished_before(stopped, shell.load(startup)):
         return
-    await shell.listen(settings)
+    await shell.listen(settings, listener)
     await shell.run_until(stopped)
+
+
+def new_shell(settings: ServerSettings, pem: PemMaterial | None) -> "ServerShell":
+    limits = Limits(max_message_size=settings.max_message_size)
+    return ServerShell(pem, settings.hooks, limits, requires_roles=settings.requires_roles)
 
 
 def _asked_to_end() -> asyncio.Event:
@@ -131,9 +142,12 @@ class ServerShell:
         hooks: Sequence[MutatingHook],
         limits: Limits | None = None,
         clock: Callable[[], float] = time.time,
+        *,
+        requires_roles: bool = False,
     ) -> None:
         self.to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
-        self.middleware = MiddlewareServer(self.to_server, pem, limits)
+        self.middleware = MiddlewareServer(self.to_server, pem, limits, requires_roles=requires_roles)
+        self._certificates = CertificateReloader(pem, self.middleware)
         self.commits = CommitQueue(self._perform)
         # The state in memory differs from the stored one, because of an internal error.
         self.diverged = asyncio.Event()
@@ -177,8 +191,8 @@ class ServerShell:
 
     # --- running ---
 
-    async def listen(self, settings: ServerSettings) -> None:
-        await self.middleware.start(settings.address.host, settings.address.port)
+    async def listen(self, settings: ServerSettings, listener: socket.socket | None = None) -> None:
+        self.middleware.listen_on(listener or _bound(settings.address))
         if settings.metrics is not None:
             await self._serve_metrics(settings.metrics)
         # What is there now stays: the garbage collector need not look at it again and again.
@@ -199,6 +213,7 @@ class ServerShell:
             running = [
                 tasks.keep_running("the server", self.run),
                 tasks.keep_running("the watchdog", send_watchdog_pings),
+                tasks.keep_running("the certificates", self._certificates.run),
             ]
             if leading is not None:
                 running.append(tasks.keep_running("the leading with the stored state", leading))
@@ -316,6 +331,13 @@ def _request_in(message: ServerMessage) -> Request | None:
             return content.request
         case _:
             return None
+
+
+def _bound(address: Address) -> socket.socket:
+    try:
+        return bind_socket(address.host, address.port)
+    except OSError as error:
+        raise cannot_listen(str(address), error) from error
 
 
 def _kind(message: ServerMessage) -> str:

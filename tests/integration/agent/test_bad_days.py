@@ -13,7 +13,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from ankaios.common.channels import ToServerChannel
-from ankaios.common.messages import FromAgent
+from ankaios.common.messages import AgentGone, FromAgent
 from ankaios.common.workload import ControlInterfaceAccess, File, Operation, StateRule
 from ankaios.middleware.server import MiddlewareServer
 from tests.integration.agent.running_agent import an_agent_at
@@ -170,7 +170,9 @@ async def test_what_a_full_disk_stopped_goes_on_soon_after_there_is_room(full_di
         assert [path.read_text() for path in full_disk.glob("**/files/data")] == ["x" * 40_000]
 
 
-async def test_two_agents_of_one_name_take_the_connection_from_each_other_once_a_second(tmp_path: Path) -> None:
+async def test_the_second_of_two_agents_of_one_name_is_rejected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """They are on two machines; on one machine the second one waits, see the stories of bad days."""
     inbox = ToServerChannel(1000)
     server = MiddlewareServer(inbox, None)
@@ -178,9 +180,16 @@ async def test_two_agents_of_one_name_take_the_connection_from_each_other_once_a
     url = f"http://127.0.0.1:{server.port}"
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    async with an_agent_at(url, tmp_path / "one"), an_agent_at(url, tmp_path / "two"):
-        await asyncio.sleep(3.5)
-        items = [await inbox.receive() for _ in range(len(inbox))]
-        hellos = [item for item in items if isinstance(item, FromAgent) and item.message.HasField("agentHello")]
-        assert 2 <= len(hellos) <= 8
+    async with an_agent_at(url, tmp_path / "one"):
+        assert isinstance(await inbox.receive(), FromAgent)
+        async with an_agent_at(url, tmp_path / "two"):
+            await asyncio.sleep(1.5)
+            assert not [item for item in [await inbox.receive() for _ in range(len(inbox))] if _is_end_or_hello(item)]
+            complaints = [line for line in caplog.messages if line.startswith("no connection to the server")]
+            assert len(complaints) == 1
+            assert "Two agents have the name 'A': the one at 127.0.0.1 is connected" in complaints[0]
     await server.close()
+
+
+def _is_end_or_hello(item: object) -> bool:
+    return isinstance(item, AgentGone) or (isinstance(item, FromAgent) and item.message.HasField("agentHello"))

@@ -30,6 +30,8 @@ def test_all_parties_are_signed_and_pass_the_permission_checks(tmp_path: Path, a
         assert require_security(load_pem_material(flags, "TEST", {}), insecure=False) is not None
     assert "DNS:ank-server" in openssl("x509", "-in", tmp_path / "certs/server.pem", "-noout", "-ext", "subjectAltName")
     assert "DNS:rear" in openssl("x509", "-in", tmp_path / "certs/agent-rear.pem", "-noout", "-ext", "subjectAltName")
+    for stem, role in (("agent-rear", "ankaios-agent"), ("cli", "ankaios-commander")):
+        assert f"OU = {role}" in openssl("x509", "-in", tmp_path / f"certs/{stem}.pem", "-noout", "-subject")
 
 
 def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:

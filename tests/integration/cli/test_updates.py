@@ -167,6 +167,49 @@ def test_nothing_is_waited_for_if_the_agent_is_not_connected(manifest: str) -> N
     )
 
 
+def test_an_agent_that_connects_within_a_second_is_waited_for(manifest: str) -> None:
+    """The third question finds it; then its workload runs."""
+    cluster = Cluster(added=[f"db.{DB_ID}.n1"])
+    agents = base.AgentMap()
+    agents.CopyFrom(cluster.state.agents)
+    cluster.state.agents.Clear()
+    asked: list[ToServer] = []
+
+    def script(message: ToServer) -> list[FromServer] | None:
+        if message.request.completeStateRequest.fieldMask == ["agents.n1"]:
+            asked.append(message)
+            if len(asked) == 3:
+                cluster.state.agents.CopyFrom(agents)
+                running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
+                full = base.CompleteStateResponse(completeState=cluster.state)
+                return [response(message, completeStateResponse=full), running]
+        return cluster(message)
+
+    with ScriptedServer(cluster.state, script) as server:
+        done = ank("apply", manifest, url=server.url)
+    assert len(asked) == 3
+    assert "Running(Ok)" in done.stdout
+    assert "not connected" not in done.stderr
+
+
+def test_the_first_table_shows_the_states_with_which_workloads_begin(manifest: str) -> None:
+    """This agent is so fast that the workload runs already when `ank` asks."""
+    cluster = Cluster(added=[f"db.{DB_ID}.n1"], then=[states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))])
+
+    def script(message: ToServer) -> list[FromServer] | None:
+        answer = cluster(message)
+        if answer is not None:
+            known = cluster.state.workloadStates.agentStateMap["n1"].wlNameStateMap["db"].idStateMap[DB_ID]
+            known.CopyFrom(base.ExecutionState(running=base.RUNNING_OK))
+        return answer
+
+    with ScriptedServer(cluster.state, script) as server:
+        done = ank("apply", manifest, url=server.url)
+    first, *_, last = done.stdout.removeprefix(HEADING).strip().split("\n\n")
+    assert "| Pending(Initial)" in first
+    assert "  Running(Ok)" in last
+
+
 def test_no_wait_is_silent_and_asks_nothing_else(manifest: str) -> None:
     with served(Cluster(added=[f"db.{DB_ID}.n1"])) as server:
         done = ank("--no-wait", "apply", manifest, url=server.url)

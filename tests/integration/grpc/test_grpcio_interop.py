@@ -275,7 +275,7 @@ async def our_server(path: Path) -> AsyncIterator[tuple[asyncio.Event, grpc.aio.
     server = GrpcServer({path_of(name): handler for name, handler in handlers.items()})
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(path))
-        await server.listen_on(bound)
+        server.listen_on(bound)
         try:
             async with asyncio.timeout(PATIENCE), grpc.aio.insecure_channel(f"unix:{path}", UNLIMITED) as channel:
                 yield ended, channel

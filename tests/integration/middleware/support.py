@@ -44,10 +44,14 @@ class Running:
 
 @asynccontextmanager
 async def running_server(
-    pem: PemMaterial | None = None, limits: Limits | None = None, capacity: int = 100
+    pem: PemMaterial | None = None,
+    limits: Limits | None = None,
+    capacity: int = 100,
+    *,
+    requires_roles: bool = False,
 ) -> AsyncIterator[Running]:
     channel: ToServerChannel = Channel(capacity)
-    server = MiddlewareServer(channel, pem, limits or Limits(keepalive=CALM))
+    server = MiddlewareServer(channel, pem, limits or Limits(keepalive=CALM), requires_roles=requires_roles)
     await server.start("127.0.0.1", 0)
     scheme = "https" if pem else "http"
     try:

@@ -18,6 +18,7 @@ from ankaios.common.messages import (
 )
 from ankaios.common.pb.ank_base_pb2 import ExecutionState, Request, WorkloadInstanceName, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, LogsCancelRequest, ToServer
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import (
     BadUrl,
@@ -28,8 +29,9 @@ from ankaios.middleware.connecting import (
     effective_url,
 )
 from ankaios.middleware.methods import Method
-from ankaios.middleware.server import MiddlewareServer
+from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.support import (
+    PATIENCE,
     Running,
     a_commander_hello,
     a_greeting,
@@ -191,12 +193,31 @@ async def test_a_message_sent_right_before_the_end_still_arrives() -> None:
         assert messages[2] == AgentGone("agent_A")
 
 
-async def test_a_newer_connection_of_an_agent_replaces_the_older_in_order() -> None:
-    async with running_server() as running, running.agent("agent_A") as older:
+async def test_a_second_agent_of_the_same_name_is_rejected_and_both_are_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running_server() as running, running.agent("agent_A") as first:
         await running.next()
+        with pytest.raises(CannotConnect) as failure:
+            async with running.agent("agent_A"):
+                pass
+        text = "Two agents have the name 'agent_A': the one at 127.0.0.1 is connected, the one at 127.0.0.1 is rejected"
+        assert text in failure.value.reason
+        assert text in caplog.text
+        assert len(running.channel) == 0
+        running.server.dispatch(ToAgent("agent_A", a_greeting()))
+        assert await received(first) == a_greeting()
+
+
+async def test_an_agent_that_does_not_respond_any_more_is_replaced_in_order() -> None:
+    limits = Limits(keepalive=Keepalive(60, 0.2))
+    async with running_server(limits=limits) as running, running.agent("agent_A") as older:
+        await running.next()
+        older._call.connection._transport.pause_reading()
         async with running.agent("agent_A") as newer:
             assert await running.next() == AgentGone("agent_A")
             assert await running.next() == FromAgent("agent_A", an_agent_hello("agent_A"))
+            older._call.connection._transport.resume_reading()
             with pytest.raises(ConnectionLost, match="replaced by a newer connection of agent 'agent_A'"):
                 await received(older)
             running.server.dispatch(ToAgent("agent_A", a_greeting()))
@@ -206,27 +227,28 @@ async def test_a_newer_connection_of_an_agent_replaces_the_older_in_order() -> N
         assert len(running.channel) == 0
 
 
-async def test_many_connections_of_one_agent_are_reported_in_a_consistent_order() -> None:
-    """Hellos and endings alternate, whatever the order of events on the sockets."""
+async def test_of_many_connections_of_one_agent_exactly_one_is_accepted() -> None:
     async with running_server(capacity=2) as running:
+        accepted = asyncio.Event()
+        rejections = []
 
-        async def come_and_go() -> None:
+        async def come_and_stay() -> None:
             try:
                 async with running.agent("agent_A") as agent:
                     await agent.receive()
-            except ConnectionLost:
-                pass
+            except CannotConnect as rejection:
+                rejections.append(rejection.reason)
+                if len(rejections) == 19:
+                    accepted.set()
 
-        comers = [asyncio.create_task(come_and_go()) for _ in range(20)]
-        present = False
-        while not all(comer.done() for comer in comers[:-1]) or len(running.channel):
-            message = await running.next()
-            assert isinstance(message, AgentGone) == present
-            present = not present
-        remaining = [comer for comer in comers if not comer.done()]
-        for comer in remaining:
+        comers = [asyncio.create_task(come_and_stay()) for _ in range(20)]
+        async with asyncio.timeout(PATIENCE):
+            await accepted.wait()
+        assert isinstance(await running.next(), FromAgent)
+        assert len(running.channel) == 0
+        for comer in comers:
             comer.cancel()
-        await asyncio.gather(*remaining, return_exceptions=True)
+        await asyncio.gather(*comers, return_exceptions=True)
 
 
 async def test_malformed_requests_are_answered_and_affect_nothing_else() -> None:

@@ -1,6 +1,7 @@
 """No client can make the server store more than its limits, nor keep it from serving others."""
 
 import asyncio
+import errno
 import logging
 import resource
 import struct
@@ -24,6 +25,8 @@ from ankaios.common.messages import (
 from ankaios.common.pb.ank_base_pb2 import Error, ExecutionState, Response, WorkloadInstanceName, WorkloadState
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.open_handshakes import ConnectionLimits
 from ankaios.grpc.wire_format import ConnectionBroken, Status, length_prefixed, request_headers
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import CannotConnect, ConnectionLost, ConnectionSettings
@@ -32,6 +35,7 @@ from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.raw import final_headers_of, opened, raw_call, raw_connection
 from tests.integration.middleware.support import (
     CALM,
+    PATIENCE,
     Running,
     a_commander_hello,
     a_request,
@@ -269,8 +273,12 @@ async def test_closing_while_connections_of_one_agent_wait_for_each_other_is_no_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with AsyncExitStack() as stack, running_server(capacity=1) as running:
+        first = await stack.enter_async_context(raw_call(running, Method.AGENT, an_agent_hello("agent_A")))
+        first.connection._transport.pause_reading()
         for _ in range(20):
-            await stack.enter_async_context(raw_call(running, Method.AGENT, an_agent_hello("agent_A")))
+            connection = await stack.enter_async_context(raw_connection(running))
+            opened(connection, Method.AGENT, an_agent_hello("agent_A"))
+        await asyncio.sleep(0.1)
         await running.server.close()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
@@ -298,13 +306,19 @@ async def test_a_connection_is_closed_even_if_its_user_is_cancelled_twice() -> N
 
 
 async def test_an_agent_that_does_not_read_can_still_be_replaced() -> None:
-    async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as lazy:
+    limits = Limits(keepalive=Keepalive(60, 0.2))
+    async with (
+        running_server(limits=limits) as running,
+        raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as lazy,
+    ):
         await running.next()
+        lazy.connection._transport.pause_reading()
         for _ in range(5):
             running.server.dispatch(Respond(Response(requestId="agent_A@x", error=Error(message="x" * 1_000_000))))
         async with running.agent("agent_A"):
             assert await running.next() == AgentGone("agent_A")
             assert isinstance(await running.next(), FromAgent)
+        lazy.connection._transport.resume_reading()
         async with asyncio.timeout(10):
             with pytest.raises(ConnectionBroken):
                 while await lazy.receive(FromServer):
@@ -340,3 +354,135 @@ async def test_calls_end_when_the_channel_is_closed() -> None:
         await cli.send(a_request())
         with pytest.raises(ConnectionLost, match=r"the server is stopping \(UNAVAILABLE\)"):
             await received(cli)
+
+
+# Unfinished messages, connections that end, and the number of connections
+
+
+async def test_unfinished_messages_of_one_connection_have_a_limit_in_total() -> None:
+    """Each of them may become a valid message, but together they are larger than any message may be."""
+    limits = Limits(max_message_size=1_000_000, keepalive=CALM)
+    async with (
+        running_server(limits=limits) as running,
+        answering(running),
+        running.client() as other,
+        raw_connection(running) as connection,
+    ):
+        streams = [opened(connection, Method.CLI, a_commander_hello()) for _ in range(50)]
+        for stream in streams:
+            stream.write(struct.pack(">BI", 0, 1_000_000) + bytes(200_000))
+        async with asyncio.timeout(PATIENCE):
+            await connection.closed.wait()
+        assert "too many bytes of unfinished or unread messages" in (connection.reason or "")
+        await assert_served(other)
+
+
+async def test_a_message_that_is_not_complete_in_time_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.grpc.server.message_time_limit", lambda size: 0.2)
+    async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as stream:
+        await running.next()
+        await asyncio.sleep(0.3)  # no message has begun
+        assert stream.broken is None
+        stream.write(struct.pack(">BI", 0, 100) + b"x")
+        trailers = await final_headers_of(stream)
+        assert int(trailers["grpc-status"]) == Status.DEADLINE_EXCEEDED
+        assert trailers["grpc-message"] == "a message of 100 bytes was not complete within 0 s"
+        assert await running.next() == AgentGone("agent_A")
+
+
+async def test_messages_of_a_connection_that_ended_are_not_processed_any_more() -> None:
+    async with running_server(capacity=1) as running:
+        async with raw_call(running, Method.CLI, a_commander_hello()) as stream:
+            data = b"".join(length_prefixed(a_request(str(number)).SerializeToString()) for number in range(1_000))
+            stream.write(data)
+            await running.next()
+        received_count = 0
+        while isinstance(await running.next(), FromClient):
+            received_count += 1
+        assert received_count < 10
+
+
+async def test_connections_that_send_nothing_are_ended_and_others_are_served() -> None:
+    limits = Limits(setup_timeout=0.3, keepalive=CALM)
+    async with running_server(limits=limits) as running, answering(running), running.client() as other:
+        silent = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(50)]
+        async with asyncio.timeout(10):
+            for reader, writer in silent:
+                assert await reader.read() == b""
+                writer.close()
+        await assert_served(other)
+
+
+async def test_a_connection_without_calls_is_ended() -> None:
+    limits = Limits(setup_timeout=0.3, hello_timeout=0.1, keepalive=CALM)
+    async with running_server(limits=limits) as running, raw_connection(running) as connection:
+        stream = opened(connection, Method.CLI)
+        assert (await final_headers_of(stream))["grpc-message"] == "No hello in time."
+        async with asyncio.timeout(10):
+            await connection.closed.wait()
+        assert "the connection is not used" in (connection.reason or "")
+
+
+async def test_command_connections_leave_descriptors_for_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.middleware.server.own_connection_limits", lambda: ConnectionLimits(8, 4, 2, 2))
+    async with running_server() as running, running.client(), running.client():
+        with pytest.raises(CannotConnect) as failure:
+            async with running.client():
+                pass
+        assert "too many command connections: 2 are open" in failure.value.reason
+        async with running.agent("agent_A"):
+            assert isinstance(await running.next(), FromAgent)
+
+
+async def test_connections_that_are_not_set_up_are_limited_for_each_address(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ankaios.middleware.server.own_connection_limits", lambda: ConnectionLimits(8, 4, 2, 2))
+    async with running_server() as running:
+        silent = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(40)]
+        for _ in range(50):
+            rejected = [reader for reader, _ in silent if reader.at_eof()]
+            if len(rejected) == 36:
+                break
+            await asyncio.sleep(0.05)
+        assert len(rejected) == 36
+        lines = [record for record in caplog.records if "too many are not set up yet" in record.message]
+        assert len(lines) == 10
+        other = await asyncio.open_connection("127.0.0.1", running.server.port, local_addr=("127.0.0.2", 0))
+        other[1].write(PREFACE + b"\0\0\0\4\0\0\0\0\0")
+        async with asyncio.timeout(10):
+            assert await other[0].read(9)
+        for _, writer in (*silent, other):
+            writer.close()
+
+
+async def test_without_descriptors_accepting_pauses_and_continues_later(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_server() as running, answering(running):
+        listener = running.server._grpc._listener
+        assert listener is not None
+        real, attempts, has_tried = listener._socket, [], asyncio.Event()
+
+        class WithoutDescriptors:
+            def accept(self) -> None:
+                attempts.append(1)
+                has_tried.set()
+                raise OSError(errno.EMFILE, "too many open files")
+
+            def fileno(self) -> int:
+                return real.fileno()
+
+        listener._socket = WithoutDescriptors()  # type: ignore[assignment]
+        connecting = asyncio.create_task(_use_once(running))
+        async with asyncio.timeout(PATIENCE):
+            await has_tried.wait()
+        assert not connecting.done()
+        listener._socket = real
+        async with asyncio.timeout(10):
+            await connecting
+        assert len(attempts) <= 3
+        assert caplog.text.count("Cannot accept connections for a moment: Too many open files.") <= 3
+
+
+async def _use_once(running: Running) -> None:
+    async with running.client() as cli:
+        await assert_served(cli)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.certificate_roles import AGENT_ROLE, COMMANDER_ROLE
 from ankaios.common.config import BadPemFile, Pem, PemMaterial
-from ankaios.common.messages import FromAgent, FromClient
+from ankaios.common.messages import AgentGone, FromAgent, FromClient
 from ankaios.grpc.tls import client_context, server_context
 from ankaios.middleware.client import connect
-from ankaios.middleware.connecting import AccessRefused, CannotConnect, ConnectionSettings
+from ankaios.middleware.connecting import AccessRefused, CannotConnect, ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.support import (
@@ -19,6 +20,7 @@ from tests.integration.middleware.support import (
     a_request,
     answering,
     assert_served,
+    received,
     running_server,
 )
 from tests.support.certificates import Authority
@@ -255,3 +257,85 @@ async def test_a_handshake_that_never_ends_is_aborted(server_pem: PemMaterial) -
                 assert await reader.read() == b""
                 raise ConnectionResetError
         writer.close()
+
+
+# Roles
+
+
+@pytest.mark.parametrize("requires_roles", [True, False])
+async def test_certificates_with_roles_can_be_used_for_their_role(
+    authority: Authority, server_pem: PemMaterial, requires_roles: bool
+) -> None:
+    async with (
+        running_server(server_pem, requires_roles=requires_roles) as running,
+        running.agent("agent_A", authority.agent("agent_A", role=AGENT_ROLE)),
+        running.client(pem=authority.cli(role=COMMANDER_ROLE)),
+    ):
+        assert isinstance(await running.next(), FromAgent)
+
+
+@pytest.mark.parametrize("method", [Method.CLI, Method.COMMAND])
+async def test_the_certificate_of_an_agent_cannot_command(
+    authority: Authority, server_pem: PemMaterial, method: Method
+) -> None:
+    async with running_server(server_pem) as running:
+        pem = authority.agent("agent_A", role=AGENT_ROLE)
+        with pytest.raises(AccessRefused, match="has the role 'ankaios-agent', not 'ankaios-commander'"):
+            async with running.client(method, pem=pem):
+                pass
+
+
+async def test_the_certificate_of_a_commander_cannot_be_an_agent(authority: Authority, server_pem: PemMaterial) -> None:
+    pem = authority.issue("x", san="DNS:agent_A", usage="clientAuth", role=COMMANDER_ROLE)
+    async with running_server(server_pem) as running:
+        with pytest.raises(AccessRefused, match="has the role 'ankaios-commander', not 'ankaios-agent'"):
+            async with running.agent("agent_A", pem):
+                pass
+
+
+async def test_certificates_without_role_are_rejected_if_roles_are_required(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    async with running_server(server_pem, requires_roles=True) as running:
+        with pytest.raises(AccessRefused, match="The certificate has no role, 'ankaios-agent' is required"):
+            async with running.agent("agent_A", authority.agent("agent_A")):
+                pass
+        with pytest.raises(AccessRefused, match="The certificate has no role, 'ankaios-commander' is required"):
+            async with running.client(pem=authority.cli()):
+                pass
+
+
+# Revocation and reload
+
+
+def with_revocation_list(pem: PemMaterial, path: Path) -> PemMaterial:
+    return pem._replace(crl=Pem(path.read_text(), str(path), is_file=True))
+
+
+async def test_a_revoked_certificate_is_rejected(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    good, revoked = authority.agent("agent_A"), authority.agent("agent_A")
+    material = with_revocation_list(authority.server(), authority.revocation_list(revoked))
+    async with running_server(material) as running:
+        assert (await refusal(running, revoked)).endswith("certificate revoked")
+        async with running.agent("agent_A", good):
+            assert isinstance(await running.next(), FromAgent)
+
+
+async def test_a_file_without_revocation_list_is_reported(authority: Authority, server_pem: PemMaterial) -> None:
+    with pytest.raises(BadPemFile, match=r"cannot use crl_pem '.*': no valid PEM .it contains no revocation list"):
+        server_context(with_revocation_list(server_pem, authority.certificate))
+
+
+async def test_a_connected_agent_whose_certificate_is_revoked_loses_its_connection(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    revoked = authority.agent("agent_A")
+    material = with_revocation_list(authority.server(), authority.revocation_list())
+    async with running_server(material) as running, running.agent("agent_A", revoked) as agent:
+        assert isinstance(await running.next(), FromAgent)
+        newer = with_revocation_list(material, authority.revocation_list(revoked))
+        running.server.replace_certificates(newer, ends_connections=True)
+        with pytest.raises(ConnectionLost, match="new certificates or a new revocation list"):
+            await received(agent)
+        assert await running.next() == AgentGone("agent_A")
+        assert (await refusal(running, revoked)).endswith("certificate revoked")

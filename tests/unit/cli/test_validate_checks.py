@@ -306,6 +306,17 @@ def test_a_runtime_config_is_read_like_the_runtime_does(runtime: str, config: st
     assert message in first
 
 
+def test_a_user_is_recommended_for_processes_that_would_run_as_root() -> None:
+    why = "runs as the user of the agent, usually root; set 'user' to run it with fewer rights"
+    assert of_runtime("native", "command: [a]") == [f"7: hint: workloads.web.runtimeConfig: {why}"]
+    assert of_runtime("native", "command: [a]\nuser: nobody") == []
+
+
+def test_with_errors_there_are_no_hints() -> None:
+    found = of_runtime("native", "command: [a]", "restartPolicy: SOMETIMES")
+    assert found and not any(": hint: " in line for line in found)
+
+
 def test_unknown_keys_of_a_runtime_config_are_reported_by_runtime() -> None:
     assert of_runtime("podman", "image: x\ncommandOption: [a]\nplayOptions: []") == [
         "8: warning: workloads.web.runtimeConfig: unknown key 'commandOption', did you mean 'commandOptions'?",
@@ -388,9 +399,7 @@ def chain(**dependencies: str) -> str:
     workloads = ""
     for name, others in dependencies.items():
         listed = ", ".join(f"{other}: ADD_COND_RUNNING" for other in others.split())
-        workloads += (
-            f"  {name}: {{agent: n, runtime: native, runtimeConfig: 'command: [a]', dependencies: {{{listed}}}}}\n"
-        )
+        workloads += f"  {name}: {{agent: n, runtime: podman, runtimeConfig: 'image: a', dependencies: {{{listed}}}}}\n"
     return f"apiVersion: v1\nworkloads:\n{workloads}"
 
 

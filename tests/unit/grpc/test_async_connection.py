@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ankaios.grpc.async_call import AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection, FlushQueue
+from ankaios.grpc.async_connection import AsyncConnection, FlushQueue, SharedBudgets
+from ankaios.grpc.frame_budget import MAX_COST_OF_CONNECTION, SLICE
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import ConnectionBroken, request_headers
-from tests.unit.grpc.h2_peer import DATA, PING, SETTINGS, WINDOW_UPDATE, raw_frame
+from tests.unit.grpc.h2_peer import DATA, PING, SETTINGS, raw_frame
 
 SETTINGS_FRAME = raw_frame(SETTINGS, 0, 0)
 PING_OF_OURS = raw_frame(PING, 0, 0, b"ankaios?")
@@ -23,6 +24,16 @@ class FakeTransport(asyncio.Transport):
         self.unsent = 0
         self.aborted = False
         self.ended = False
+        self.reads = True
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_reading(self) -> bool:
+        return self.reads
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -84,9 +95,9 @@ class FakeLoop:
 
 
 class Connected:
-    """A client's connection."""
+    """A client's connection, unless `accept` is given."""
 
-    def __init__(self, flush_queue: FlushQueue | None = None) -> None:
+    def __init__(self, flush_queue: FlushQueue | None = None, **more: Any) -> None:
         self.loop = FakeLoop()
         self.transport = FakeTransport()
         self.ends: list[str | None] = []
@@ -96,6 +107,7 @@ class Connected:
             setup_timeout=5.0,
             flush_queue=flush_queue,
             on_end=lambda it: self.ends.append(it.reason),
+            **more,
         )
         self.connection._loop = self.loop  # type: ignore[assignment]
         self.connection.connection_made(self.transport)
@@ -180,8 +192,10 @@ async def test_a_peer_that_breaks_the_rules_can_read_the_reason(connected: Conne
     assert connected.transport.aborted
 
 
-async def test_a_flood_is_cut_off_at_once(connected: Connected) -> None:
+async def test_a_flood_is_cut_off(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME + raw_frame(PING, 0, 0, b"12345678") * 1_500)
+    assert not connected.transport.reads
+    connected.loop.advance(0)
     assert connected.ends == ["HTTP/2 protocol error: more than 1000 frames without data in a second"]
     assert connected.transport.aborted
 
@@ -192,16 +206,54 @@ async def test_a_peer_that_sends_no_settings_is_disconnected(connected: Connecte
     assert connected.ends == ["the connection was not set up in time"]
 
 
-async def test_many_small_frames_are_read_in_small_portions(connected: Connected) -> None:
+def answers(connected: Connected) -> int:
+    return connected.written().count(b"12345678")
+
+
+async def test_many_small_frames_are_processed_in_portions(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME)
-    sizes = [len(connected.connection.get_buffer(-1))]
-    connected.connection.open_call(request_headers("/x", secure=False, authority="a"))
-    connected.connection.http2._meter.expected[WINDOW_UPDATE] += 10_000
-    connected.receive(raw_frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 1_000)
-    for _ in range(6):
-        sizes.append(len(connected.connection.get_buffer(-1)))
-        connected.receive(raw_frame(PING, 0, 0, b"12345678"))
-    assert sizes == [65536, 4096, 8192, 16384, 32768, 65536, 65536]
+    connected.receive(raw_frame(PING, 0, 0, b"12345678") * 600)
+    assert answers(connected) == 256
+    assert not connected.transport.reads
+    connected.loop.advance(0)
+    assert answers(connected) == 344
+    assert connected.transport.is_reading()
+
+
+PING_OF_PEER = raw_frame(PING, 0, 0, b"12345678")
+START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS_FRAME
+
+
+def a_server_connection(budgets: SharedBudgets) -> Connected:
+    return Connected(budgets=budgets, accept=lambda call: None)
+
+
+async def test_a_connection_that_has_used_its_share_waits_for_the_next_slice_of_time() -> None:
+    connected = a_server_connection(SharedBudgets(1000))
+    connected.receive(START + PING_OF_PEER * 600)
+    connected.loop.advance(0)
+    assert answers(connected) == MAX_COST_OF_CONNECTION - 1
+    assert not connected.transport.reads
+    connected.loop.advance(SLICE)
+    assert connected.transport.is_reading()
+    assert answers(connected) == 600 - MAX_COST_OF_CONNECTION + 1
+
+
+async def test_the_end_of_a_connection_that_waits_ends_the_waiting() -> None:
+    connected = a_server_connection(SharedBudgets(1000))
+    connected.receive(START + PING_OF_PEER * 600)
+    connected.connection.abort("over")
+    connected.written()
+    connected.loop.advance(SLICE)
+    assert connected.written() == b""
+
+
+async def test_a_client_that_makes_no_call_is_disconnected() -> None:
+    connected = a_server_connection(SharedBudgets(1000))
+    connected.connection._keepalive = None
+    connected.receive(START)
+    connected.loop.advance(5)
+    assert connected.ends == ["the connection was not set up in time"]
 
 
 async def test_a_fault_in_one_connection_does_not_affect_the_others(

@@ -47,7 +47,7 @@ def test_frames_are_counted_wherever_they_are_cut(sizes: list[int], step: int) -
     for at in range(0, len(data), step):
         part = data[at : at + step]
         assert meter.measure(part, 0.0) == len(part)
-        count += meter.frames
+        count += meter.cost
     assert count == len(sizes) + 1
     assert meter.violation is None
 
@@ -110,13 +110,39 @@ IDLE = {
 }
 
 
-@pytest.mark.parametrize("kind", IDLE)
+@pytest.mark.parametrize("kind", sorted(IDLE.keys() - {"headers"}))
 def test_a_second_has_a_limit_of_frames_without_data(kind: str) -> None:
     meter = a_meter()
     assert violation(meter, IDLE[kind] * (MAX_IDLE_FRAMES_PER_SECOND - 1), 0.9) is None
     assert violation(meter, IDLE[kind] * MAX_IDLE_FRAMES_PER_SECOND, 2.0) is None
     found = violation(meter, IDLE[kind], 2.9)
     assert found == (ErrorCodes.ENHANCE_YOUR_CALM, "more than 1000 frames without data in a second")
+
+
+def test_a_new_call_counts_as_three_frames() -> None:
+    assert violation(a_meter(), IDLE["headers"] * 333) is None
+    assert violation(a_meter(), IDLE["headers"] * 334) is not None
+
+
+def test_the_rest_is_left_after_frames_of_the_allowed_cost() -> None:
+    meter = a_meter()
+    data = PINGS * 10
+    assert meter.measure(data, 0.0, max_cost=4) == 4 * len(PINGS)
+    assert meter.is_partial
+    assert meter.measure(data[4 * len(PINGS) :], 0.0, max_cost=6) == 6 * len(PINGS)
+    assert not meter.is_partial
+
+
+def test_the_rest_of_a_frame_that_has_begun_is_not_left() -> None:
+    meter = a_meter()
+    meter.measure(raw_frame(DATA, 0, 1, size=100), 0.0)
+    assert meter.measure(bytes(100) + PINGS, 0.0, max_cost=0) == 100
+
+
+def test_a_new_call_costs_as_much_as_twenty_small_frames() -> None:
+    meter = a_meter()
+    meter.measure(IDLE["headers"] + PINGS, 0.0)
+    assert meter.cost == 21
 
 
 def test_data_is_not_limited_here() -> None:
@@ -130,7 +156,7 @@ def test_responses_to_our_own_frames_are_not_limited(kind: int, frame: str) -> N
     meter = a_meter()
     meter.expected[kind] += 5_000
     assert violation(meter, IDLE[frame] * 5_000) is None
-    assert violation(meter, IDLE[frame] * MAX_IDLE_FRAMES_PER_SECOND) is not None
+    assert violation(meter, IDLE[frame] * (MAX_IDLE_FRAMES_PER_SECOND + 1)) is not None
 
 
 def test_the_bytes_before_a_violation_are_processed() -> None:

@@ -1,11 +1,21 @@
 """The configuration of native workloads and the order made of it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
-from ankaios.runtimes.native_order import DEFAULT_PATH, LOG_SIZE, ORPHAN_CHECK, NativeConfig, User, make_order
+from ankaios.runtimes.native_order import (
+    DEFAULT_PATH,
+    LOG_SIZE,
+    NO_CGROUPS,
+    ORPHAN_CHECK,
+    NativeConfig,
+    User,
+    cgroup_limits,
+    make_order,
+)
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
 FULL = """
@@ -90,6 +100,11 @@ def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
         "control_interface": None,
         "files": None,
         "limits": [],
+        "capabilities": None,
+        "no_new_privileges": os.geteuid() != 0,
+        "cgroups": dict(NO_CGROUPS),
+        "unset_limits": [],
+        "token": "",
         "mounts": [],
         "log_size": LOG_SIZE,
         "orphan_check": ORPHAN_CHECK,
@@ -150,3 +165,43 @@ def test_the_folder_of_the_files_is_found_however_the_mount_point_is_written(
 ) -> None:
     extras = Extras(files={Path(host): target})
     assert make_order(NativeConfig.parse("command: [a]"), extras, "/folder", None, {})["files"] == folder
+
+
+def test_limits_of_a_cgroup_are_not_those_of_a_process() -> None:
+    config = NativeConfig.parse("command: [app]\nlimits: {memory: 64Mi, pids: 10, openFiles: 5}")
+    assert cgroup_limits(config) == {"memory": 64 * 1024**2, "pids": 10}
+    assert make_order(config, Extras(), "/folder", None, {})["limits"] == [("RLIMIT_NOFILE", 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "kept"),
+    [
+        ("", None, None),
+        ("", "root", None),
+        ("", "nobody", []),
+        ("capabilities: []", None, []),
+        ("capabilities: [NET_BIND_SERVICE, cap_chown, CHOWN]", "nobody", [0, 10]),
+    ],
+)
+def test_another_user_than_root_has_only_the_named_capabilities(
+    text: str, user: str | None, kept: list[int] | None
+) -> None:
+    config = NativeConfig.parse(f"command: [app]\n{text}")
+    runs_as = User(0 if user == "root" else 65534, 0, (), "/", user) if user else None
+    order = make_order(config, Extras(), "/folder", runs_as, {})
+    assert order["capabilities"] == kept
+    assert order["no_new_privileges"] == ((runs_as.uid if runs_as else os.geteuid()) != 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("capabilities: [FLY]", "capabilities: 'FLY' is no capability"),
+        ("capabilities: NET_RAW", "capabilities"),
+        ("noNewPrivileges: maybe", "noNewPrivileges: expected true or false"),
+        ("limits: {memory: much}", "limits.memory: expected a number"),
+    ],
+)
+def test_privileges_and_limits_that_make_no_sense_are_rejected(text: str, why: str) -> None:
+    with pytest.raises(Unsupported, match=why):
+        NativeConfig.parse(f"command: [app]\n{text}")

@@ -167,6 +167,14 @@ def test_a_folder_that_cannot_be_written_is_told_and_leaves_no_process(shim: Shi
         time.sleep(0.002)
 
 
+def test_a_start_that_another_one_has_replaced_does_not_go_on(shim: Shim) -> None:
+    (shim.folder.path / "start").write_text("new")
+    done = shim.start("echo started", token="old")
+    assert (done.returncode, done.stderr) == (1, "another start has replaced this one")
+    assert not (shim.folder.path / "process").exists()
+    assert shim.start("echo started", token="new").returncode == 0
+
+
 def test_limits_hold(shim: Shim) -> None:
     shim.start("ulimit -n", limits=[("RLIMIT_NOFILE", 77)])
     wait_for(shim.folder.path / "exit")

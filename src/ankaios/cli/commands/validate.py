@@ -1,5 +1,6 @@
 """`ank validate`: checks manifests as the server and the agents would, without a server."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ankaios.cli.arguments import CommandCall
@@ -7,10 +8,10 @@ from ankaios.cli.input_file import STANDARD_INPUT, advice, read_input
 from ankaios.cli.output import CliOutput
 from ankaios.cli.table import printable
 from ankaios.cli.validation.checks import validate
-from ankaios.cli.validation.findings import ERROR, WARNING, ManifestFinding
+from ankaios.cli.validation.findings import ERROR, HINT, WARNING, ManifestFinding
 
 STDIN_NAME = "<stdin>"
-_STYLE = {ERROR: "bad", WARNING: "busy"}
+_STYLE = {ERROR: "bad", WARNING: "busy", HINT: "dim"}
 
 
 def run(call: CommandCall) -> int:
@@ -50,8 +51,9 @@ def _summary(findings: Sequence[ManifestFinding], files: int) -> str:
     where = f"in {_counted(files, 'file')}"
     if not findings:
         return f"All fine {where}."
-    errors = sum(finding.severity == ERROR for finding in findings)
-    return f"{_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')} {where}."
+    numbers = Counter(finding.severity for finding in findings)
+    parts = [_counted(numbers[severity], severity) for severity in (ERROR, WARNING, HINT)]
+    return f"{', '.join(parts if numbers[HINT] else parts[:2])} {where}."
 
 
 def _counted(number: int, what: str) -> str:

@@ -15,11 +15,15 @@ Path = tuple[str | int, ...]
 
 ERROR = "error"
 WARNING = "warning"
+HINT = "hint"
 _PARTS = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
 class ManifestFinding(NamedTuple):
-    """The server or an agent rejects an error; a warning may be intended, or depends on what is not in the files."""
+    """The server or an agent rejects an error; a warning may be intended, or depends on what is not in the files.
+
+    A hint recommends something that makes no difference to whether the manifest works.
+    """
 
     file: str
     line: int | None
@@ -75,10 +79,11 @@ class ValidationReport:
         return any(finding.severity == ERROR for finding in self._findings)
 
     def findings(self) -> list[ManifestFinding]:
-        """Each finding once, sorted by file and line."""
-        files = list(dict.fromkeys(finding.file for finding in self._findings))
+        """Each finding once, sorted by file and line. If there are errors, there are no hints."""
+        shown = [finding for finding in self._findings if finding.severity != HINT or not self.has_errors]
+        files = list(dict.fromkeys(finding.file for finding in shown))
         order = {file: index for index, file in enumerate(files)}
-        ordered = sorted(self._findings, key=lambda finding: (order[finding.file], finding.line or 0))
+        ordered = sorted(shown, key=lambda finding: (order[finding.file], finding.line or 0))
         return list(dict.fromkeys(ordered))
 
 

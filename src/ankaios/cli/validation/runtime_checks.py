@@ -10,7 +10,7 @@ from typing import Any
 
 from ankaios.agent.workload_files import FilesFailed, content_of, relative_mount_point
 from ankaios.cli.suggestions import nearest
-from ankaios.cli.validation.findings import Form, Path, Problem, path_of
+from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of
 from ankaios.cli.validation.unknown_keys import check_key
 from ankaios.cli.validation.yaml_positions import find_positions
 from ankaios.common.device_grant import DeviceGrant
@@ -52,6 +52,8 @@ def check_runtime(form: Form) -> Iterator[Problem]:
     if runtime not in RUNTIME_NAMES:
         return
     yield from _check_config(form["runtimeConfig"], _CONFIG_CLASSES[runtime])
+    if runtime == "native":
+        yield from _check_native_user(form["runtimeConfig"])
     if runtime == "podman-kube":
         yield from _check_pods(form)
     else:
@@ -86,6 +88,19 @@ def _check_config_keys(text: str, config_class: Any) -> Iterator[Problem]:
     for key in config if isinstance(config, dict) else ():
         for problem in check_key((), key, known):
             yield problem._replace(path=_CONFIG_PATH, text_line=find_positions(text).line([str(key)]))
+
+
+# --- native -----------------------------------------------------------------------------------------------------------
+
+
+def _check_native_user(text: str) -> Iterator[Problem]:
+    try:
+        config = NativeConfig.parse(text)
+    except Rejected:
+        return
+    if config.user is None:
+        why = "runs as the user of the agent, usually root; set 'user' to run it with fewer rights"
+        yield Problem(_CONFIG_PATH, why, HINT, text_line=1)
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------
