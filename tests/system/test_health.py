@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from ankaios.common.model.state import COMPLETE_STATE
 from tests.support.cluster import Cluster, free_port
 from tests.support.podman_env import CALL_LIMIT, IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
 pytestmark = needs_podman
 
 AGENT = "agent_A"
+SDK = Path(__file__).resolve().parents[2] / ".venv/sdk"
 
 
 @pytest.fixture
@@ -199,3 +201,30 @@ def test_the_healthcheck_of_an_image_is_used(cluster: Cluster, podman_env: Podma
     found = wait_for_health(cluster, "web", "Unhealthy")
     assert found["health"]["text"].endswith("failed once: exit code 3: no")
     wait_for_health(cluster, "web", "Healthy")
+
+
+def test_the_unmodified_sdk_reads_a_state_with_health(cluster: Cluster) -> None:
+    """Fields of ours are skipped; the health is in the additional information."""
+    apply(
+        cluster,
+        a_workload("first", "sleep 1000", "{file: {path: /, interval: 100ms}}"),
+        a_workload("second", "sleep 1000", "", more="dependencies: {first: ADD_COND_HEALTHY}"),
+    )
+    cluster.wait_for("second", "Running(Ok)")
+    state = COMPLETE_STATE.from_form(cluster.state())
+    program = (
+        "import sys; from ankaios_sdk import CompleteState; from ankaios_sdk._protos import _ank_base;"
+        "state = CompleteState(_proto=_ank_base.CompleteState.FromString(sys.stdin.buffer.read()));"
+        "found = {one.workload_instance_name.workload_name: one.execution_state"
+        " for one in state.get_workload_states().get_as_list()};"
+        "print(found['first'].state.name, found['first'].substate.name, found['first'].additional_info);"
+        "print(sorted(one.name for one in state.get_workloads()))"
+    )
+    read = subprocess.run(
+        [SDK / "bin/python", "-c", program],
+        input=state.SerializeToString(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert read.stdout.decode().splitlines() == ["RUNNING RUNNING_OK healthy", "['first', 'second']"], read.stderr

@@ -25,6 +25,8 @@ MAX_DRAINED = 64 * 1024
 DRAIN_LIMIT = 0.2  # a server that is cut off in the middle of its response may log an error
 OPENAT2, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS = 437, 0x10, 0x02
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
 
 async def probe_network(
     sockets: NamespaceSockets, target: CheckTarget, check: HttpCheck | TcpCheck, limit: float
@@ -99,8 +101,7 @@ def _stat_inside(target: CheckTarget, path: str) -> os.stat_result:
     root = os.open(f"/proc/{target.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         how = _OpenHow(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
-        libc = ctypes.CDLL(None, use_errno=True)
-        found = libc.syscall(OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        found = _libc.syscall(OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if found < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

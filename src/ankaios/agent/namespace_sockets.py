@@ -26,6 +26,8 @@ HELPER = "import sys; sys.path.append(sys.argv[1]); from ankaios.agent import na
 HELPER_LIMIT = 5.0
 PACKAGES = Path(__file__).parents[2]
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
 Request = tuple[CheckTarget, int, Callable[[socket.socket | OSError], None]]
 
 
@@ -107,7 +109,7 @@ def enter_namespace(target: CheckTarget, name: str, kind: int) -> None:
     try:
         if process_start(target.pid) != target.start:
             raise ProcessLookupError(3, "its process has ended")
-        if ctypes.CDLL(None, use_errno=True).setns(descriptor, kind) != 0:
+        if _libc.setns(descriptor, kind) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     finally:

@@ -153,16 +153,23 @@ def replace_file(path: Path, text: str, mode: int) -> None:
     draft = path.with_suffix(DRAFT_SUFFIX)
     try:
         draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
-        with draft.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())  # the claims may be in a folder that outlives a power failure
+        draft.write_text(text)
+        _flush(draft)
         draft.chmod(mode)
         draft.replace(path)
     except OSError:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def _flush(path: Path) -> None:
+    """To the disk: claims may be in a folder that outlives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_drafts(folder: Path) -> None:
