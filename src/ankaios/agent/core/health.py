@@ -77,6 +77,7 @@ class CheckProgress(Struct, frozen=True):
     status: str = STARTING
     failures: int = 0
     successes: int = 0
+    has_succeeded: bool = False
     is_running: bool = False
     trouble: str = ""
 
@@ -131,9 +132,8 @@ def finish_check(health: WorkloadHealth, number: int, result: CheckResult, now: 
 
 def _succeeded(check: CheckProgress) -> CheckProgress:
     successes = min(check.successes + 1, check.rules.successes)
-    if successes < check.rules.successes:
-        return replace(check, successes=successes, failures=0)
-    return replace(check, successes=successes, failures=0, status=HEALTHY, trouble="")
+    better = replace(check, successes=successes, failures=0, has_succeeded=True)
+    return better if successes < check.rules.successes else replace(better, status=HEALTHY, trouble="")
 
 
 def _failed(check: CheckProgress, why: str, now: float) -> CheckProgress:
@@ -148,8 +148,7 @@ def _failed(check: CheckProgress, why: str, now: float) -> CheckProgress:
 
 def is_in_start_period(check: CheckProgress, now: float) -> bool:
     """Until the period is over or the check has succeeded once, failures do not count."""
-    never_succeeded = check.status == STARTING and not check.successes
-    return never_succeeded and now - check.began < check.rules.start_period
+    return not check.has_succeeded and now - check.began < check.rules.start_period
 
 
 def _pause(check: CheckProgress, now: float) -> float:

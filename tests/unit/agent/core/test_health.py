@@ -209,11 +209,10 @@ class Naive:
     def status(self) -> str:
         found, row, was, succeeded = "Starting", 0, None, False
         for good, at in self.results:
-            if not good and not succeeded and found == "Starting" and at < self.rules.start_period:
-                row, was = 0, None
+            if not good and not succeeded and at < self.rules.start_period:
                 continue
             row, was = (row + 1 if was == good else 1), good
-            succeeded = good or (succeeded and found != "Starting")
+            succeeded = good or succeeded
             if row >= (self.rules.successes if good else self.rules.failures):
                 found = "Healthy" if good else "Unhealthy"
         return found
