@@ -7,7 +7,6 @@ process for each socket (docs/adr/0041).
 """
 
 import asyncio
-import ctypes
 import os
 import queue
 import socket
@@ -17,16 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ankaios.agent.namespace_helper import CLONE_NEWNET, enter_namespace, new_socket
 from ankaios.common.errors import Unavailable
-from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.runtime_connector import CheckTarget
 
-CLONE_NEWNET = 0x40000000
 HELPER = "import sys; sys.path.append(sys.argv[1]); from ankaios.agent import namespace_helper as h; sys.exit(h.main())"
 HELPER_LIMIT = 5.0
 PACKAGES = Path(__file__).parents[2]
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 Request = tuple[CheckTarget, int, Callable[[socket.socket | OSError], None]]
 
@@ -93,27 +89,10 @@ def _deliver(answer: asyncio.Future[socket.socket], result: socket.socket | OSEr
         answer.set_result(result)
 
 
-def new_socket(family: int) -> socket.socket:
-    return socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-
-
 def socket_in_namespace(target: CheckTarget, family: int) -> socket.socket:
     """Changes the network namespace of this thread."""
-    enter_namespace(target, "net", CLONE_NEWNET)
+    enter_namespace(target.pid, target.start, "net", CLONE_NEWNET)
     return new_socket(family)
-
-
-def enter_namespace(target: CheckTarget, name: str, kind: int) -> None:
-    """The process is looked at after its namespace was opened: its id may belong to another process by now."""
-    descriptor = os.open(f"/proc/{target.pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if process_start(target.pid) != target.start:
-            raise ProcessLookupError(3, "its process has ended")
-        if _libc.setns(descriptor, kind) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)
 
 
 async def _open_by_helper(target: CheckTarget, family: int) -> socket.socket:
