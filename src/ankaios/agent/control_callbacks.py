@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from ankaios.agent.core.health import CheckResult
+from ankaios.agent.core.health import HealthResult
 from ankaios.common.pb.ank_base_pb2 import Request
 
 
-def _ignore(result: CheckResult) -> None:
+def _ignore(result: HealthResult) -> None:
     del result
 
 
@@ -22,4 +22,4 @@ class ControlCallbacks(Struct, frozen=True):
     forward: Callable[[Request], Awaitable[None]]
     log_unread: Callable[[str], None]
     denied: Callable[[], None] = lambda: None
-    notified: Callable[[CheckResult], None] = _ignore
+    notified: Callable[[HealthResult], None] = _ignore

@@ -11,8 +11,8 @@ from functools import partial
 
 from ankaios.agent.core.health import (
     AnyCheck,
-    CheckResult,
     CheckRules,
+    HealthResult,
     WorkloadHealth,
     begin_checks,
     checks_of,
@@ -80,7 +80,7 @@ class HealthMonitor:
         if self._notify is not None:
             self._notify.detach()
 
-    def notified(self, result: CheckResult) -> None:
+    def notified(self, result: HealthResult) -> None:
         """A notification finishes the notify check before it is due."""
         for number, check in enumerate(self._checks[: len(self._health.checks)]):
             if isinstance(check, NotifyCheck):
@@ -131,7 +131,7 @@ class HealthMonitor:
             check = self._checks[number]
             rules = self._health.checks[number].rules
             if isinstance(check, NotifyCheck):
-                self._finish(number, CheckResult(f"no notification for {rules.interval:g} s"))
+                self._finish(number, HealthResult(f"no notification for {rules.interval:g} s"))
                 continue
             self._health = start_check(self._health, number)
             self._running[number] = self._tasks.run_once(
@@ -145,14 +145,14 @@ class HealthMonitor:
         try:
             result = await self._probe(check, limit)
         except (Rejected, Unavailable) as error:
-            result = CheckResult(str(error))
+            result = HealthResult(str(error))
         self._finish(number, result)
 
-    async def _probe(self, check: AnyCheck, limit: float) -> CheckResult:
+    async def _probe(self, check: AnyCheck, limit: float) -> HealthResult:
         match check:
             case ExecCheck(command=command, container=container):
                 if not command:
-                    return CheckResult("it has no command")
+                    return HealthResult("it has no command")
                 done = await self._connector.run_check(self._workload, command, limit, container)
                 return command_check_result(done.exit_code, done.output, limit)
             case HttpCheck() | TcpCheck():
@@ -165,9 +165,9 @@ class HealthMonitor:
                 raise AssertionError("notify checks are not performed")
 
     def _broken(self, number: int, why: str) -> None:
-        self._finish(number, CheckResult(why))
+        self._finish(number, HealthResult(why))
 
-    def _finish(self, number: int, result: CheckResult) -> None:
+    def _finish(self, number: int, result: HealthResult) -> None:
         self._running.pop(number, None)
         self._health = finish_check(self._health, number, result, self._clock())
         self._tell(health_state(self._health))

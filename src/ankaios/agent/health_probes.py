@@ -1,6 +1,6 @@
 """Performs single health checks over the network and on files.
 
-Input: a check, its time limit and the process of the workload. Output: a `CheckResult`. Nothing is owned after a probe.
+Input: a check, its time limit and the process of the workload. Output: a `HealthResult`. Nothing is owned afterwards.
 What a workload sends is read up to a limit.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 
-from ankaios.agent.core.health import CheckResult, http_result, no_answer
+from ankaios.agent.core.health import HealthResult, http_result, no_answer
 from ankaios.agent.namespace_sockets import NamespaceSockets
 from ankaios.common.durations import parse_duration
 from ankaios.common.health import FileCheck, HttpCheck, TcpCheck
@@ -30,21 +30,21 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 async def probe_network(
     sockets: NamespaceSockets, target: CheckTarget, check: HttpCheck | TcpCheck, limit: float
-) -> CheckResult:
+) -> HealthResult:
     try:
         address = ip_address(check.host)
     except ValueError:
-        return CheckResult(f"'{check.host}' is not an IP address")
+        return HealthResult(f"'{check.host}' is not an IP address")
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         async with asyncio.timeout(limit):
             with await sockets.open(target, family) as connection:
                 await asyncio.get_running_loop().sock_connect(connection, (str(address), check.port))
-                return await _get(connection, check) if isinstance(check, HttpCheck) else CheckResult()
+                return await _get(connection, check) if isinstance(check, HttpCheck) else HealthResult()
     except TimeoutError:
         return no_answer(limit)
     except OSError as error:
-        return CheckResult(_reason(error))
+        return HealthResult(_reason(error))
 
 
 def _reason(error: OSError) -> str:
@@ -52,7 +52,7 @@ def _reason(error: OSError) -> str:
     return text[0].lower() + text[1:]
 
 
-async def _get(connection: socket.socket, check: HttpCheck) -> CheckResult:
+async def _get(connection: socket.socket, check: HttpCheck) -> HealthResult:
     loop = asyncio.get_running_loop()
     host = f"[{check.host}]" if ":" in check.host else check.host
     request = (
@@ -79,17 +79,17 @@ async def _drain(connection: socket.socket) -> None:
                 left -= len(piece)
 
 
-def probe_file(target: CheckTarget, check: FileCheck) -> CheckResult:
+def probe_file(target: CheckTarget, check: FileCheck) -> HealthResult:
     """Blocks as long as the file system does."""
     try:
         found = _stat_inside(target, check.path)
     except OSError as error:
-        return CheckResult(_reason(error))
+        return HealthResult(_reason(error))
     longest = parse_duration(check.max_age) if check.max_age is not None else None
     age = time.time() - found.st_mtime
     if longest is not None and age > longest / 1000:
-        return CheckResult(f"it was changed {age:.0f} s ago, more than {check.max_age}")
-    return CheckResult()
+        return HealthResult(f"it was changed {age:.0f} s ago, more than {check.max_age}")
+    return HealthResult()
 
 
 class _OpenHow(ctypes.Structure):
@@ -119,11 +119,11 @@ class BlockingProbe:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
 
-    async def run(self, work: Callable[[], CheckResult], limit: float) -> CheckResult:
+    async def run(self, work: Callable[[], HealthResult], limit: float) -> HealthResult:
         if self._thread is not None and self._thread.is_alive():
-            return CheckResult("the file system does not answer")
+            return HealthResult("the file system does not answer")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[CheckResult] = loop.create_future()
+        answer: asyncio.Future[HealthResult] = loop.create_future()
 
         def perform() -> None:
             result = work()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.agent.core.health import CheckResult, parse_notification
+from ankaios.agent.core.health import HealthResult, parse_notification
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.exit_watch import session_of
 from ankaios.runtimes.runtime_connector import CheckTarget
@@ -34,8 +34,8 @@ class NotifySocket:
     def __init__(self, path: Path) -> None:
         """Raises OSError if the socket cannot be made."""
         self.path = path
-        self._pending: list[tuple[CheckResult, int, int]] = []
-        self._sink: Callable[[CheckResult], None] | None = None
+        self._pending: list[tuple[HealthResult, int, int]] = []
+        self._sink: Callable[[HealthResult], None] | None = None
         self._target: CheckTarget | None = None
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -48,7 +48,7 @@ class NotifySocket:
             self._socket.close()
             raise
 
-    def attach(self, target: CheckTarget, sink: Callable[[CheckResult], None]) -> None:
+    def attach(self, target: CheckTarget, sink: Callable[[HealthResult], None]) -> None:
         self._target, self._sink = target, sink
         pending, self._pending = self._pending, []
         for result, pid, uid in pending:
@@ -73,7 +73,7 @@ class NotifySocket:
                     pid, uid, _ = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])
                     self._receive(result, pid, uid)
 
-    def _receive(self, result: CheckResult, pid: int, uid: int) -> None:
+    def _receive(self, result: HealthResult, pid: int, uid: int) -> None:
         if self._target is None or self._sink is None:
             self._pending = [*self._pending[-3:], (result, pid, uid)]
         elif _is_trusted(self._target, pid, uid):

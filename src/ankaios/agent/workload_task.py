@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ankaios.agent.core.health import CheckResult
+from ankaios.agent.core.health import HealthResult
 from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
@@ -305,7 +305,7 @@ class WorkloadTask:
             self._monitor.stop()
             self._monitor = None
 
-    def notified(self, result: CheckResult) -> None:
+    def notified(self, result: HealthResult) -> None:
         """The workload reports its health over its control interface."""
         if self._monitor is not None:
             self._monitor.notified(result)

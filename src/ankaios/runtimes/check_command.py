@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.durations import duration_text
+from ankaios.common.durations import format_duration
 from ankaios.common.health import ExecCheck
 from ankaios.runtimes.command import probe_command
 from ankaios.runtimes.exit_watch import process_start
@@ -37,7 +37,7 @@ async def run_in_container(
     return CommandResult(code, output.decode(errors="replace"))
 
 
-def target_of(pid: int | None) -> CheckTarget:
+def check_target_of(pid: int | None) -> CheckTarget:
     """Raises `RuntimeFailed` if there is no such process."""
     start = process_start(pid) if pid else None
     if not pid or start is None:
@@ -75,7 +75,7 @@ class ImageHealthcheck(Struct, frozen=True):
 
 
 def _text(nanoseconds: int) -> str:
-    return duration_text(min(max(nanoseconds, 0) // _MILLISECOND, 24 * 3_600_000))
+    return format_duration(min(max(nanoseconds, 0) // _MILLISECOND, 24 * 3_600_000))
 
 
 def parse_image_healthcheck(text: str) -> ExecCheck | None:

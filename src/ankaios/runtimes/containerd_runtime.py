@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from ankaios.common.execution_state import FAILED_LOST, ExecutionState
 from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.check_command import target_of
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
 from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
@@ -110,7 +110,7 @@ class ContainerdRuntime:
         del container
         if (known := self._targets.get(workload)) is not None and process_start(known.pid) == known.start:
             return known
-        target = self._targets[workload] = target_of(await self._cli.pid_of(workload))
+        target = self._targets[workload] = check_target_of(await self._cli.pid_of(workload))
         return target
 
     async def run_check(

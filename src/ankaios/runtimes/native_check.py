@@ -1,7 +1,7 @@
 """Runs the command of a health check beside a native process. Run without the rest of the package, one per check.
 
 In comes an order on standard input (its length in a line, then a marshalled dict); out goes a marshalled result on
-standard output. The command gets the user, environment, limits, control group and mount namespace of the process.
+standard output. The command gets the user, privileges, environment, limits, cgroup and mounts of the process.
 Everything it starts becomes a descendant of this process, which ends all of it when the time is over, when the command
 has ended, or when the agent closes its end of the pipe.
 """
@@ -16,11 +16,20 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ankaios.runtimes.native_privileges import (
+    SET_CHILD_SUBREAPER,
+    SET_NO_NEW_PRIVILEGES,
+    Kernel,
+    change_user,
+    limit_capabilities,
+)
+from ankaios.runtimes.native_shim import restore_signals
+
 if TYPE_CHECKING:
     from typing import Any
 
 SIGKILL = 9
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SET_SIGNAL_OF_PARENTS_DEATH = 1
 CLONE_NEWNS = 0x20000
 KEPT = 2048
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -34,14 +43,14 @@ def main() -> int:
 
 
 def run(order: dict[str, Any]) -> int:
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
         become_check(order, into)
     os.close(into)
     code, output = follow(child, out, time.monotonic() + order["limit"])
-    end_descendants()
+    end_all_descendants()
     sys.stdout.buffer.write(marshal.dumps({"code": code, "output": output}))
     return 0
 
@@ -49,7 +58,7 @@ def run(order: dict[str, Any]) -> int:
 def become_check(order: dict[str, Any], into: int) -> None:
     """Never returns."""
     try:
-        libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+        libc.prctl(SET_SIGNAL_OF_PARENTS_DEATH, SIGKILL, 0, 0, 0)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, descriptor in enumerate((nothing, into, into)):
             os.dup2(descriptor, number)
@@ -58,10 +67,10 @@ def become_check(order: dict[str, Any], into: int) -> None:
         facts = read_facts(process)
         join(process)
         restore_signals()
-        set_limits(order["process"])
-        change_user(facts)
+        copy_limits(order["process"])
+        give_up_own_privileges(facts)
         os.chdir(facts["folder"] if os.path.isdir(facts["folder"]) else "/")  # noqa: PTH112
-        execute(order["command"], facts["env"])
+        execute_command(order["command"], facts["env"])
     except BaseException as fault:
         os.write(2, f"cannot run '{order['command'][0]}': {fault}".encode())
     os._exit(127)
@@ -74,9 +83,16 @@ def read_facts(process: str) -> dict[str, Any]:
         "uid": int(lines["Uid"].split()[1]),
         "gid": int(lines["Gid"].split()[1]),
         "groups": [int(word) for word in lines["Groups"].split()],
+        "bounding": numbers_in(int(lines["CapBnd"], 16)),
+        "ambient": numbers_in(int(lines["CapAmb"], 16)),
+        "no_new_privileges": lines.get("NoNewPrivs", "0").strip() == "1",
         "env": env or {b"PATH": DEFAULT_PATH.encode()},
         "folder": os.readlink(f"{process}/cwd"),  # noqa: PTH115
     }
+
+
+def numbers_in(mask: int) -> list[int]:
+    return [number for number in range(mask.bit_length()) if mask >> number & 1]
 
 
 def read(path: str) -> bytes:
@@ -109,15 +125,7 @@ def join_control_group(process: str) -> None:
             continue
 
 
-def restore_signals() -> None:
-    """Python ignores these, and a command would inherit that."""
-    import signal
-
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def set_limits(pid: int) -> None:
+def copy_limits(pid: int) -> None:
     import resource
 
     for name in LIMITS:
@@ -128,14 +136,19 @@ def set_limits(pid: int) -> None:
             continue  # an agent that is not root cannot raise them
 
 
-def change_user(facts: dict[str, Any]) -> None:
+def give_up_own_privileges(facts: dict[str, Any]) -> None:
+    """Whatever the process was denied is denied to its checks: it may be able to change what they run."""
+    kernel = Kernel()
+    if os.geteuid() == 0:
+        limit_capabilities(facts["bounding"], kernel)
     if facts["uid"] != os.geteuid() or facts["gid"] != os.getegid():
-        os.setgroups(facts["groups"])
-        os.setgid(facts["gid"])
-        os.setuid(facts["uid"])
+        user = (facts["uid"], facts["gid"], facts["groups"])
+        change_user(user, facts["ambient"] if facts["uid"] else None, kernel)
+    if facts["no_new_privileges"]:
+        kernel.control(SET_NO_NEW_PRIVILEGES, 1)
 
 
-def execute(command: list[str], env: dict[bytes, bytes]) -> None:
+def execute_command(command: list[str], env: dict[bytes, bytes]) -> None:
     program = os.fsencode(command[0])
     folders = [b""] if b"/" in program else [f + b"/" for f in env.get(b"PATH", DEFAULT_PATH.encode()).split(b":")]
     fault: OSError = FileNotFoundError(2, os.strerror(2))
@@ -170,7 +183,7 @@ def follow(child: int, out: int, deadline: float) -> tuple[int | None, bytes]:
     return None, output
 
 
-def end_descendants() -> None:
+def end_all_descendants() -> None:
     """Until none is left. Those whose parent has ended are children of this process."""
     while True:
         for pid in descendants(os.getpid()):

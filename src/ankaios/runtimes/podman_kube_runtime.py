@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.check_command import target_of
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_config import log_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
@@ -233,7 +233,7 @@ class PodmanKubeRuntime:
             if not running:
                 raise RuntimeFailed(f"no container '{container}' runs" if container else "no container runs")
             found = self._checked[workload, container] = running[0].id
-        return target_of(await self._podman.pid_of(found))
+        return check_target_of(await self._podman.pid_of(found))
 
     async def run_check(
         self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None

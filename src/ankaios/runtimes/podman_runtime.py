@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.check_command import target_of
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman_cli import PodmanCli
@@ -140,7 +140,7 @@ class PodmanRuntime:
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
         del container
-        return target_of(await self._podman.pid_of(workload))
+        return check_target_of(await self._podman.pid_of(workload))
 
     async def run_check(
         self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None

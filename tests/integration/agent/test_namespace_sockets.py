@@ -16,7 +16,7 @@ import pytest
 from ankaios.agent.health_probes import probe_file, probe_network
 from ankaios.agent.namespace_sockets import NamespaceSockets, NamespaceUnavailable
 from ankaios.common.health import FileCheck, HttpCheck, TcpCheck
-from ankaios.runtimes.check_command import target_of
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.runtime_connector import CheckTarget
 
 PORT = 4711
@@ -43,7 +43,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[CheckTarget]:
     process = subprocess.Popen(["unshare", *options, sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        yield target_of(process.pid)
+        yield check_target_of(process.pid)
     finally:
         process.kill()
         process.wait()
@@ -77,7 +77,7 @@ async def test_a_process_that_has_ended_is_not_checked(target: CheckTarget, sock
 async def test_a_server_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-        own = target_of(os.getpid())
+        own = check_target_of(os.getpid())
         async with asyncio.timeout(10):
             found = await probe_network(NamespaceSockets(), own, HttpCheck(port=port, path="/"), 0.2)
     assert found.why == "no answer within 0.2 s"
@@ -85,7 +85,7 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "", "1.2.3"])
 async def test_only_addresses_are_connected_to(host: str) -> None:
-    found = await probe_network(NamespaceSockets(), target_of(os.getpid()), TcpCheck(port=1, host=host), 1.0)
+    found = await probe_network(NamespaceSockets(), check_target_of(os.getpid()), TcpCheck(port=1, host=host), 1.0)
     assert found.why == f"'{host}' is not an IP address"
 
 
@@ -98,7 +98,7 @@ def test_links_are_followed_inside_the_root_of_the_process(tmp_path: Path) -> No
     process = subprocess.Popen([sys.executable, "-c", root, str(tmp_path)], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        found = target_of(process.pid)
+        found = check_target_of(process.pid)
         assert probe_file(found, FileCheck(path="/good")).succeeded
         assert probe_file(found, FileCheck(path="/bad")).why == "no such file or directory"
         os.utime(tmp_path / "inside", (0, 0))

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ankaios.agent.core.health import CheckResult
+from ankaios.agent.core.health import HealthResult
 from ankaios.agent.health_monitor import HealthMonitor
 from ankaios.agent.namespace_sockets import NamespaceSockets
 from ankaios.common.execution_state import HealthState
@@ -69,9 +69,9 @@ async def test_a_check_that_hangs_is_not_started_again_and_ends_with_the_monitor
         async with asyncio.timeout(10):
             while not runtime.calls:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-        monitor.notified(CheckResult("the workload reports: stuck"))
-        monitor.notified(CheckResult("the workload reports: stuck"))
-        monitor.notified(CheckResult("the workload reports: stuck"))
+        monitor.notified(HealthResult("the workload reports: stuck"))
+        monitor.notified(HealthResult("the workload reports: stuck"))
+        monitor.notified(HealthResult("the workload reports: stuck"))
         failed = await until("Unhealthy")
         assert failed.text == "notify check failed 3 times: the workload reports: stuck"
     assert [call for call, _ in runtime.calls] == ["run_check"]

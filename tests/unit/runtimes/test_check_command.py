@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ankaios.common.health import ExecCheck
-from ankaios.runtimes.check_command import parse_image_healthcheck, target_of
+from ankaios.runtimes.check_command import check_target_of, parse_image_healthcheck
 from ankaios.runtimes.marked_processes import end_marked_processes, new_mark
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -39,8 +39,8 @@ def test_a_healthcheck_that_is_no_json_is_a_failure_of_the_runtime() -> None:
 
 def test_a_process_that_is_gone_is_no_target() -> None:
     with pytest.raises(RuntimeFailed, match="its process is not found"):
-        target_of(0)
-    assert target_of(os.getpid()).pid == os.getpid()
+        check_target_of(0)
+    assert check_target_of(os.getpid()).pid == os.getpid()
 
 
 def test_all_processes_with_a_mark_are_ended_and_no_other() -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.framing import Garbage, possible_last_frames
-from ankaios.agent.core.health import CheckResult, notification
+from ankaios.agent.core.health import HealthResult, notification
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Request, Response
@@ -52,7 +52,7 @@ class Skip(Struct, frozen=True):
 class Notified(Struct, frozen=True):
     """What the workload reports about its health. It needs no access rule."""
 
-    result: CheckResult
+    result: HealthResult
 
 
 Reaction = Accept | Answer | Forward | Close | Skip | Notified

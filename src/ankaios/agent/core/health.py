@@ -25,7 +25,7 @@ _WORDS = {STARTING: "not healthy yet", HEALTHY: "healthy", UNHEALTHY: "unhealthy
 AnyCheck = ExecCheck | HttpCheck | TcpCheck | FileCheck | NotifyCheck
 
 
-class CheckResult(Struct, frozen=True):
+class HealthResult(Struct, frozen=True):
     """`why` is empty after a success."""
 
     why: str = ""
@@ -124,7 +124,7 @@ def start_check(health: WorkloadHealth, number: int) -> WorkloadHealth:
     return _with(health, number, replace(health.checks[number], is_running=True))
 
 
-def finish_check(health: WorkloadHealth, number: int, result: CheckResult, now: float) -> WorkloadHealth:
+def finish_check(health: WorkloadHealth, number: int, result: HealthResult, now: float) -> WorkloadHealth:
     check = replace(health.checks[number], is_running=False)
     judged = _succeeded(check) if result.succeeded else _failed(check, result.why, now)
     return _with(health, number, replace(judged, due=now + _pause(judged, now)))
@@ -204,42 +204,42 @@ def _shortened(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def parse_notification(data: bytes) -> CheckResult | None:
+def parse_notification(data: bytes) -> HealthResult | None:
     """What a datagram of sd_notify says about the health; None if it says nothing about it.
 
     >>> parse_notification(b"WATCHDOG=1"), parse_notification(b"WATCHDOG=trigger\\nSTATUS=stuck")
-    (CheckResult(why=''), CheckResult(why='the workload reports: stuck'))
+    (HealthResult(why=''), HealthResult(why='the workload reports: stuck'))
     """
     pairs = dict(line.split("=", 1) for line in data.decode(errors="replace").splitlines() if "=" in line)
     if pairs.get("WATCHDOG") == "trigger":
         return notification(is_healthy=False, text=pairs.get("STATUS", ""))
-    return CheckResult() if "1" in (pairs.get("WATCHDOG"), pairs.get("READY")) else None
+    return HealthResult() if "1" in (pairs.get("WATCHDOG"), pairs.get("READY")) else None
 
 
-def notification(*, is_healthy: bool, text: str) -> CheckResult:
-    return CheckResult() if is_healthy else CheckResult(f"the workload reports: {text or 'it is not healthy'}")
+def notification(*, is_healthy: bool, text: str) -> HealthResult:
+    return HealthResult() if is_healthy else HealthResult(f"the workload reports: {text or 'it is not healthy'}")
 
 
-def command_check_result(exit_code: int | None, output: str, timeout: float) -> CheckResult:
+def command_check_result(exit_code: int | None, output: str, timeout: float) -> HealthResult:
     """Only the last line of the output is shown."""
     if exit_code == 0:
-        return CheckResult()
+        return HealthResult()
     if exit_code is None:
         return no_answer(timeout)
     lines = output.strip().splitlines()
     how = f"exit code {exit_code}" if exit_code > 0 else f"ended by signal {-exit_code}"
-    return CheckResult(f"{how}: {lines[-1]}" if lines else how)
+    return HealthResult(f"{how}: {lines[-1]}" if lines else how)
 
 
-def no_answer(timeout: float) -> CheckResult:
-    return CheckResult(f"no answer within {timeout:g} s")
+def no_answer(timeout: float) -> HealthResult:
+    return HealthResult(f"no answer within {timeout:g} s")
 
 
-def http_result(response: bytes) -> CheckResult:
+def http_result(response: bytes) -> HealthResult:
     """From the beginning of the response."""
     line = response.partition(b"\n")[0].decode(errors="replace").strip()
     version, _, status = line.partition(" ")
     code = status[:3]
     if not version.startswith("HTTP/") or not (code.isascii() and code.isdigit()):
-        return CheckResult("the response is not HTTP" if response else "the connection was closed without a response")
-    return CheckResult() if 200 <= int(code) < 400 else CheckResult(f"status {status.strip()}")
+        return HealthResult("the response is not HTTP" if response else "the connection was closed without a response")
+    return HealthResult() if 200 <= int(code) < 400 else HealthResult(f"status {status.strip()}")

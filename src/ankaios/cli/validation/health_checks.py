@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from ankaios.agent.core.health import LONGEST_INTERVAL, LONGEST_TIMEOUT, SHORTEST_INTERVAL, SHORTEST_TIMEOUT
 from ankaios.cli.validation.findings import WARNING, Form, Problem
 from ankaios.cli.validation.manifest_set import ManifestSet
-from ankaios.common.durations import duration_text, parse_duration
+from ankaios.common.durations import format_duration, parse_duration
 
 _WITH_IMAGE = ("podman",)
 _WITH_SEVERAL_CONTAINERS = ("podman-kube",)
@@ -33,7 +33,7 @@ def _check(kind: str, check: Form, runtime: str) -> Iterator[Problem]:
     for name, (low, high) in _LIMITS.items():
         seconds = (parse_duration(check.get(name, "1s")) or 0) / 1000
         if not low <= seconds <= high:
-            used = duration_text(round((low if seconds < low else high) * 1000))
+            used = format_duration(round((low if seconds < low else high) * 1000))
             yield Problem((*path, name), f"{check[name]} is out of range, {used} is used instead", WARNING)
     if kind == "exec" and not check.get("command"):
         yield Problem((*path, "command"), "the command is empty")

@@ -15,7 +15,7 @@ from ankaios.agent.core.control_session import (
     response_message,
 )
 from ankaios.agent.core.framing import Garbage, encode
-from ankaios.agent.core.health import CheckResult
+from ankaios.agent.core.health import HealthResult
 from ankaios.common.messages import error_response
 from ankaios.common.pb.ank_base_pb2 import CompleteState, CompleteStateRequest, Request, UpdateStateRequest
 from ankaios.common.pb.control_api_pb2 import HealthNotification, Hello, ToAnkaios
@@ -141,7 +141,7 @@ def test_a_health_notification_needs_no_rights_but_a_hello() -> None:
     session = ControlSession("web", Authorizer(ControlInterfaceAccess()))
     message = ToAnkaios(healthNotification=HealthNotification(healthy=False, text="stuck")).SerializeToString()
     assert isinstance(session.receive(hello()), Accept)
-    assert session.receive(message) == Notified(CheckResult("the workload reports: stuck"))
+    assert session.receive(message) == Notified(HealthResult("the workload reports: stuck"))
     good = ToAnkaios(healthNotification=HealthNotification(healthy=True)).SerializeToString()
-    assert session.receive(good) == Notified(CheckResult())
+    assert session.receive(good) == Notified(HealthResult())
     assert isinstance(ControlSession("web", Authorizer(ControlInterfaceAccess())).receive(message), Close)

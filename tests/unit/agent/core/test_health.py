@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.agent.core.health import (
-    CheckResult,
     CheckRules,
+    HealthResult,
     WorkloadHealth,
     begin_checks,
     checks_of,
@@ -25,18 +25,18 @@ from ankaios.agent.core.health import (
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, HealthState
 from ankaios.common.health import ExecCheck, FileCheck, Health, HttpCheck, NotifyCheck, TcpCheck
 
-OK, BAD = CheckResult(), CheckResult("connection refused")
+OK, BAD = HealthResult(), HealthResult("connection refused")
 HTTP = CheckRules("http check of port 80", interval=5.0, failures=3)
 
 
-def after(results: list[CheckResult], rules: CheckRules = HTTP, every: float = 5.0) -> WorkloadHealth:
+def after(results: list[HealthResult], rules: CheckRules = HTTP, every: float = 5.0) -> WorkloadHealth:
     health = begin_checks([rules], 0.0)
     for number, result in enumerate(results):
         health = finish_check(start_check(health, 0), 0, result, every * (number + 1))
     return health
 
 
-def status(results: list[CheckResult], rules: CheckRules = HTTP) -> str:
+def status(results: list[HealthResult], rules: CheckRules = HTTP) -> str:
     return health_state(after(results, rules)).status
 
 
@@ -65,14 +65,14 @@ def test_the_text_says_which_check_failed_how_often_and_why() -> None:
 
 def test_further_failures_are_not_reported_again() -> None:
     first = health_state(after([BAD] * 3))
-    assert health_state(after([BAD] * 3 + [CheckResult("no answer within 3 s")] * 9)) == first
+    assert health_state(after([BAD] * 3 + [HealthResult("no answer within 3 s")] * 9)) == first
 
 
 def test_a_workload_that_was_never_healthy_says_what_fails() -> None:
     assert health_state(after([])) == HealthState("Starting")
     waiting = HealthState("Starting", "http check of port 80: connection refused")
     assert health_state(after([BAD])) == waiting
-    assert health_state(after([BAD, CheckResult("other")])) == waiting
+    assert health_state(after([BAD, HealthResult("other")])) == waiting
 
 
 def test_failures_in_the_start_period_do_not_count_until_a_success() -> None:
@@ -142,14 +142,14 @@ def test_the_checks_of_a_workload_are_the_declared_ones() -> None:
     [
         (b"READY=1", OK),
         (b"STATUS=fine\nWATCHDOG=1\n", OK),
-        (b"WATCHDOG=trigger", CheckResult("the workload reports: it is not healthy")),
-        (b"STATUS=stuck\nWATCHDOG=trigger", CheckResult("the workload reports: stuck")),
+        (b"WATCHDOG=trigger", HealthResult("the workload reports: it is not healthy")),
+        (b"STATUS=stuck\nWATCHDOG=trigger", HealthResult("the workload reports: stuck")),
         (b"MAINPID=1", None),
         (b"\xff\x00=\n==", None),
         (b"", None),
     ],
 )
-def test_notifications_of_systemd_are_understood(data: bytes, result: CheckResult | None) -> None:
+def test_notifications_of_systemd_are_understood(data: bytes, result: HealthResult | None) -> None:
     assert parse_notification(data) == result
 
 
