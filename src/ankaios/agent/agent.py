@@ -205,7 +205,7 @@ def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -
 def devices_for(settings: AgentSettings) -> DeviceProvider:
     folder = RunFolder(settings.run_folder, settings.name).path / "devices"
     claims = settings.state_dir / f"{settings.name}.claims" if settings.state_dir else None
-    return AgentDevices(settings.name, folder, settings.kubelet_dir, claims)
+    return AgentDevices(settings.name, folder, settings.kubelet_dir, settings.plugin_dir, claims)
 
 
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:

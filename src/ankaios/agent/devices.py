@@ -61,13 +61,24 @@ class DeviceProvider(Protocol):
 
 
 class AgentDevices:
-    """`folder` contains what has to outlive the agent, `claims` what has to outlive a power failure, too."""
+    """`folder` contains what has to outlive the agent, `claims` what has to outlive a power failure, too.
+
+    `plugin_dir`: where device plugins register, if not in the folder.
+    """
 
     offers_devices = True
 
-    def __init__(self, agent: str, folder: Path, kubelet_dir: Path | None = None, claims: Path | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        kubelet_dir: Path | None = None,
+        plugin_dir: Path | None = None,
+        claims: Path | None = None,
+    ) -> None:
         self._agent = agent
         self._folder = folder
+        self._plugin_dir = plugin_dir or folder / "plugins"
         self._claims = claims or folder / CLAIMS
         self._kubelet_dir = kubelet_dir
         self._needed = asyncio.Event()
@@ -111,7 +122,7 @@ class AgentDevices:
     async def _serve(self, host: DeviceHost) -> None:
         from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # not part of the agent's start
 
-        wanted = self._folder / "plugins"
+        wanted = self._plugin_dir
         plugins = short_folder(wanted)
         listener = open_plugin_folder(plugins)
         try:

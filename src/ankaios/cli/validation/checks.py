@@ -65,6 +65,7 @@ def _check_broker(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
     yield from check_runtime_name(form)
     yield from check_health(form)
     yield from check_resources(form, manifests)
+    yield from check_config_keys(form, manifests)
     if "configs" not in form:
         yield from check_runtime(form)
 
