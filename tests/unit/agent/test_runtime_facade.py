@@ -9,6 +9,7 @@ import pytest
 from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
+from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
@@ -37,14 +38,10 @@ class Facade:
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
-        around = SharedServices(
-            {"podman": self.podman},
-            self.folder,
-            NoDevices(),
-            self._report,
-            AgentRecords(self.folder.path / "records", Outbox()),
-            lambda: 0.0,
-        )
+        health = HealthChecks(self.folder, tasks)
+        connectors = {"podman": self.podman}
+        records = AgentRecords(self.folder.path / "records", Outbox())
+        around = SharedServices(connectors, self.folder, NoDevices(), self._report, records, lambda: 0.0, health)
         self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
