@@ -9,6 +9,7 @@ from ankaios.common.messages import (
     FromClient,
     FromServerMessage,
     Respond,
+    StatesForAgents,
     ToAgent,
     error_response,
 )
