@@ -2,10 +2,10 @@
 """The steps of scripts/test: runs them all, then says which failed and why, and what was skipped.
 
 Static checks come first. Unit tests run in one process per core, with a coverage gate for the `core/` packages, and
-then with every other supported Python that is installed. Integration and system tests share parallel workers, because
-most of them wait most of the time; `schedule.py` decides what runs where. No test gets a second try. The run leaves
-nothing behind, or fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it says "all
-passed".
+then with every other supported Python that is installed. Integration, system and browser tests share parallel workers,
+because most of them wait most of the time; `schedule.py` decides what runs where. No test gets a second try. The run
+leaves nothing behind, or fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it says
+"all passed".
 """
 
 import argparse
@@ -34,10 +34,11 @@ from tests.support.pythons import (  # noqa: E402
 )
 
 STATIC = ("lint", "types", "layers", "proto", "trace")
-TESTS = ("unit", "pythons", "integration", "system")
+TESTS = ("unit", "pythons", "integration", "system", "browser")
 STEPS = (*STATIC, *TESTS)
 BIN = ROOT / ".venv/bin"
 GROUPED = ("--dist", "loadgroup", "--no-loadscope-reorder")  # as schedule.py says
+SAME_ON_EVERY_PYTHON = ("tests/unit/test_docs_site.py",)  # needs mkdocs, which small environments do not have
 UNIT_TESTS = ("tests/unit", "-n", "auto", *GROUPED)
 PYTEST_CODES = {
     1: "tests failed",
@@ -154,7 +155,7 @@ class Runner:
             program = prepare_environment(python)
         except (OSError, subprocess.CalledProcessError) as error:
             return f"no environment for {python.program}: {error}"
-        return self.pytest(program, *UNIT_TESTS)
+        return self.pytest(program, *UNIT_TESTS, *(f"--ignore={file}" for file in SAME_ON_EVERY_PYTHON))
 
     def system(self, folders: Sequence[str]) -> str | None:
         paths = [f"tests/{folder}" for folder in folders]
@@ -185,7 +186,7 @@ def perform(runner: Runner, steps: Sequence[str]) -> None:
         runner.step("unit", runner.unit)
     if "pythons" in steps:
         runner.other_pythons()
-    if folders := [name for name in ("integration", "system") if name in steps]:
+    if folders := [name for name in ("integration", "system", "browser") if name in steps]:
         runner.step(" and ".join(folders), partial(runner.system, folders))
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.arguments import HelpRequested, UsageError
+from ankaios.cli.arguments import HelpRequested, UsageError, VersionRequested
 from ankaios.cli.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
 from tests.support.leftovers import RUN_VARIABLE
@@ -60,6 +60,11 @@ IN_TEXT = {
     "scripts/demo": "test_demo.py",
     "scripts/install": "every run of scripts/test",
     "scripts/generate-proto": "scripts/test proto",
+    "scripts/release prepare 1.2.0": "test_release.py",
+    "scripts/release check": "releasing.md",
+    ".venv/bin/uv lock": "test_project_files.py",
+    "uv sync": "test_project_files.py",
+    ".venv/bin/pytest": "contributing.md",
     "tools/reference_docs.py": "contributing.md",
     "tools/architecture_picture.py": "test_docs_site.py",
     "tools/terminal_pictures.py": "test_docs_pictures.py",
@@ -270,7 +275,7 @@ def why_not_understood(words: list[str]) -> str | None:
     """What may be missing is a file or a name: the text is about the command, not about one use of it."""
     try:
         parse_command_line(ANK, words)
-    except HelpRequested:
+    except (HelpRequested, VersionRequested):
         return None
     except UsageError as fault:
         return None if "required" in str(fault) else str(fault)

@@ -64,6 +64,12 @@ def test_sdk_control_loop(folder: Path) -> None:
     assert states(output) == dict.fromkeys(["controller", "worker_1", "worker_2", "worker_3"], "Running(Ok)")
 
 
+def test_dashboard(folder: Path) -> None:
+    output = run("dashboard", folder, "-f")
+    assert "dashboard | Dashboard: http://127.0.0.1:8088/" in output
+    assert states(output) == {"dashboard": "Running(Ok)", "hello": "Running(Ok)"}
+
+
 def test_device_sharing(folder: Path) -> None:
     output = run("device-sharing", folder)
     assert states(output) == {
@@ -79,6 +85,13 @@ def test_cameras_of_device_sharing_are_told_to_their_workloads(folder: Path) -> 
     seen = set(re.findall(r"stereo +\| DEBUG_ECHO_DESCRIPTION\w*=(.+)", output))
     assert seen == {"front-camera", "rear-camera"}
     assert re.search(r"single +\| I see (front|rear)-camera", output)
+
+
+def test_simulation(folder: Path) -> None:
+    output = run("simulation", folder)
+    assert re.search(r"zone1 +the node loses power", output)
+    assert len(re.findall(r"zone1 +db started", output)) == 2
+    assert len(re.findall(r"hpc +web started", output)) == 1
 
 
 @needs_podman

@@ -1,4 +1,4 @@
-"""Declarations of the tools: `up`, `validate`, `doctor`, `certs` and `schema`."""
+"""Declarations of the tools: `up`, `validate`, `simulate`, `doctor`, `certs` and `schema`."""
 
 from ankaios.cli.argument_values import days
 from ankaios.cli.arguments import Command, Option, Positional
@@ -24,6 +24,7 @@ UP = Command(
             complete="runtimes",
         ),
         Option("-f, --follow", "Show the output of the workloads instead of the table"),
+        Option("--dashboard", "Also serve the web dashboard, on port 8080 or, if that is in use, on a free one"),
         Option("--settle", "End as soon as all workloads have settled, and print the final table"),
     ),
     positionals=(Positional("files", "[MANIFEST]...", "Manifests", complete="files"),),
@@ -35,6 +36,7 @@ UP = Command(
         ("ank up", "an empty cluster of one node, for 'ank -k apply' in another terminal"),
         ("ank up web.yaml", "run the workloads of a manifest, with an agent for every agent name in it"),
         ("ank up -f web.yaml", "show the output of the workloads instead of the table"),
+        ("ank up --dashboard web.yaml", "watch it in a web browser"),
     ),
 )
 
@@ -54,6 +56,29 @@ VALIDATE = Command(
     examples=(
         ("ank validate web.yaml db.yaml", "check two manifests that belong together"),
         ("generate | ank validate --json -", "check a manifest from another program, for another program"),
+    ),
+)
+
+SIMULATE = Command(
+    "simulate",
+    "Run manifests on a simulated cluster and print what happens",
+    "simulate:run",
+    group=GROUP,
+    offline=True,
+    bare_help=True,
+    options=(
+        Option("--script <FILE>", "Story: a YAML list of steps such as '- kill: zone1'", complete="files"),
+        Option("--seed <N>", "Seed of all delays, default 0", convert=int, default=0),
+    ),
+    positionals=(Positional("files", "<MANIFEST>...", "Manifests", complete="files"),),
+    details=(
+        "Server and agents run in this process on virtual time; workloads are simulated, so nothing is started on this "
+        "machine. Every agent that a manifest names gets a node. The exit code is 1 if an expectation of the story is "
+        "not met."
+    ),
+    examples=(
+        ("ank simulate web.yaml", "the start order of a manifest"),
+        ("ank simulate web.yaml --script story.yaml", "what happens if nodes, workloads or devices fail"),
     ),
 )
 
