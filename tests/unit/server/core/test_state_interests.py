@@ -1,15 +1,24 @@
 """Agents that want only the states that they need receive exactly these, before the message that needs them."""
 
+import pytest
+
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK
 from ankaios.common.messages import BroadcastStates, ToAgent
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import Effect
+from ankaios.server.core.state_interests import StateInterests
 from tests.unit.server.story import CONFIG, Story, a_form, a_state
 
 DB = InstanceName.of("db", "n2", CONFIG)
 OTHER = InstanceName.of("other", "n2", CONFIG)
 WEB_ON_N1 = a_form("n1", dependencies={"db": "ADD_COND_RUNNING"})
+
+
+@pytest.fixture(autouse=True)
+def no_witnesses(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    most = 1 if "witness" in request.node.name else 0
+    monkeypatch.setattr(StateInterests.__init__, "__defaults__", (most,))
 
 
 def hello_of_ours(story: Story, agent: str = "n1") -> list[Effect]:
@@ -104,3 +113,15 @@ def test_a_reconnected_agent_receives_the_states_again() -> None:
     story.update(a_state({"web": WEB_ON_N1}), "desiredState.workloads.web")
     story.gone("n1")
     assert messages_to("n1", hello_of_ours(story)) == ["updateWorkloadState db", "serverHello"]
+
+
+def test_a_witness_receives_all_states_and_its_place_becomes_free_when_it_leaves() -> None:
+    story = a_story()
+    assert messages_to("n1", hello_of_ours(story)) == ["updateWorkloadState db other", "serverHello"]
+    assert messages_to("n3", hello_of_ours(story, "n3")) == ["serverHello"]
+    reported = story.report("n2", {DB: SUCCEEDED_OK, OTHER: SUCCEEDED_OK})
+    assert messages_to("n1", reported) == ["selected db other"]
+    assert messages_to("n3", reported) == []
+    story.gone("n1")
+    story.gone("n3")
+    assert messages_to("n3", hello_of_ours(story, "n3")) == ["updateWorkloadState db other", "serverHello"]
