@@ -159,7 +159,7 @@ def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -
 
 def devices_for(settings: AgentSettings) -> DeviceProvider:
     folder = RunFolder(settings.run_folder, settings.name).path / "devices"
-    return AgentDevices(settings.name, folder, settings.kubelet_dir)
+    return AgentDevices(settings.name, folder, settings.kubelet_dir, settings.plugin_dir)
 
 
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:

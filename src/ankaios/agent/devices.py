@@ -61,13 +61,16 @@ class DeviceProvider(Protocol):
 
 
 class AgentDevices:
-    """`folder` contains what has to outlive the agent."""
+    """`folder` contains what has to outlive the agent. `plugin_dir`: where device plugins register, if not in it."""
 
     offers_devices = True
 
-    def __init__(self, agent: str, folder: Path, kubelet_dir: Path | None = None) -> None:
+    def __init__(
+        self, agent: str, folder: Path, kubelet_dir: Path | None = None, plugin_dir: Path | None = None
+    ) -> None:
         self._agent = agent
         self._folder = folder
+        self._plugin_dir = plugin_dir or folder / "plugins"
         self._kubelet_dir = kubelet_dir
         self._needed = asyncio.Event()
         if kubelet_dir is not None or any((folder / CLAIMS).glob("*.json")):
@@ -110,7 +113,7 @@ class AgentDevices:
     async def _serve(self, host: DeviceHost) -> None:
         from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # not part of the agent's start
 
-        wanted = self._folder / "plugins"
+        wanted = self._plugin_dir
         plugins = short_folder(wanted)
         listener = open_plugin_folder(plugins)
         try:

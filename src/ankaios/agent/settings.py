@@ -41,8 +41,8 @@ URL_CONTEXT = "Wrong server address format"
 class AgentSettings(Struct, frozen=True):
     """Everything but the run folder is already checked. `runtimes` None: all there are.
 
-    `kubelet_dir`: the devices of this node are offered to the kubelet that works there. `podman_socket`: the podman
-    service that is used instead of the podman of this user.
+    `plugin_dir`: where device plugins of others register. `kubelet_dir`: the devices of this node are offered to the
+    kubelet that works there. `podman_socket`: the podman service that is used instead of the podman of this user.
     """
 
     name: str
@@ -52,6 +52,7 @@ class AgentSettings(Struct, frozen=True):
     pem: GivenPem
     tags: Mapping[str, str]
     runtimes: tuple[str, ...] | None
+    plugin_dir: Path | None = None
     kubelet_dir: Path | None = None
     podman_socket: str | None = None
     metrics: str | None = None
@@ -90,7 +91,8 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
         pem=load_pem_material(flags, "ANKAGENT", file),
         tags=_tags(flags["tag"]) if flags["tag"] else _tags_of(file),
         runtimes=_runtimes_of(file),
-        kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
+        plugin_dir=_folder(choose(flags["plugin_dir"], None, file, "plugin_dir", "")),
+        kubelet_dir=_folder(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
         podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         metrics=metrics_setting(choose(flags["metrics"], "ANKAGENT_METRICS", file, "metrics", "")),
         log_format=log_format_setting(
@@ -115,6 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
+    add("--plugin-dir", metavar="DIR", help="where device plugins register [default: below the run folder]")
     add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
     add_observation_flags(parser, "ANKAGENT")
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
@@ -144,7 +147,7 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _kubelet_dir(given: str) -> Path | None:
+def _folder(given: str) -> Path | None:
     return Path(given) if given else None
 
 

@@ -534,7 +534,9 @@ def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
     templated = broker.replace("        runtime: ", "        configs: {a: b}\n        runtime: ").partition(
         "        res"
     )[0]
-    assert findings(manifest(CAMERA + templated)) == []
+    (found,) = findings(manifest(CAMERA + templated))
+    assert (found.severity, found.path) == (ERROR, "deviceConfigurations.camera.broker.workload.configs.a")
+    assert found.message == "Workload references config key 'b' that does not exist in any of these files"
 
 
 def test_the_placeholder_of_a_broker_is_not_checked() -> None:

@@ -8,7 +8,7 @@ from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
 from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP
-from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
+from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, SIMULATE, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
     Option("-x, --ank-config <PATH>", "Configuration file", complete="files"),
@@ -28,7 +28,11 @@ ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(GET, DESCRIBE, LOGS, TOP, DASHBOARD, APPLY, RUN, SET, DELETE, UP, VALIDATE, DOCTOR, CERTS, SCHEMA),
+    children=(
+        *(GET, DESCRIBE, LOGS, TOP, DASHBOARD),
+        *(APPLY, RUN, SET, DELETE),
+        *(UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
+    ),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)

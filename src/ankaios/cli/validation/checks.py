@@ -61,6 +61,7 @@ def _check_broker(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
     """A broker gets its name and agent when a device is discovered, so they are not checked."""
     yield from check_runtime_name(form)
     yield from check_resources(form, manifests)
+    yield from check_config_keys(form, manifests)
     if "configs" not in form:
         yield from check_runtime(form)
 
