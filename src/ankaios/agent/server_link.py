@@ -67,6 +67,7 @@ def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, 
         records=True,
         usage=True,
         keepsUnlisted=True,
+        dependencyStatesOnly=True,
     )
     return ToServer(agentHello=hello)
 
