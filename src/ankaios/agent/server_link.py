@@ -54,6 +54,7 @@ def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServe
     """[impl->swdd~agent-sends-hello~1]"""
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
     hello.usage = True
+    hello.dependencyStatesOnly = True
     return ToServer(agentHello=hello)
 
 

@@ -35,6 +35,7 @@ DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
 PODMAN_RUNTIMES = ("podman", "podman-kube")
+OFFLINE_START_AFTER = 5
 URL_CONTEXT = "Wrong server address format"
 
 
@@ -43,6 +44,7 @@ class AgentSettings(Struct, frozen=True):
 
     `plugin_dir`: where device plugins of others register. `kubelet_dir`: the devices of this node are offered to the
     kubelet that works there. `podman_socket`: the podman service that is used instead of the podman of this user.
+    `state_dir`: where the assigned workloads are stored, to be started without a server after so many seconds.
     """
 
     name: str
@@ -56,6 +58,8 @@ class AgentSettings(Struct, frozen=True):
     kubelet_dir: Path | None = None
     podman_socket: str | None = None
     metrics: str | None = None
+    state_dir: Path | None = None
+    offline_start_after: int = OFFLINE_START_AFTER
     log_format: str = "text"
 
     @property
@@ -95,6 +99,8 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
         kubelet_dir=_folder(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
         podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         metrics=metrics_setting(choose(flags["metrics"], "ANKAGENT_METRICS", file, "metrics", "")),
+        state_dir=_state_dir(choose(flags["state_dir"], "ANKAGENT_STATE_DIR", file, "state_dir", "")),
+        offline_start_after=_offline_start_after(choose(None, None, file, "offline_start_after", OFFLINE_START_AFTER)),
         log_format=log_format_setting(
             choose(flags["log_format"], "ANKAGENT_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
         ),
@@ -120,6 +126,12 @@ def make_parser() -> argparse.ArgumentParser:
     add("--plugin-dir", metavar="DIR", help="where device plugins register [default: below the run folder]")
     add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
     add_observation_flags(parser, "ANKAGENT")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="store the assigned workloads here and start them without a server after a power failure "
+        "[env: ANKAGENT_STATE_DIR]",
+    )
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
     return parser
 
@@ -149,6 +161,16 @@ def _checked_url(url: str) -> str:
 
 def _folder(given: str) -> Path | None:
     return Path(given) if given else None
+
+
+def _state_dir(given: str) -> Path | None:
+    return Path(given).absolute() if given else None
+
+
+def _offline_start_after(given: int) -> int:
+    if given < 0:
+        raise StartupFailed(CONFIG_CONTEXT, f"'offline_start_after' must not be negative, found '{given}'")
+    return given
 
 
 def _podman_socket(given: str) -> str | None:
