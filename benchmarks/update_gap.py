@@ -17,14 +17,16 @@ from tests.support.cluster import Cluster, free_port
 
 LIMIT, ROUNDS = 0.020, 3
 SERVER = """\
-import signal, socket, sys
+import select, socket, sys
 listening = []
 for port in map(int, sys.argv[1:]):
     listening.append(socket.socket())
     listening[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     listening[-1].bind(("127.0.0.1", port))
     listening[-1].listen(128)
-signal.pause()
+while True:
+    for ready in select.select(listening, [], [])[0]:
+        ready.accept()[0].close()
 """
 
 
