@@ -10,7 +10,7 @@ Owned here: the one stream and the queue of what waits for it. Workloads do not 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -26,15 +26,21 @@ from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
+from ankaios.middleware.server_targets import ServerTargets, server_urls
 
 FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
 # A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
 HEARD_AFTER = 5.0
+FOLLOW_TIMEOUT = 2.0
 MAX_LAST_WORDS = 1024
 MANY_FAILURES = 10  # after which the pause has its full length
 SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
 
 log = logging.getLogger(__name__)
+
+
+class OutdatedServer(Unavailable):
+    """The server leads with an older term than one that was connected before."""
 
 
 class Connected(Struct, frozen=True):
@@ -50,10 +56,19 @@ LinkChannel = Channel[LinkEvent]
 LINK_CAPACITY = 256
 
 
-def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServer:
+def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, devices: bool) -> ToServer:
     """[impl->swdd~agent-sends-hello~1]"""
-    hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
-    hello.usage = True
+    hello = AgentHello(
+        agentName=name,
+        protocolVersion=PROTOCOL_VERSION,
+        tags=Tags(tags=tags),
+        devices=devices,
+        runtimes=sorted(runtimes),
+        records=True,
+        usage=True,
+        keepsUnlisted=True,
+        dependencyStatesOnly=True,
+    )
     return ToServer(agentHello=hello)
 
 
@@ -139,21 +154,40 @@ class ServerLink:
         self._inbox = inbox
         self._complaint = ""
         self._failures = 0
+        self._targets = ServerTargets(server_urls(settings.shown_url))
+        self._term = 0
+        self._was_accepted = False
 
     async def run(self) -> None:
         """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
+        next_url = self._targets.first
         while True:
+            began = asyncio.get_running_loop().time()
             try:
-                self._settings = self._settings._replace(pem=_present_certificates(self._settings.pem))
-                async with connect(self._settings, Method.AGENT, self._hello) as connection:
+                async with connect(self._settings_for(next_url), Method.AGENT, self._hello) as connection:
+                    self._targets.connected()
                     await self._session(connection)
             except Unavailable as error:
                 self._complain(error)
+                target = self._targets.after(error, 0.0)
             self._failures += 1
-            await asyncio.sleep(reconnect_pause(self._failures))
+            # With several servers the next one is tried at once, but not if a server accepts us and drops us again.
+            is_loop = self._was_accepted and asyncio.get_running_loop().time() - began < RECONNECT_PAUSE
+            pause = reconnect_pause(self._failures) if target is None or is_loop else target.pause
+            next_url = self._targets.first if target is None else target.url
+            self._was_accepted = False
+            await asyncio.sleep(pause)
+
+    def _settings_for(self, url: str) -> ConnectionSettings:
+        """With several servers, one that does not respond must not delay the connection to the others."""
+        self._settings = self._settings._replace(pem=_present_certificates(self._settings.pem))
+        if not self._targets.can_follow:
+            return self._settings
+        return self._settings._replace(url=url, connect_timeout=min(self._settings.connect_timeout, FOLLOW_TIMEOUT))
 
     async def _session(self, connection: ServerConnection) -> None:
         began = asyncio.get_running_loop().time()
+        self._was_accepted = True
         log.log(logging.DEBUG if self._complaint else logging.INFO, "connected to the server")
         await self._inbox.send(Connected())
         self._outbox.go_online()
@@ -194,7 +228,15 @@ class ServerLink:
         while True:
             message = await connection.receive()
             self._outbox.observer.received(message)
+            self._check_term(message)
             await self._inbox.send(message)
+
+    def _check_term(self, message: FromServer) -> None:
+        """A server with an older term does not lead any more, even if it does not know that yet."""
+        term = message.serverHello.term if message.HasField("serverHello") else 0
+        if term and term < self._term:
+            raise OutdatedServer(f"the server has the term {term}, but a later leader has the term {self._term}")
+        self._term = max(self._term, term)
 
     def _complain(self, error: BaseException) -> None:
         """Once for each reason: a server that is away for a day does not fill the log."""

@@ -29,12 +29,14 @@ from ankaios.common.observation_settings import (
     metrics_setting,
 )
 from ankaios.middleware.connecting import BadUrl, address_of
+from ankaios.middleware.server_targets import server_urls
 from ankaios.runtimes.podman_settings import PodmanSettings
 
 DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
 PODMAN_RUNTIMES = ("podman", "podman-kube")
+OFFLINE_START_AFTER = 5
 URL_CONTEXT = "Wrong server address format"
 
 
@@ -43,6 +45,7 @@ class AgentSettings(Struct, frozen=True):
 
     `plugin_dir`: where device plugins of others register. `kubelet_dir`: the devices of this node are offered to the
     kubelet that works there. `podman_socket`: the podman service that is used instead of the podman of this user.
+    `state_dir`: where the assigned workloads are stored, to be started without a server after so many seconds.
     """
 
     name: str
@@ -56,6 +59,8 @@ class AgentSettings(Struct, frozen=True):
     kubelet_dir: Path | None = None
     podman_socket: str | None = None
     metrics: str | None = None
+    state_dir: Path | None = None
+    offline_start_after: int = OFFLINE_START_AFTER
     log_format: str = "text"
 
     @property
@@ -95,6 +100,8 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
         kubelet_dir=_folder(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
         podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         metrics=metrics_setting(choose(flags["metrics"], "ANKAGENT_METRICS", file, "metrics", "")),
+        state_dir=_state_dir(choose(flags["state_dir"], "ANKAGENT_STATE_DIR", file, "state_dir", "")),
+        offline_start_after=_offline_start_after(choose(None, None, file, "offline_start_after", OFFLINE_START_AFTER)),
         log_format=log_format_setting(
             choose(flags["log_format"], "ANKAGENT_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
         ),
@@ -110,7 +117,13 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-x", "--agent-config", metavar="PATH", help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
     add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
-    add("-s", "--server-url", metavar="URL", help=f"address of the server [default: {DEFAULT_SERVER_URL}]")
+    add(
+        "-s",
+        "--server-url",
+        metavar="URL",
+        help="address of the server, or of several that share their state, with commas between them "
+        f"[default: {DEFAULT_SERVER_URL}]",
+    )
     add("-r", "--run-folder", metavar="DIR", help=f"folder for run-time files [default: {default_run_folder()}]")
     add("-k", "--insecure", action="store_true", help="no TLS; do not use it in production [env: ANKAGENT_INSECURE]")
     add("-t", "--tag", metavar="KEY=VALUE", type=_pair, action="append", help="tag of this agent, can be repeated")
@@ -120,6 +133,12 @@ def make_parser() -> argparse.ArgumentParser:
     add("--plugin-dir", metavar="DIR", help="where device plugins register [default: below the run folder]")
     add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
     add_observation_flags(parser, "ANKAGENT")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="store the assigned workloads here and start them without a server after a power failure "
+        "[env: ANKAGENT_STATE_DIR]",
+    )
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
     return parser
 
@@ -138,17 +157,33 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _checked_url(url: str) -> str:
+def _checked_url(text: str) -> str:
+    """One URL, or several with commas between them."""
+    for url in server_urls(text):
+        _check_url(url)
+    return text
+
+
+def _check_url(url: str) -> None:
     try:
         address_of(url)
     except BadUrl as fault:
         reason = f"'{url}' is not of the form https://<host>:<port> or http://<host>:<port>, with a port up to 65535"
         raise StartupFailed(URL_CONTEXT, reason) from fault
-    return url
 
 
 def _folder(given: str) -> Path | None:
     return Path(given) if given else None
+
+
+def _state_dir(given: str) -> Path | None:
+    return Path(given).absolute() if given else None
+
+
+def _offline_start_after(given: int) -> int:
+    if given < 0:
+        raise StartupFailed(CONFIG_CONTEXT, f"'offline_start_after' must not be negative, found '{given}'")
+    return given
 
 
 def _podman_socket(given: str) -> str | None:

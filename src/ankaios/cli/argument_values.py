@@ -25,6 +25,12 @@ def line_count(text: str) -> int:
     return count
 
 
+def revision_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:20]) >= 2**63:
+        raise ValueError("expected a whole number, see 'ank history'")
+    return int(text)
+
+
 def days(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_DAYS:
         raise ValueError(f"expected a whole number from 1 to {_MOST_DAYS}")
@@ -43,6 +49,28 @@ def update_mask(text: str) -> str:
     if not text.strip():
         raise ValueError("an empty mask selects nothing; name a part of the state, such as desiredState.workloads.web")
     return text
+
+
+def duration_ms(text: str) -> int:
+    """`90s`, `500ms`, `2m`, `1h30m`."""
+    import re
+
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", text)
+    if not text or found is None:
+        raise ValueError("expected a duration such as 90s, 500ms, 2m or 1h30m")
+    hours, minutes, seconds, rest = (int(number or 0) for number in found.groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + rest
+
+
+def milliseconds_since_1970(text: str) -> int:
+    """A point in time for requests to the server."""
+    from datetime import UTC, datetime
+
+    given = point_in_time(text)
+    if given.isdigit():
+        return int(given[:12]) * 1000
+    found = datetime.fromisoformat(given.upper())
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def point_in_time(text: str) -> str:

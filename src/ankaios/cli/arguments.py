@@ -72,7 +72,7 @@ class Positional(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One word of the command line. It has either `children`, or `run`: "module:function" in `ankaios.cli.commands`.
+    """One word of the command line. It has `children`, or `run`: "module:function" in `ankaios.cli.commands`, or both.
 
     The function takes a `CommandCall` and returns the exit code; None means 0. An `offline` command does not connect to
     a server, so it ignores connection settings that are invalid. `bare_help` prints the help if no argument is given.

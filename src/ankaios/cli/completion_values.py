@@ -10,6 +10,7 @@ from typing import Any
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliOutput
+from ankaios.cli.session import Session
 from ankaios.cli.settings import load_settings
 from ankaios.cli.workload_rows import state_words
 from ankaios.common.errors import AnkaiosError
@@ -49,9 +50,18 @@ def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
             settings = load_settings(global_values, output)
             settings = settings._replace(timeout_ms=min(settings.timeout_ms, LIMIT_MS))
             with open_session(CommandCall((), {}, settings, output)) as session:
+                if kind == "revisions":
+                    return _revisions(session)
                 return values_of(kind, session.complete_state(*MASKS[kind]))
         except AnkaiosError:
             return ()
+
+
+def _revisions(session: Session) -> list[str]:
+    """The newest first."""
+    request = base.Request(historyRequest=base.HistoryRequest(limit=20))
+    response = session.ask(request, "historyResponse").historyResponse
+    return [str(revision.number) for revision in reversed(response.revisions)]
 
 
 def values_of(kind: str, state: base.CompleteState) -> list[str]:

@@ -5,12 +5,15 @@ with open_session(call, "Failed to get agents") as session:
 """
 
 import gc
-from collections.abc import Iterator
+import os
+import pwd
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.output import CliError
-from ankaios.cli.session import RequestFailed, Session
+from ankaios.cli.session import RequestFailed, Session, SessionLost
 from ankaios.cli.settings import PEM_HINT
 from ankaios.common.config import BadPemFile
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -63,8 +66,36 @@ def open_session(call: CommandCall, error_prefix: str = "") -> Iterator[Session]
         call.output.wait_writable = None
 
 
+def follow_servers(call: CommandCall, error_prefix: str, work: Callable[[Session, float | None], None]) -> None:
+    """Run work that lasts, and run it again with the next server if the connection is lost and there are several.
+
+    The work gets the session, and the time at which the previous connection was lost.
+    """
+    lost_at: float | None = None
+    while True:
+        with open_session(call, error_prefix) as session:
+            try:
+                work(session, lost_at)
+                session.goodbye()
+                return
+            except SessionLost:
+                if not session.can_follow:
+                    raise
+        lost_at = time.time()
+        call.output.hint("the connection was lost; another server continues, what happened in between is not shown")
+
+
 def commander_hello() -> grpc.ToServer:
-    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION))
+    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION, user=_user_name()))
+
+
+def _user_name() -> str:
+    """For the history of the server."""
+    user = os.getuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def _resume_garbage_collection() -> None:

@@ -10,7 +10,7 @@ import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
@@ -22,12 +22,16 @@ from ankaios.cli.up_view import ClusterView, own_command
 from ankaios.cli.workload_rows import state_text, workload_instances
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.model.state import API_VERSION
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.middleware.blocking_client import BlockingConnection, connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.server.shell import ServerShell
+
+if TYPE_CHECKING:
+    from ankaios.server.state_leader import StateLeader
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 25551
@@ -50,6 +54,8 @@ class LocalCluster:
         self._server = ServerShell(None, ())
         self._dashboard_ready = asyncio.Event()
         self._folder = folder
+        self._leader: StateLeader | None = None
+        self._leading: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         names = list(self._values["name"])
@@ -57,13 +63,16 @@ class LocalCluster:
         for name, workload in workloads.items():
             workloads[name] = {"agent": names[0] if names else DEFAULT_AGENT} | workload
         try:
-            await self._server.load(self._desired)
+            await self._load()
         except StartupFailed as error:
             raise Rejected(error.reason) from error
         self._stop_on_signals()
         await self._listen()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._server.run(), name="server")]
+            if self._leader is not None:
+                self._leading = tasks.create_task(self._leader.run(), name="leader")
+                running.append(self._leading)
             try:
                 if self._values["dashboard"]:
                     running.append(tasks.create_task(self._run_dashboard(), name="dashboard"))
@@ -80,6 +89,32 @@ class LocalCluster:
                 await self._server.middleware.close()
 
     # --- start
+
+    async def _load(self) -> None:
+        """With `--keep` the manifests are added to the kept state."""
+        if self._values["keep"] is None:
+            await self._server.load(self._desired)
+            return
+        from ankaios.server.state_leader import StartState, StateLeader  # the storage is needed only here
+        from ankaios.storage.leader_election import Candidate
+        from ankaios.storage.open_storage import open_storage
+        from ankaios.storage.storage_url import SqliteLocation
+
+        folder = Path(self._values["keep"]).absolute()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own = Candidate("ank up", "")
+        start = StartState({"apiVersion": API_VERSION, **self._desired}, applies_always=True)
+        storage = open_storage(SqliteLocation(folder / "state.db"), own)
+        self._leader = StateLeader(self._server, storage, (), start, own)
+        await self._leader.begin()
+
+    async def _stop_keeping(self) -> None:
+        """The clean-up removes the workloads, but not the kept state."""
+        if self._leader is not None and self._leading is not None:
+            self._leading.cancel()
+            await asyncio.wait((self._leading,))
+            self._server.commits.close()
+            await self._leader.close()
 
     async def _listen(self) -> None:
         try:
@@ -177,6 +212,7 @@ class LocalCluster:
 
     async def _clean_up(self, session: Session) -> None:
         """Empty the desired state, which stops the workloads in the order of their dependencies."""
+        await self._stop_keeping()
         self._print_status("Stopping and removing all workloads (once more Ctrl+C: leave at once) …")
         nothing = base.CompleteState(desiredState=base.State(apiVersion="v1", workloads=base.WorkloadMap()))
         first = asyncio.get_running_loop().time() + FIRST_STATE_SECONDS

@@ -34,11 +34,20 @@ def update_and_wait(
     new_state: base.CompleteState,
     masks: Sequence[str],
     names: Collection[str] | None,
+    if_revision: int | None = None,
 ) -> base.UpdateStateSuccess:
     """`names` are the workloads that may change, or None if they are unknown."""
+    update = base.UpdateStateRequest(newState=new_state, updateMask=masks, ifRevision=if_revision)
+    return wait_for_success(call, session, base.Request(updateStateRequest=update), names)
+
+
+def wait_for_success(
+    call: CommandCall, session: Session, change: base.Request, names: Collection[str] | None
+) -> base.UpdateStateSuccess:
+    """Send a request that changes the state, and wait until the changed workloads have settled."""
     shows_table = not (call.settings.no_wait or call.output.quiet)
     request = session.send_state_request(*row_masks(names)) if shows_table else None
-    update = session.send_update(new_state, masks)
+    update = session.send_change(change)
     before = session.receive_state(request) if request is not None else base.CompleteState()
     success = session.receive_success(update)
     if call.settings.no_wait:

@@ -166,11 +166,12 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
 
     @property
     def needs_control_interface(self) -> bool:
-        """Deny rules alone permit no request.
+        """Deny rules alone permit no request. Native processes report their health with sd_notify instead.
 
         [impl->swdd~common-workload-needs-control-interface~1]
         """
-        return bool(self.access.allow)
+        reports_health = self.health is not None and self.health.notify is not None and self.runtime != "native"
+        return bool(self.access.allow) or reports_health
 
     @property
     def has_files(self) -> bool:

@@ -4,6 +4,7 @@ Input: values that msgspec converts. Output: JSON files that have the old or the
 """
 
 import json
+import os
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -43,12 +44,22 @@ def replace_file(path: Path, content: str | bytes, mode: int) -> None:
         draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
         draft.touch(mode=0o600)
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
+        _flush(draft)
         draft.chmod(mode)
         draft.replace(path)
     except OSError:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def _flush(path: Path) -> None:
+    """To the disk: claims may be in a folder that outlives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_drafts(folder: Path) -> None:

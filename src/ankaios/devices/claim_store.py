@@ -2,8 +2,8 @@
 
 Input: claim records and grants. Output: the records after a restart, and grants extended by the devices file. A record
 is written before its workload starts and removed when the workload releases its devices. A file is always complete: the
-old or the new content, also if the process dies. After a power failure a file may be incomplete; then no workload runs
-any more, and the checksum detects it.
+old or the new content, also if the process dies. A file that is incomplete after a power failure is detected by its
+checksum.
 """
 
 import logging
@@ -66,10 +66,10 @@ class ClaimRecord(Struct, frozen=True):
 
 
 class ClaimStore:
-    """Keeps claim records in the folder `claims` and devices files in the folder `files`."""
+    """Keeps claim records in `claims`, by default a folder below `folder`, and devices files in the folder `files`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._claims = folder / "claims"
+    def __init__(self, folder: Path, claims: Path | None = None) -> None:
+        self._claims = claims or folder / "claims"
         self._files = folder / "files"
 
     def load(self) -> Iterator[ClaimRecord]:

@@ -62,8 +62,9 @@ class DeviceManager:
         kubelet_dir: Path | None = None,
         handlers_dir: Path | None = None,
         plugin_folder: tuple[Path, socket.socket] | None = None,
+        claims: Path | None = None,
     ) -> None:
-        """`plugin_folder` with its registration socket, if it is open already."""
+        """`plugin_folder` with its registration socket, if it is open already. `claims`: where claims are stored."""
         self.node = NodeDevices(node)
         self._host = host
         self._folder = folder
@@ -72,7 +73,7 @@ class DeviceManager:
         sockets, listener = plugin_folder or (short_folder(folder / "plugins"), None)
         self.foreign = ForeignDevices(sockets, self._plugin_changed, listener=listener)
         self.allocator = SlotAllocator(self.node, host.send, self._changed)
-        self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder))
+        self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder, claims))
         self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart, folder / "stopped.json")
         self._pending = PendingClaims(self._obstacle)
         self._reporter = DeviceReporter(self.node, self.foreign, self._pending, host.send, host.wake)

@@ -104,7 +104,7 @@ class WorkloadClaims:
         if not self._node.is_own(allocation.resource):
             return self._foreign.are_healthy(allocation.resource, allocation.ids)
         slots = self._node.slots(allocation.resource, allocation.ids).values()
-        return all(slot is not None and self._node.ledger.is_online(slot.instance) for slot in slots)
+        return all(slot is not None and self._node.is_usable(slot.instance) for slot in slots)
 
     # --- claiming ---
 

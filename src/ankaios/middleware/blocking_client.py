@@ -13,7 +13,7 @@ the first message, and the first response shows whether the server has accepted 
 
 from __future__ import annotations
 
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from ankaios.common.pb.grpc_api_pb2 import FromServer
@@ -31,6 +31,7 @@ from ankaios.middleware.connecting import (
     refusal_error,
 )
 from ankaios.middleware.methods import accepts_additions
+from ankaios.middleware.server_targets import ServerTargets, server_urls
 
 if TYPE_CHECKING:
     from ankaios.common.pb.grpc_api_pb2 import ToServer
@@ -40,23 +41,69 @@ if TYPE_CHECKING:
 
 def connect_blocking(settings: ConnectionSettings, method: Method, hello: ToServer) -> BlockingConnection:
     """Connect and prepare the hello. Close the connection after use, or use it as a context manager."""
-    return BlockingConnection(settings, address_of(settings.shown_url), method, hello)
+    return BlockingConnection(settings, method, hello)
 
 
 class BlockingConnection:
-    """An open stream."""
+    """An open stream. `settings.url` may be a list of servers; the connection is made with the one that leads.
 
-    def __init__(self, settings: ConnectionSettings, address: TcpAddress, method: Method, hello: ToServer) -> None:
+    What is sent before a server has accepted the hello is sent again to the next one.
+    """
+
+    def __init__(self, settings: ConnectionSettings, method: Method, hello: ToServer) -> None:
+        urls = server_urls(settings.shown_url)
+        for url in urls:
+            address_of(url)
         self._settings = settings
-        self._pem = settings.pem if address.secure else None
-        self._until = monotonic() + settings.connect_timeout
+        self._method = method
+        self._hello = hello.SerializeToString()
+        self._targets = ServerTargets(urls, settings.connect_timeout)
+        self._began = monotonic()
+        self._unconfirmed: list[bytes] = []
+        self._watched: int | None = None
+        self._open_or_next(self._targets.first)
+
+    def _open_or_next(self, url: str) -> None:
+        while True:
+            try:
+                self._open(url)
+                return
+            except CannotConnect as error:
+                url = self._next_url(error)
+
+    def _next_url(self, error: CannotConnect) -> str:
+        """After a pause; raises the error if there is no other server to try."""
+        target = self._targets.after(error, monotonic() - self._began)
+        if target is None:
+            raise error
+        sleep(target.pause)
+        return target.url
+
+    def _open(self, url: str) -> None:
+        address = address_of(url)
+        self._url = url
+        self._pem = self._settings.pem if address.secure else None
+        self._until = monotonic() + self._settings.connect_timeout
         self._is_accepted = False
         self._call = self._connect(address)
-        headers = request_headers(method.value, secure=address.secure, authority=address.authority)
-        if not self._call.open(headers, hello.SerializeToString(), self._until):
+        self._call.watch(self._watched)
+        headers = request_headers(self._method.value, secure=address.secure, authority=address.authority)
+        if not self._call.open(headers, self._hello, self._until):
             reason = self._why_not()
             self._call.close()
             raise self._cannot_connect(reason)
+
+    def _reopen(self, error: CannotConnect) -> None:
+        """The server did not accept the hello, so it has processed nothing."""
+        self._call.close()
+        self._open_or_next(self._next_url(error))
+        for data in self._unconfirmed:
+            self._call.send(data)
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether there may be another server to continue with."""
+        return self._targets.can_follow
 
     def __enter__(self) -> BlockingConnection:
         return self
@@ -69,16 +116,30 @@ class BlockingConnection:
 
     def send(self, message: ToServer) -> None:
         """Wait until the message is sent; a large one is sent as fast as the server takes it."""
-        self._call.send(message.SerializeToString())
-        if self._call.is_over:
-            self._check_acceptance()
-            raise self._lost()
+        data = message.SerializeToString()
+        if not self._is_accepted:
+            self._unconfirmed.append(data)
+        self._call.send(data)
+        while self._call.is_over:
+            try:
+                self._check_acceptance()
+            except CannotConnect as error:
+                self._reopen(error)
+            else:
+                raise self._lost()
 
     def receive(self, limit: float | None) -> FromServer | None:
         """Return the next message, or None after this many seconds; without a limit, wait forever.
 
         The next call continues with a message that has arrived in part.
         """
+        while True:
+            try:
+                return self._receive(limit)
+            except CannotConnect as error:
+                self._reopen(error)
+
+    def _receive(self, limit: float | None) -> FromServer | None:
         until = None if limit is None else monotonic() + limit
         while (message := self._next_message()) is None:
             is_late = until is not None and monotonic() >= until
@@ -95,6 +156,7 @@ class BlockingConnection:
 
     def watch(self, descriptor: int | None) -> None:
         """Every wait ends with `WaitInterrupted` as soon as this descriptor is readable; None: no more."""
+        self._watched = descriptor
         self._call.watch(descriptor)
 
     def wait_writable(self, descriptor: int) -> None:
@@ -148,8 +210,9 @@ class BlockingConnection:
         if headers is None:
             raise self._cannot_connect(self._why_not())
         if failure := failure_in(headers):
-            raise refusal_error(failure, self._settings.shown_url)
+            raise refusal_error(failure, self._url)
         self._is_accepted = True
+        self._unconfirmed.clear()
 
     def _why_not(self) -> str:
         call = self._call
@@ -160,4 +223,4 @@ class BlockingConnection:
         return f"no response within {self._settings.connect_timeout:g} s"
 
     def _cannot_connect(self, reason: str) -> CannotConnect:
-        return CannotConnect(self._settings.shown_url, reason)
+        return CannotConnect(self._url, reason)

@@ -39,6 +39,33 @@ class CannotConnect(Unavailable):
         self.reason = reason
 
 
+class NotLeading(CannotConnect):
+    """The server is on standby. `leader` is the URL of the leader, empty if there is none at the moment."""
+
+    def __init__(self, url: str, text: str) -> None:
+        super().__init__(url, f"the server rejected the call: {text}")
+        self.leader = leader_in(text)
+
+
+_STANDBY_TEXT = "this server is on standby"
+_LEADER_TEXT = f"{_STANDBY_TEXT}, the leader is "
+
+
+def standby_text(leader: str) -> str:
+    """The text with which a server on standby rejects calls; `leader` is a URL, empty if no server leads."""
+    return f"{_LEADER_TEXT}{leader}" if leader else f"{_STANDBY_TEXT}, no server leads at the moment"
+
+
+def leader_in(text: str) -> str:
+    """The URL of the leader; empty if the text names none, or nothing that is a URL of a server."""
+    leader = text.removeprefix(_LEADER_TEXT) if text.startswith(_LEADER_TEXT) else ""
+    try:
+        address_of(leader)
+    except BadUrl:
+        return ""
+    return leader
+
+
 class VersionRefused(Rejected, Fatal):
     """The server does not support our protocol version; `text` is the server's."""
 
@@ -113,6 +140,8 @@ def refusal_error(failure: CallFailed, url: str) -> CannotConnect | VersionRefus
         return VersionRefused(failure.text)
     if failure.status is Status.UNAUTHENTICATED:
         return AccessRefused(failure.text)
+    if failure.status is Status.UNAVAILABLE and failure.text.startswith(_STANDBY_TEXT):
+        return NotLeading(url, failure.text)
     return CannotConnect(url, f"the server rejected the call: {failure}")
 
 

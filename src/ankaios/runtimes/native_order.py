@@ -195,6 +195,7 @@ def make_order(
     env = {"PATH": DEFAULT_PATH} | {key: inherited[key] for key in INHERITED if key in inherited}
     if user:
         env |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+    env |= extras.environment
     for grant in extras.grants:
         env |= grant.envs
     env |= _places(extras)

@@ -19,10 +19,12 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.check_command import run_in_container
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
-from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
 from ankaios.runtimes.state_cache import Loaded, StateCache
 
+MAX_CHECKS = 1000
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
 
 
@@ -43,6 +45,7 @@ class NerdctlCli:
         self.settings = settings
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
+        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
         self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
 
     async def _call(self, arguments: Sequence[str], limit: float) -> str:
@@ -91,6 +94,15 @@ class NerdctlCli:
         ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
         return parse_states(await self._call_now(["inspect", *ids], limit)) if ids else {}
 
+    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
+        async with self._check_slots.slot():
+            after = (container, *command)
+            return await run_in_container(self.settings.program, ["exec"], after, limit, self.settings.environment)
+
+    async def pid_of(self, container: str) -> int:
+        text = await self._call(["inspect", "--format={{.State.Pid}}", container], self.settings.query_limit)
+        return int(text) if text.strip().isdigit() else 0
+
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
         return stream_command(self.settings.program, arguments, self.settings.environment)
 
@@ -116,18 +128,31 @@ def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
 
 
 def _labels(value: object) -> Mapping[str, str]:
-    """`k=v,k=v,…`; a value with a comma in it makes pieces without `=`, which are skipped."""
+    """A map in nerdctl 1.7, in other versions `k=v,k=v,…`.
+
+    In a text, a value with a comma in it makes pieces without `=`, which are skipped.
+    """
+    if isinstance(value, dict):
+        return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
     pieces = value.split(",") if isinstance(value, str) else []
     return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
 
 
 def parse_states(text: str) -> dict[str, ExecutionState]:
-    try:
-        entries = json.loads(text)
-    except (ValueError, RecursionError) as fault:
-        raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
-    if not isinstance(entries, list):
-        raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+    """One JSON array, or one for each container: nerdctl 1.x prints them one after another."""
+    entries: list[object] = []
+    rest = text.strip()
+    while True:
+        try:
+            part, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError) as fault:
+            raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
+        if not isinstance(part, list):
+            raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+        entries += part
+        rest = rest[end:].lstrip()
+        if not rest:
+            break
     found: dict[str, ExecutionState] = {}
     for entry in entries:
         match entry:

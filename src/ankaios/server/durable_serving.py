@@ -30,12 +30,15 @@ async def serve_durably(
 ) -> None:
     """Raises `StartupFailed` if it cannot begin."""
     pem = security(settings)
-    start = StartState(_manifest_of(settings), settings.startup_policy is StartupPolicy.ALWAYS)
-    storage = _open_storage(settings, pem)
+    applies_always = settings.startup_policy is StartupPolicy.ALWAYS
+    start = StartState(_manifest_of(settings), applies_always, settings.accept_loss)
+    candidate = _candidate(settings, pem is not None)
+    storage = _open_storage(settings, candidate, pem)
+    is_shared = isinstance(settings.storage.location, EtcdLocation)
     shell = new_shell(settings, pem)
-    leader = StateLeader(shell, storage, settings.hooks, start)
+    leader = StateLeader(shell, storage, settings.hooks, start, candidate, is_shared=is_shared)
     try:
-        if isinstance(settings.storage.location, EtcdLocation):
+        if is_shared:
             leader.stand_by()
         elif not await finished_before(stopped, leader.begin()):
             return
@@ -55,9 +58,12 @@ def _manifest_of(settings: ServerSettings) -> Form | StartupFailed | None:
         return fault
 
 
-def _open_storage(settings: ServerSettings, pem: PemMaterial | None) -> Storage:
-    name = settings.name or socket.gethostname()
-    candidate = Candidate(name, settings.url or _own_url(settings, pem is not None))
+def _candidate(settings: ServerSettings, uses_tls: bool) -> Candidate:
+    name = settings.name or f"{socket.gethostname()}:{settings.address.port}"
+    return Candidate(name, settings.url or _own_url(settings, uses_tls))
+
+
+def _open_storage(settings: ServerSettings, candidate: Candidate, pem: PemMaterial | None) -> Storage:
     storage = settings.storage
     try:
         return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage))

@@ -94,6 +94,7 @@ class ServerSettings(Struct, frozen=True):
     max_message_size: int
     storage: StorageSettings = StorageSettings()
     startup_policy: StartupPolicy = StartupPolicy.SEED
+    accept_loss: bool = False
     name: str = ""
     url: str = ""
     metrics: str | None = None
@@ -118,6 +119,7 @@ def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettin
             max_message_size=choose(flags.max_message_size, None, file, "max_message_size", DEFAULT_MAX_MESSAGE_SIZE),
             storage=_read_storage(flags, file),
             startup_policy=_read_policy(flags.startup_manifest_policy, file),
+            accept_loss=flags.accept_loss,
             name=choose(flags.server_name, "ANKSERVER_SERVER_NAME", file, "server_name", ""),
             url=choose(flags.advertise_url, "ANKSERVER_ADVERTISE_URL", file, "advertise_url", ""),
             metrics=metrics_setting(choose(flags.metrics, "ANKSERVER_METRICS", file, "metrics", "")),
@@ -183,7 +185,8 @@ def _size(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ank-server",
-        description="The Ankaios server: keeps the desired state and tells agents what to run.",
+        description="The Ankaios server: keeps the desired state and tells agents what to run. "
+        "'ank-server backup FILE' copies the stored state, also while the server runs.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -211,6 +214,11 @@ def _parser() -> argparse.ArgumentParser:
         "[default: seed] [env: ANKSERVER_STARTUP_MANIFEST_POLICY]",
     )
     add(
+        "--accept-loss",
+        action="store_true",
+        help="a part of the stored state is lost: delete the workloads that are not in it",
+    )
+    add(
         "--storage-credentials",
         metavar="PATH",
         help="TOML file with user and password for etcd, mode 0600 [env: ANKSERVER_STORAGE_CREDENTIALS]",
@@ -225,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--server-name",
         metavar="NAME",
-        help="name among several servers [default: the name of the machine] [env: ANKSERVER_SERVER_NAME]",
+        help="name among several servers [default: machine name and port] [env: ANKSERVER_SERVER_NAME]",
     )
     add(
         "--advertise-url",

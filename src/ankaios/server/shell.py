@@ -20,7 +20,7 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.listening_socket import bind_socket
 from ankaios.common.messages import FromAgent, FromClient, Respond
 from ankaios.common.metrics import metrics_of
-from ankaios.common.pb.ank_base_pb2 import Request
+from ankaios.common.pb.ank_base_pb2 import Request, Response, ServerInfo, ServersResponse
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, Work, internal_error
@@ -46,6 +46,7 @@ from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.storage.record_writer import RecordWriter
 from ankaios.storage.state_store import StateChange, StateStore
 from ankaios.storage.storage_url import MemoryLocation
 
@@ -153,7 +154,9 @@ class ServerShell:
         self._clock = clock
         self._tasks: Supervisor | None = None
         self._closed_text = ""
+        self.records: RecordWriter | None = None
         self._may_command: Callable[[], bool] = lambda: True
+        self.servers: Callable[[], list[ServerInfo]] = self._only_server
         server = AnkaiosServer(has_hooks=bool(hooks))
         self._server: AnkaiosServer | None = server
         self.metrics = ServerMetrics()
@@ -161,6 +164,11 @@ class ServerShell:
         self.metrics.inbox.read = lambda: {(): len(self.to_server)}
 
     # --- without a store ---
+
+    def _only_server(self) -> list[ServerInfo]:
+        revision = self._server.revision if self._server is not None else 0
+        name = f"{socket.gethostname()}:{self.middleware.port}"
+        return [ServerInfo(name=name, leader=True, version=__version__, storage="memory:", revision=revision)]
 
     async def load(self, startup: Form) -> None:
         """Begin with this state; whatever is wrong with it is a reason not to begin."""
@@ -179,11 +187,13 @@ class ServerShell:
         self.metrics.observe(server)
         self.diverged.clear()
         self.commits.open(store)
+        self.records = RecordWriter(store)
         self.middleware.refuse_calls(None)
 
     def close(self, text: str) -> UnfinishedDecisions:
         """Reject requests with this text from now on."""
         self._server, self._closed_text = None, text
+        self.records = None
         self._may_command = lambda: True
         return self.commits.close()
 
@@ -243,17 +253,25 @@ class ServerShell:
         while True:
             await asyncio.sleep(1)
             if self._server is not None:
-                self.commits.submit(self._server.decide(SecondPassed(), self._clock()))
+                self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
 
     def _handle(self, message: ServerMessage) -> None:
-        if (refusal := self._refusal(message)) is not None:
+        if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
         pending = deque([message])
         while pending and self._server is not None:
-            decision = self._decide(self._server, pending.popleft())
+            server = self._server
+            decision = self._decide(server, pending.popleft())
             pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
-            self.commits.submit(decision)
+            self._submit(server, decision)
+
+    def _submit(self, server: AnkaiosServer, decision: Decision) -> None:
+        """Records of workloads are stored in the background: nothing waits for them."""
+        self.commits.submit(decision)
+        if self.records is not None:
+            for name, value in server.take_changed_records().items():
+                self.records.put(name, value)
 
     def _refusal(self, message: ServerMessage) -> Respond | None:
         """Why a request is not handled now: the shell is closed, or nothing can be stored."""
@@ -265,6 +283,15 @@ class ServerShell:
         if self.commits.problem is not None and request.WhichOneof("RequestContent") in _CHANGING_REQUESTS:
             return refuse(request.requestId, f"Update rejected: 'the state cannot be stored: {self.commits.problem}'")
         return None
+
+    def _servers_response(self, message: ServerMessage) -> Respond | None:
+        """The shell knows the servers and the storage, `AnkaiosServer` does not."""
+        if not isinstance(message, FromClient) or not message.request.HasField("serversRequest"):
+            return None
+        response = Response(
+            requestId=message.request.requestId, serversResponse=ServersResponse(servers=self.servers())
+        )
+        return Respond(response)
 
     def _decide(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         """An internal error loses this one message; a request is answered with the reason."""

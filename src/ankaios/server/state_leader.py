@@ -11,22 +11,28 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from msgspec import Struct
 
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import Respond
-from ankaios.common.supervision import restart_delay
+from ankaios.common.pb.ank_base_pb2 import ServerInfo
+from ankaios.common.supervision import Supervisor, restart_delay
+from ankaios.middleware.connecting import standby_text
 from ankaios.server.commit_queue import UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Decision, Effect, refuse
+from ankaios.server.core.stored_entries import LOSS_KEY
+from ankaios.server.core.stored_state import restored_state
+from ankaios.server.known_servers import PUBLISH_SECONDS, KnownServers
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
 from ankaios.server.startup_state_loader import Form
-from ankaios.storage.leader_election import Leadership
+from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.open_storage import Storage
-from ankaios.storage.state_store import CommitUnknown, NotLeader, StateChange, StorageFailed, Stored
+from ankaios.storage.state_store import CommitUnknown, EntryChange, NotLeader, StateChange, StorageFailed, Stored
 
 _LONGEST_RETRY = 5.0
 
@@ -34,10 +40,14 @@ _log = logging.getLogger(__name__)
 
 
 class StartState(Struct, frozen=True):
-    """The startup manifest, or why it cannot be used. With `applies_always` it is applied at each start."""
+    """The startup manifest, or why it cannot be used. With `applies_always` it is applied at each start.
+
+    `accepts_loss`: an operator has confirmed that a part of the state is lost.
+    """
 
     manifest: Form | StartupFailed | None = None
     applies_always: bool = False
+    accepts_loss: bool = False
 
 
 class StateLeader:
@@ -49,6 +59,9 @@ class StateLeader:
         storage: Storage,
         hooks: tuple[MutatingHook, ...],
         start: StartState,
+        candidate: Candidate,
+        *,
+        is_shared: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._shell = shell
@@ -56,14 +69,48 @@ class StateLeader:
         self._hooks = hooks
         self._start = start
         self._clock = clock
+        # The name of this server if it shares the state with others.
+        self._name = candidate.name if is_shared else None
+        self._known = KnownServers(candidate)
+        shell.servers = self._servers
+        self._leader_url = ""
+        # What was lost and is not confirmed by an operator.
+        self.loss: str | None = None
         self._leadership: Leadership | None = None
         self._stored: Stored | None = None  # loaded and not used yet
         self._has_started = False
 
-    def stand_by(self, text: str = "this server does not lead yet") -> None:
+    def stand_by(self) -> None:
         """Reject calls until this server leads."""
-        self._shell.close(text)
-        self._shell.middleware.refuse_calls(text)
+        self._shell.close(standby_text(""))
+        self._shell.middleware.refuse_calls(standby_text(""))
+
+    async def follow_leader(self) -> None:
+        """Keep the text current with which calls are rejected."""
+        async for leader in self._storage.election.leaders():
+            is_other = leader is not None and leader.name != self._name
+            self._leader_url = leader.url if leader is not None and is_other else ""
+            if not self._shell.is_open:
+                self._shell.middleware.refuse_calls(self._refusal())
+
+    async def announce(self) -> None:
+        """Publish this server, and read which others there are."""
+        while True:
+            try:
+                await self._storage.registry.publish(self._known.announcement())
+                self._known.update(await self._storage.registry.read())
+            except StorageFailed as failure:
+                _log.debug("This server is not announced: %s", failure)
+            await asyncio.sleep(PUBLISH_SECONDS)
+
+    def _servers(self) -> list[ServerInfo]:
+        term = self._term_of(self._leadership) if self._leadership is not None else 0
+        return self._known.infos(term, self._storage.store.status(), self.loss or self._shell.commits.problem)
+
+    def _refusal(self, why: str = "") -> str:
+        if self._name is not None:
+            return standby_text(self._leader_url)
+        return f"the server has to load its state again: {why}"
 
     async def begin(self) -> None:
         """Lead and open the server; raises `StartupFailed` if the storage cannot be used."""
@@ -74,6 +121,18 @@ class StateLeader:
             raise StartupFailed(STORAGE_CONTEXT, str(failure)) from failure
 
     async def run(self) -> None:
+        async with Supervisor() as tasks:
+            others = [
+                tasks.keep_running("the knowledge of the leader", self.follow_leader),
+                tasks.keep_running("the announcement of this server", self.announce),
+            ]
+            try:
+                await self._lead_forever()
+            finally:
+                for task in others:
+                    task.cancel()
+
+    async def _lead_forever(self) -> None:
         failures = 0
         while True:
             try:
@@ -96,7 +155,9 @@ class StateLeader:
         storing = asyncio.create_task(self._shell.commits.run(), name="the storing of changes")
         losing = asyncio.create_task(leadership.lost.wait(), name="the loss of the leadership")
         diverging = asyncio.create_task(self._shell.diverged.wait(), name="the detection of unstored changes")
-        tasks = (storing, losing, diverging)
+        assert self._shell.records is not None, "the shell is open"
+        recording = asyncio.create_task(self._shell.records.run(), name="the storing of records")
+        tasks = (storing, losing, diverging, recording)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -114,23 +175,59 @@ class StateLeader:
     async def _open(self, leadership: Leadership) -> None:
         store = self._storage.store
         stored, self._stored = self._stored or await store.load(), None
+        restored = restored_state(stored.entries)
+        loss, change = self._loss_in(stored, restored.faults)
+        server = AnkaiosServer(
+            has_hooks=bool(self._hooks),
+            is_durable=True,
+            term=self._term_of(leadership),
+            keeps_unlisted=loss is not None,
+        )
+        server.load_records(stored.records)
+        placed = server.restore(restored, stored.revisions, stored.last_revision)
+        changes = [change, placed, await self._apply_startup_state(server, stored)]
+        await self._commit([each for each in changes if each is not None])
+        self._has_started, self.loss = True, loss
+        if self._name is not None:
+            _log.info(
+                "This server leads with term %d, the state has revision %d.", leadership.term, stored.last_revision
+            )
+        self._shell.open(server, store, lambda: leadership.is_valid)
+
+    def _loss_in(self, stored: Stored, faults: list[str]) -> tuple[str | None, StateChange | None]:
+        """What is lost and not confirmed, and the change to store: the loss counts until an operator confirms it."""
+        found = [str(stored.report)] if stored.report is not None and stored.report.lost else []
+        found += [f"a stored entry cannot be used: {fault}" for fault in faults]
         if stored.report is not None:
             _log.error("The stored state was damaged. %s", stored.report)
-        server = AnkaiosServer(has_hooks=bool(self._hooks), is_durable=True, term=leadership.term)
-        change, faults = server.restore(stored)
-        for fault in faults:
-            _log.error("A stored entry cannot be used: %s", fault)
-        changes = [change, await self._apply_startup_state(server, stored)]
-        await self._commit([each for each in changes if each is not None])
-        self._has_started = True
-        self._shell.open(server, store, lambda: leadership.is_valid)
+        before = stored.entries.get(LOSS_KEY)
+        known = [before["text"]] if before is not None else []
+        text = "; ".join([*known, *(each for each in found if each not in known)]) or None
+        if text is not None and self._start.accepts_loss and not self._has_started:
+            _log.warning("The loss is accepted: %s", text)
+            text = None
+        elif text is not None:
+            _log.error(
+                "A part of the state is lost: %s. Workloads that are not in the state are not deleted. Complete the "
+                "state, then start the server with --accept-loss.",
+                text,
+            )
+        after = None if text is None else {"text": text}
+        if before == after:
+            return text, None
+        return text, StateChange((EntryChange(LOSS_KEY.kind, LOSS_KEY.name, before, after),))
+
+    def _term_of(self, leadership: Leadership) -> int:
+        """A server that shares its state with no other has no term."""
+        return 0 if self._name is None else leadership.term
 
     async def _apply_startup_state(self, server: AnkaiosServer, stored: Stored) -> StateChange | None:
         """Only at the start of the program; later the stored state counts."""
         manifest = self._start.manifest
         if manifest is None or self._has_started:
             return None
-        is_empty = stored.last_revision == 0 and not stored.entries
+        was_used = stored.last_revision > 0 and stored.report is None
+        is_empty = not was_used and not any(key != LOSS_KEY for key in stored.entries)
         if isinstance(manifest, StartupFailed):
             if is_empty:
                 raise manifest
@@ -154,11 +251,11 @@ class StateLeader:
     async def _close(self, failure: StorageFailed) -> None:
         """No effect of a change that is not stored leaves; its requester is answered with an error."""
         _log.error("The server stops commanding: %s", failure)
-        unfinished = self._shell.close(f"the server has to load its state again: {failure}")
+        unfinished = self._shell.close(self._refusal(str(failure)))
         is_stored = await self._is_stored(failure)
         for effect in _responses(unfinished, failure, is_stored):
             self._shell.middleware.dispatch(effect)
-        self._shell.middleware.refuse_calls(f"the server has to load its state again: {failure}")
+        self._shell.middleware.refuse_calls(self._refusal(str(failure)))
         await self._shell.middleware.calls_ended()
 
     async def _is_stored(self, failure: StorageFailed) -> bool | None:
@@ -174,6 +271,9 @@ class StateLeader:
         return self._stored.unknown_commit_stored
 
     async def close(self) -> None:
+        if self._shell.records is not None:
+            with suppress(StorageFailed):
+                await self._shell.records.flush()
         await self._storage.close()
 
 

@@ -13,6 +13,7 @@ from ankaios.common.config import PemMaterial
 from ankaios.common.errors import Rejected
 from ankaios.storage.leader_election import Candidate, LeaderElection, SoleElection
 from ankaios.storage.memory_store import MemoryStore
+from ankaios.storage.server_registry import ServerRegistry, SoleRegistry
 from ankaios.storage.state_store import StateStore
 from ankaios.storage.storage_url import EtcdLocation, MemoryLocation, SqliteLocation, StorageLocation
 
@@ -26,10 +27,12 @@ class Storage(Struct, frozen=True):
 
     store: StateStore
     election: LeaderElection
+    registry: ServerRegistry = SoleRegistry()
     close_client: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
         await self.store.close()
+        await self.registry.close()
         await self.election.close()
         self.close_client()
 
@@ -56,6 +59,7 @@ def _open_etcd(
     from ankaios.storage.core.etcd_layout import KeySpace
     from ankaios.storage.etcd.etcd_client import EtcdClient
     from ankaios.storage.etcd.etcd_election import EtcdElection
+    from ankaios.storage.etcd.etcd_registry import EtcdRegistry
     from ankaios.storage.etcd.etcd_store import EtcdStore
 
     if location.uses_tls and pem is None:
@@ -67,7 +71,8 @@ def _open_etcd(
     )
     keys = KeySpace(location.prefix)
     election = EtcdElection(client, keys, candidate)
-    return Storage(EtcdStore(client, keys, election, str(location)), election, client.close)
+    registry = EtcdRegistry(client, keys, candidate.name)
+    return Storage(EtcdStore(client, keys, election, str(location)), election, registry, client.close)
 
 
 def _tls_sessions(pem: PemMaterial | None) -> "Callable[[str], TlsSession]":

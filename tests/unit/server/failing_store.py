@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ankaios.storage.memory_store import MemoryStore
-from ankaios.storage.state_store import CommitUnknown, StateChange, StorageFailed, Stored
+from ankaios.storage.state_store import CommitUnknown, RecoveryReport, StateChange, StorageFailed, Stored
 
 
 class FailingStore(MemoryStore):
@@ -22,6 +22,7 @@ class FailingStore(MemoryStore):
         self.failed_checks: list[StorageFailed] = []
         self.failed_loads: list[StorageFailed] = []
         self.stores_failed = False
+        self.report: RecoveryReport | None = None
         self._unknown: bool | None = None
 
     async def commit(self, changes: Sequence[StateChange]) -> None:
@@ -40,8 +41,9 @@ class FailingStore(MemoryStore):
         if self.failed_loads:
             raise self.failed_loads.pop(0)
         stored = await super().load()
+        report, self.report = self.report, None
         unknown, self._unknown = self._unknown, None
-        return Stored(stored.entries, stored.revisions, stored.records, stored.last_revision, None, unknown)
+        return Stored(stored.entries, stored.revisions, stored.records, stored.last_revision, report, unknown)
 
     async def check(self) -> None:
         if self.failed_checks:

@@ -14,7 +14,7 @@ from ankaios.server.shell import ServerShell
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate, SoleElection
 from ankaios.storage.open_storage import Storage
-from ankaios.storage.state_store import CommitUnknown, EntryKey, NotLeader, StorageFailed
+from ankaios.storage.state_store import CommitUnknown, EntryKey, NotLeader, RecoveryReport, StorageFailed
 from tests.unit.server.failing_store import FailingStore, until
 from tests.unit.server.story import a_form, a_state
 
@@ -48,7 +48,8 @@ class Leading:
         self.middleware = FakeMiddleware()
         self.shell = ServerShell(None, ())
         self.shell.middleware = self.middleware  # type: ignore[assignment]
-        self.leader = StateLeader(self.shell, Storage(self.store, self.election), (), start or StartState())
+        storage = Storage(self.store, self.election)
+        self.leader = StateLeader(self.shell, storage, (), start or StartState(), Candidate("s", "u"))
 
     async def update(self, name: str, request_id: str = "1") -> None:
         content = base.UpdateStateRequest(
@@ -59,7 +60,7 @@ class Leading:
         )
 
     async def names(self) -> set[str]:
-        return {key.name for key in (await self.store.load()).entries}
+        return {key.name for key in self.store._entries}
 
     async def until_open(self) -> None:
         await until(lambda: self.shell.is_open and self.shell.commits.problem is None)
@@ -219,3 +220,45 @@ async def test_a_store_that_cannot_be_read_prevents_the_start() -> None:
     it.store.failed_loads = [StorageFailed("used by another server")]
     with pytest.raises(StartupFailed, match="Could not use the storage: 'used by another server'"):
         await it.leader.begin()
+
+
+def damaged(store: FailingStore, *lost: str) -> None:
+    store.report = RecoveryReport("the database is damaged", lost, "kept")
+
+
+async def test_a_loss_counts_until_an_operator_confirms_it(caplog: pytest.LogCaptureFixture) -> None:
+    store = FailingStore()
+    async with leading(start=StartState(a_manifest("web")), store=store) as it:
+        assert it.leader.loss is None
+    damaged(store, "workload 'db'")
+    async with leading(store=store) as it:
+        assert it.leader.loss is not None
+        assert "workload 'db'" in it.leader.loss
+        assert it.shell.servers()[0].problem == it.leader.loss
+        assert it.shell._server is not None
+        assert it.shell._server._keeps_unlisted
+    assert "Workloads that are not in the state are not deleted" in caplog.text
+    async with leading(store=store) as it:
+        assert it.leader.loss is not None
+    async with leading(start=StartState(accepts_loss=True), store=store) as it:
+        assert it.leader.loss is None
+    async with leading(store=store) as it:
+        assert it.leader.loss is None
+        assert await it.names() == {"web"}
+
+
+async def test_damage_without_loss_is_only_reported(caplog: pytest.LogCaptureFixture) -> None:
+    store = FailingStore()
+    damaged(store)
+    async with leading(store=store) as it:
+        assert it.leader.loss is None
+    assert "The stored state was damaged" in caplog.text
+
+
+async def test_if_nothing_is_left_the_startup_manifest_is_used() -> None:
+    store = FailingStore()
+    store._last_revision = 5
+    damaged(store, "everything")
+    async with leading(start=StartState(a_manifest("web")), store=store) as it:
+        assert "web" in await it.names()
+        assert it.leader.loss is not None

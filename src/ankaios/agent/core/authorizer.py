@@ -37,6 +37,19 @@ class Authorizer:
                 return _all_granted(masks, self._allow_read, self._deny_read)
             case "updateStateRequest":
                 return _all_granted(request.updateStateRequest.updateMask, self._allow_write, self._deny_write)
+            case "planRequest":
+                return _all_granted(request.planRequest.update.updateMask, self._allow_write, self._deny_write)
+            case "recordsRequest":
+                named = [f"workloadStates.*.{name}" for name in request.recordsRequest.workloads]
+                return _all_granted(named or ["workloadStates"], self._allow_read, self._deny_read)
+            case "whyRequest" | "rolloutsRequest":
+                return _all_granted(["workloadStates"], self._allow_read, self._deny_read)
+            case "historyRequest":
+                names = request.historyRequest.workloads
+                return _all_granted(_workload_masks(names) or ["desiredState"], self._allow_read, self._deny_read)
+            case "rollbackRequest":
+                names = request.rollbackRequest.workloads
+                return _all_granted(_workload_masks(names), self._allow_write, self._deny_write)
             case "logsRequest":
                 return all(self._may_read_logs(item.workloadName) for item in request.logsRequest.workloadNames)
             case "logsCancelRequest" | "eventsCancelRequest":
@@ -47,6 +60,10 @@ class Authorizer:
     def _may_read_logs(self, workload: str) -> bool:
         allowed = any(matches_name(pattern, workload) for pattern in self._allow_logs)
         return allowed and not any(matches_name(pattern, workload) for pattern in self._deny_logs)
+
+
+def _workload_masks(names: Iterable[str]) -> list[str]:
+    return [f"desiredState.workloads.{name}" for name in names]
 
 
 def _all_granted(masks: Iterable[str], allow: list[Path], deny: list[Path]) -> bool:

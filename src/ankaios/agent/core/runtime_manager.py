@@ -71,6 +71,7 @@ class RuntimeManager:
 
     def __init__(self, runtimes: Collection[str]) -> None:
         self._runtimes = runtimes
+        self._keeps_unlisted = False
         self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is being asked -> what is wanted of it
 
     def unlisted(self) -> list[str]:
@@ -85,9 +86,16 @@ class RuntimeManager:
         return self._held.get(runtime, {}).values()
 
     def server_hello(
-        self, added: Iterable[WorkloadSpec], managed: Mapping[str, Managed], waiting: Mapping[str, Operation]
+        self,
+        added: Iterable[WorkloadSpec],
+        managed: Mapping[str, Managed],
+        waiting: Mapping[str, Operation],
+        *,
+        keep_unlisted: bool = False,
     ) -> Plan:
-        """The complete list. What has a task is settled at once, the rest when its runtime has been asked.
+        """The complete list, unless the server has lost a part of its state: then unlisted workloads are kept.
+
+        What has a task is settled at once, the rest when its runtime has been asked.
 
         What exists decides: an unchanged workload goes on untouched and only its state, which the server has lost, is
         told again.
@@ -97,9 +105,10 @@ class RuntimeManager:
         plan = Plan()
         wanted = {spec.name: spec for spec in added}
         self._held = {runtime: {} for runtime in self._runtimes}
-        plan.drop = [name for name in waiting if name not in wanted]
+        self._keeps_unlisted = keep_unlisted
+        plan.drop = [name for name in waiting if name not in wanted and not keep_unlisted]
         for name, work in managed.items():
-            if name not in wanted:
+            if name not in wanted and not keep_unlisted:
                 plan.operations.append(DeleteOperation(DeletedWorkload(work.current)))
         for name, spec in wanted.items():
             if name in managed or name in waiting:
@@ -145,6 +154,8 @@ class RuntimeManager:
         strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
         for item in strays:
             spec = held.pop(item.instance_name.workload, None)
+            if spec is None and self._keeps_unlisted:
+                continue
             if spec is None:
                 # [impl->swdd~agent-existing-workloads-delete-unneeded~1]
                 plan.unneeded.append(item)

@@ -5,7 +5,7 @@
 
 from msgspec import Struct
 
-from ankaios.common.execution_state import ExecutionState
+from ankaios.common.execution_state import ExecutionState, HealthState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 # Commands
@@ -61,7 +61,15 @@ class DevicesChanged(Struct, frozen=True):
     """There may be enough devices now."""
 
 
-Signal = StateSeen | RetryDue | DevicesChanged
+class HealthSeen(Struct, frozen=True):
+    """The health checks of the running workload changed their result. `at`: as in `StateSeen`."""
+
+    turn: int
+    health: HealthState
+    at: float = 0.0
+
+
+Signal = StateSeen | RetryDue | DevicesChanged | HealthSeen
 
 
 # Outcomes of effects
@@ -153,6 +161,14 @@ class Report(Struct, frozen=True):
     state: ExecutionState
 
 
+class ReadEnd(Struct, frozen=True):
+    """Read exit code and last output of a container that has failed, for its record; the container still exists."""
+
+    spec: WorkloadSpec
+    runtime_id: str
+    state: ExecutionState
+
+
 class AcquireDevices(Struct, frozen=True):
     spec: WorkloadSpec
 
@@ -187,7 +203,19 @@ class Watch(Struct, frozen=True):
 
 
 class Unwatch(Struct, frozen=True):
-    pass
+    """Also ends its health checks."""
+
+
+class CheckHealth(Struct, frozen=True):
+    """Start its health checks, whose results carry `turn`."""
+
+    spec: WorkloadSpec
+    runtime_id: str
+    turn: int
+
+
+class StopHealthChecks(Struct, frozen=True):
+    """It does not run any more."""
 
 
 class DeleteContainer(Struct, frozen=True):
@@ -231,6 +259,7 @@ class CancelRetry(Struct, frozen=True):
 
 Effect = (
     Report
+    | ReadEnd
     | AcquireDevices
     | AdoptDevices
     | ReleaseDevices
@@ -238,6 +267,8 @@ Effect = (
     | Identify
     | Watch
     | Unwatch
+    | CheckHealth
+    | StopHealthChecks
     | DeleteContainer
     | OpenInterface
     | CloseInterface

@@ -1,14 +1,19 @@
-"""`ank describe workload`: desired state, current state and its reason, dependencies, and devices of a workload."""
+"""`ank describe workload`: desired state, current state and its reason, dependencies, devices, and a timeline."""
+
+from collections.abc import Sequence
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
+from ankaios.cli.record_rows import detail_text, local_time
 from ankaios.cli.session import Session
 from ankaios.cli.suggestions import did_you_mean
-from ankaios.cli.workload_rows import info_text, state_style, state_text, workload_instances
+from ankaios.cli.workload_rows import health_style, health_text, info_text, state_style, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
+
+_MOST_RECORDS = 15
 
 
 def run(call: CommandCall) -> None:
@@ -17,7 +22,11 @@ def run(call: CommandCall) -> None:
         state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "agents", "deviceInstances")
         if not exists(name, state):
             raise _unknown_workload(session, name)
-        call.output.line(describe_workload(name, state).text(call.output))
+        description = describe_workload(name, state)
+        if session.accepts_additions:
+            _, records = session.records(base.RecordsRequest(workloads=[name]))
+            add_timeline(description, records)
+        call.output.line(description.text(call.output))
 
 
 def exists(name: str, state: base.CompleteState) -> bool:
@@ -48,6 +57,11 @@ def describe_workload(name: str, state: base.CompleteState) -> Description:
     return description
 
 
+def add_timeline(description: Description, records: Sequence[base.WorkloadRecord]) -> None:
+    rows = [(local_time(it.timeMs), state_text(it.executionState), detail_text(it)) for it in records[-_MOST_RECORDS:]]
+    description.table("Timeline", ("TIME", "STATE", "DETAILS"), rows)
+
+
 def _add_desired(description: Description, workload: base.Workload) -> None:
     description.fact("Agent", workload.agent)
     description.fact("Runtime", workload.runtime)
@@ -63,7 +77,14 @@ def _add_instances(description: Description, name: str, state: base.CompleteStat
             text = state_text(execution_state)
             description.fact("Instance", ".".join(instance))
             description.fact("State", text, state_style(text))
+            health = health_text(execution_state)
+            description.fact("Health", health, health_style(health))
+            description.fact("Restarted", _times(execution_state.restarts))
             description.fact("Reason", info_text(execution_state) or _missing_agent(instance[2], state))
+
+
+def _times(number: int) -> str:
+    return "" if not number else "once" if number == 1 else f"{number} times"
 
 
 def _missing_agent(agent: str, state: base.CompleteState) -> str:
@@ -73,7 +94,9 @@ def _missing_agent(agent: str, state: base.CompleteState) -> str:
 def _add_dependencies(description: Description, workload: base.Workload, state: base.CompleteState) -> None:
     states: dict[str, list[str]] = {}
     for instance, execution_state in workload_instances(state.workloadStates):
-        states.setdefault(instance[0], []).append(state_text(execution_state))
+        health = health_text(execution_state)
+        text = f"{state_text(execution_state)}, {health}" if health else state_text(execution_state)
+        states.setdefault(instance[0], []).append(text)
     rows = [
         (needed, base.AddCondition.Name(condition), ", ".join(sorted(states.get(needed, ["does not exist"]))))
         for needed, condition in sorted(workload.dependencies.dependencies.items())

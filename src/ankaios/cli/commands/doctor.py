@@ -11,6 +11,7 @@ from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, CheckStatus, M
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.session import RequestFailed
 from ankaios.common.config import require_security
+from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.middleware.connecting import effective_url
 
 _STYLE = {CheckStatus.FINE: "good", CheckStatus.NOTE: "busy", CheckStatus.WRONG: "bad"}
@@ -37,6 +38,27 @@ def print_results(output: CliOutput, results: Sequence[CheckResult]) -> None:
         output.line(f"{verdict}  {result.topic.ljust(topics)}  " + f"\n{' ' * margin}".join(lines))
 
 
+def _check_storage(call: CommandCall) -> Results:
+    """The storage and the other servers, as the leader sees them."""
+    try:
+        with open_session(call) as session:
+            session.complete_state("agents")
+            if not session.accepts_additions:
+                return
+            found = session.ask(base.Request(serversRequest=base.ServersRequest()), "serversResponse").serversResponse
+    except CliError as error:
+        yield note("storage", str(error), error.hint)
+        return
+    for server in found.servers:
+        if server.leader and server.problem:
+            yield wrong("storage", f"'{server.storage}': {server.problem}", "see the log of ank-server")
+        elif server.leader:
+            yield fine("storage", f"'{server.storage}' has revision {server.revision}")
+    standbys = [server.name for server in found.servers if not server.leader]
+    if standbys:
+        yield fine("standby", ", ".join(standbys))
+
+
 def _check_server(call: CommandCall) -> Results:
     """One request, with the same settings as every other command."""
     start = time.monotonic()
@@ -50,6 +72,7 @@ def _check_server(call: CommandCall) -> Results:
     milliseconds = (time.monotonic() - start) * 1000
     url = effective_url(call.settings.server_url, require_security(call.settings.given_pem, call.settings.insecure))
     yield fine("server", f"'{url}' answers in {milliseconds:.0f} ms")
+    yield from _check_storage(call)
     if agents:
         yield fine("agents", f"connected: {', '.join(agents)}")
     else:

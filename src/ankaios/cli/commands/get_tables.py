@@ -1,4 +1,4 @@
-"""`ank get agents`, `get configs`, `get devices` and `get resources`: one request, one table."""
+"""`ank get agents`, `get configs`, `get devices`, `get resources` and `get servers`: one request, one table."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,6 +9,7 @@ from ankaios.cli.table import print_table
 from ankaios.common.pb import ank_base_pb2 as base
 
 AGENTS_HEADER = ("NAME", "WORKLOADS", "CPU USAGE", "FREE MEMORY")
+SERVERS_HEADER = ("NAME", "ROLE", "TERM", "URL", "VERSION", "STORAGE", "REVISION", "LAG")
 CONFIGS_HEADER = ("CONFIG",)
 Rows = list[tuple[str, ...]]
 
@@ -27,6 +28,33 @@ def get_devices(call: CommandCall) -> None:
 
 def get_resources(call: CommandCall) -> None:
     _print(call, "resources", ("agents",), RESOURCES_HEADER, lambda state: resource_rows(state.agents))
+
+
+def get_servers(call: CommandCall) -> None:
+    with open_session(call, "Failed to get servers") as session:
+        response = session.ask(base.Request(serversRequest=base.ServersRequest()), "serversResponse")
+        session.goodbye()
+    print_table(call.output, SERVERS_HEADER, server_rows(response.serversResponse))
+    for server in response.serversResponse.servers:
+        if server.problem:
+            call.output.warn(f"server '{server.name}': {server.problem}")
+
+
+def server_rows(response: base.ServersResponse) -> Rows:
+    """Only the leader uses the storage."""
+    return [
+        (
+            server.name,
+            "leader" if server.leader else "standby",
+            str(server.term) if server.term else "",
+            server.url,
+            server.version,
+            server.storage,
+            str(server.revision) if server.leader else "",
+            "" if server.leader else f"{server.lagMs / 1000:.1f}s",
+        )
+        for server in response.servers
+    ]
 
 
 def _print(

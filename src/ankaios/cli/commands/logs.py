@@ -1,15 +1,18 @@
 """`ank logs`: prints the output of workloads. Resolves names to instances and runs a log campaign for them."""
 
 from collections.abc import Iterable, Sequence
+from time import monotonic, sleep
 
 from ankaios.cli.arguments import CommandCall
-from ankaios.cli.connection import open_session
+from ankaios.cli.commands.get_events import timestamp
+from ankaios.cli.connection import follow_servers
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.session import RequestFailed, Session, execution_error
+from ankaios.cli.session import RequestFailed, Session, SessionLost, execution_error
 from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 
+_AGENT_SECONDS, _AGENT_PAUSE = 10.0, 0.2
 _WITHOUT_AGENT = ("Pending(Initial)", "AgentDisconnected", "NotScheduled")
 States = dict[Instance, base.ExecutionState]
 
@@ -19,17 +22,26 @@ class NoLogs(RequestFailed):
 
 
 def run(call: CommandCall) -> None:
-    with open_session(call, "Failed to output logs") as session:
-        try:
-            _print_logs(call, session)
-        except NoLogs:
+    follow_servers(call, "Failed to output logs", lambda session, lost_at: _print_from(call, session, lost_at))
+
+
+def _print_from(call: CommandCall, session: Session, lost_at: float | None) -> None:
+    """After a lost connection, from that time on."""
+    if lost_at is not None:
+        call.values |= {"since": timestamp(int(lost_at * 1e9)), "tail": -1}
+    try:
+        _print_logs(call, session, is_again=lost_at is not None)
+    except NoLogs:
+        raise
+    except RequestFailed as error:
+        if isinstance(error, SessionLost) and session.can_follow and call.values["follow"]:
             raise
-        except RequestFailed as error:
-            raise RequestFailed(f"Failed to get logs: '{execution_error(error)}'", error.hint) from error
-        session.goodbye()
+        raise RequestFailed(f"Failed to get logs: '{execution_error(error)}'", error.hint) from error
 
 
-def _print_logs(call: CommandCall, session: Session) -> None:
+def _print_logs(call: CommandCall, session: Session, is_again: bool) -> None:
+    if is_again:
+        _wait_for_agents(session, call.values["workloads"])
     states = dict(workload_instances(session.complete_state("workloadStates").workloadStates))
     instances = _reachable(call, session, resolve(call.values["workloads"], states), states)
     response = session.request_logs(logs_request(call, instances))
@@ -46,6 +58,17 @@ def _print_logs(call: CommandCall, session: Session) -> None:
         session.cancel_logs(response.requestId)
     for instance in campaign.silent:
         call.output.hint(not_started(instance, states[instance]))
+
+
+def _wait_for_agents(session: Session, names: Sequence[str]) -> None:
+    """After a failover the agents connect to the new leader; until then nothing is known about their workloads."""
+    until = monotonic() + _AGENT_SECONDS
+    while monotonic() < until:
+        state = session.complete_state("workloadStates", "agents")
+        found = [key for key, _ in workload_instances(state.workloadStates) if key[0] in names]
+        if found and all(agent in state.agents.agents for _, _, agent in found):
+            return
+        sleep(_AGENT_PAUSE)
 
 
 def resolve(names: Sequence[str], states: States) -> list[Instance]:

@@ -290,6 +290,11 @@ class NodeDevices:
     def instance(self, name: str) -> Instance | None:
         return self._inventory.get(name)
 
+    def is_usable(self, name: str) -> bool:
+        """Whether a workload that has claimed the device can start. Without a server the claims of this node count."""
+        without_server = name in self.shared and not self.shared.connected and self._inventory.is_online(name)
+        return self.ledger.is_online(name) or without_server
+
     def lost(self, name: str) -> Instance | None:
         """A device that is gone, as long as a workload of this node holds one of its slots."""
         instance, _ = self._lost.get(name, (None, None))

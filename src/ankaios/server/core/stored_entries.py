@@ -18,6 +18,9 @@ AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
 # What mutating hooks made of a workload; without such an entry, the rendered workload is what agents have.
 HOOKED_KIND = "hooked"
 PLACEMENT_KIND = "placement"
+ROLLOUT_KIND = "rollout"
+# A loss that no operator has confirmed.
+LOSS_KEY = EntryKey("loss", "unconfirmed")
 
 API_VERSION_KEY = EntryKey(API_VERSION_KIND, "desiredState")
 
@@ -68,6 +71,11 @@ def desired_entries(desired: Form, change: DesiredChange) -> list[EntryChange]:
         stored: Mapping[str, Any] = desired.get(section, {})
         entries += [EntryChange(kind, name, stored.get(name), value) for name, value in changed.items()]
     return entries
+
+
+def tag_entries(changed: Iterable[str]) -> list[EntryChange]:
+    """The entries of agents whose tags a request sets, without values."""
+    return [EntryChange(AGENT_TAGS_KIND, agent, None, None) for agent in changed]
 
 
 def _entry(key: EntryKey, before: JsonValue, after: JsonValue) -> EntryChange:

@@ -42,6 +42,7 @@ class KeySpace:
         self.commits = self._prefix + b"/commit/"
         self.parts = self._prefix + b"/part/"
         self.chunks = self._prefix + b"/chunk/"
+        self.servers = self._prefix + b"/server/"
         self.everything = (self._prefix + b"/", range_end(self._prefix + b"/"))
 
     def entry(self, key: EntryKey) -> bytes:

@@ -10,9 +10,12 @@ from ankaios.common.pb.ank_base_pb2 import (
     CompleteState,
     CompleteStateRequest,
     EventsCancelRequest,
+    HistoryRequest,
     LogsCancelRequest,
     LogsRequest,
     Request,
+    RollbackRequest,
+    ServersRequest,
     UpdateStateRequest,
     WorkloadInstanceName,
 )
@@ -163,3 +166,24 @@ def test_a_wildcard_request_is_granted_only_if_each_element_it_may_mean_is(deny:
     if granted.allows(reads(".".join(path))):
         for element in "abc":
             assert granted.allows(reads(".".join(element if part == "*" else part for part in path)))
+
+
+def test_the_history_of_workloads_needs_the_right_to_read_them() -> None:
+    web = access(["desiredState.workloads.web"])
+    assert web.allows(Request(historyRequest=HistoryRequest(workloads=["web"])))
+    assert not web.allows(Request(historyRequest=HistoryRequest(workloads=["web", "db"])))
+    assert not web.allows(Request(historyRequest=HistoryRequest()))
+    assert access(["desiredState"]).allows(Request(historyRequest=HistoryRequest()))
+
+
+def test_a_rollback_needs_the_right_to_write_what_it_restores() -> None:
+    web = access(["desiredState.workloads.web"], operation=WRITE)
+    assert web.allows(Request(rollbackRequest=RollbackRequest(revision=1, workloads=["web"])))
+    assert not web.allows(Request(rollbackRequest=RollbackRequest(revision=1, workloads=["web", "db"])))
+    assert not web.allows(Request(rollbackRequest=RollbackRequest(revision=1)))
+    assert access(["*"], operation=WRITE).allows(Request(rollbackRequest=RollbackRequest(revision=1)))
+    assert not access(["*"]).allows(Request(rollbackRequest=RollbackRequest(revision=1)))
+
+
+def test_requests_about_servers_are_denied() -> None:
+    assert not access(["*"], operation=BOTH).allows(Request(serversRequest=ServersRequest()))

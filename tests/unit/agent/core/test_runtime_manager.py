@@ -287,3 +287,12 @@ def test_what_is_known_of_a_found_workload_never_restarts_it() -> None:
         RestartPolicy.NEVER,
         (),
     )
+
+
+def test_after_a_loss_of_the_server_unlisted_workloads_are_kept() -> None:
+    manager = a_manager()
+    waiting = {"db": CreateOperation(DB)}
+    assert manager.server_hello([], {"web": works_on(WEB)}, waiting, keep_unlisted=True) == Plan()
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan()
+    manager.server_hello([], {}, {})
+    assert manager.listed("podman", [found(WEB)], {}, {}).unneeded == [found(WEB)]

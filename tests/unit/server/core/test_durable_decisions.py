@@ -11,6 +11,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Decision, HooksFinished, SecondPassed
 from ankaios.server.core.state_update import changes_from_message
+from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryChange, EntryKey, Revision, StateChange, Stored
 from tests.unit.server.story import CLI, Form, Story, a_form, a_state, effects_as_lines, events_of, success_of
 
@@ -28,8 +29,9 @@ class StoredStory(Story):
         self.revisions = {revision.number: revision for revision in stored.revisions} if stored else {}
         self.last: StateChange | None = None
         if stored is not None:
-            change, self.faults = self.server.restore(stored)
-            self.keep(change)
+            restored = restored_state(stored.entries)
+            self.faults = restored.faults
+            self.keep(self.server.restore(restored, stored.revisions, stored.last_revision))
 
     def decide(self, message: Any, now: float = 5.0) -> Decision:
         decision = self.server.decide(message, now)
@@ -279,3 +281,14 @@ def test_events_are_not_affected() -> None:
     effects = story.change(a_state({"web": a_form()})).effects
     assert len(events_of(effects)) == 1
     assert success_of(effects)[0]
+
+
+def test_after_a_loss_agents_keep_what_is_not_listed_and_those_that_cannot_are_not_greeted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story = StoredStory(keeps_unlisted=True)
+    hello = grpc.AgentHello(agentName="n1", protocolVersion="1.0.0", keepsUnlisted=True)
+    (greeting,) = [it.message.serverHello for it in story.from_agent("n1", agentHello=hello) if hasattr(it, "message")]
+    assert greeting.keepUnlisted
+    assert effects_as_lines(story.hello("n2")) == []
+    assert "Agent 'n2' gets no commands" in caplog.text

@@ -13,7 +13,8 @@ from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replicas import check_replicas, derived_name, instances_of
 from ankaios.server.core.replies import Effect, HooksFinished, SecondPassed
-from ankaios.storage.state_store import EntryKey, Stored
+from ankaios.server.core.stored_state import restored_state
+from ankaios.storage.state_store import EntryKey
 from tests.unit.server.story import CONFIG, Story, a_form, a_state, effects_as_lines, error_of, success_of
 
 
@@ -218,7 +219,7 @@ def test_a_stored_state_is_restored_with_its_instances() -> None:
         EntryKey("placement", "web-1"): {"agent": "n2", "id": InstanceName.of("", "", CONFIG).id},
     }
     story = Story()
-    story.server.restore(Stored(entries=entries))
+    story.server.restore(restored_state(entries))
     assert story.get("effectiveState")["effectiveState"]["workloads"].keys() == {"web-0", "web-1"}
     story.hello("n1")
     assert "n2: hello +[web-1]" in effects_as_lines(story.hello("n2"))

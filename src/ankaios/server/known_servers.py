@@ -1,0 +1,71 @@
+"""The servers that share the state, for `ank get servers`.
+
+Input: what this server knows about itself and its storage, and what others publish. Output: one `ServerInfo` for each
+server. Owns when each server was last seen. A server that does not lead has no state in memory: its lag is the time
+since it was seen.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Struct
+
+from ankaios import __version__
+from ankaios.common.pb.ank_base_pb2 import ServerInfo
+from ankaios.storage.leader_election import Candidate
+from ankaios.storage.server_registry import PublishedServer
+from ankaios.storage.state_store import StoreStatus
+
+PUBLISH_SECONDS = 2.0
+
+
+class ServerAnnouncement(Struct, frozen=True):
+    name: str
+    url: str
+    version: str
+
+
+class KnownServers:
+    """`clock` gives seconds; its start does not matter."""
+
+    def __init__(self, own: Candidate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._own = own
+        self._clock = clock
+        self._seen: dict[str, tuple[int, float, ServerAnnouncement]] = {}
+
+    def announcement(self) -> bytes:
+        return msgspec.json.encode(ServerAnnouncement(self._own.name, self._own.url, __version__))
+
+    def update(self, published: Iterable[PublishedServer]) -> None:
+        """Take over what the registry contains now. An entry that cannot be read is of a later version: ignored."""
+        seen: dict[str, tuple[int, float, ServerAnnouncement]] = {}
+        for each in published:
+            try:
+                server = msgspec.json.decode(each.value, type=ServerAnnouncement)
+            except msgspec.DecodeError:
+                continue
+            before = self._seen.get(server.name)
+            is_new = before is None or before[0] != each.version
+            seen[server.name] = (each.version, self._clock() if is_new or before is None else before[1], server)
+        self._seen = seen
+
+    def infos(self, term: int, status: StoreStatus, problem: str | None) -> list[ServerInfo]:
+        """This server leads, so it comes first."""
+        own = ServerInfo(
+            name=self._own.name,
+            url=self._own.url,
+            leader=True,
+            term=term,
+            version=__version__,
+            storage=status.location if "://" in status.location else f"{status.kind}:{status.location}",
+            revision=status.revision,
+            problem=problem or status.problem or "",
+        )
+        now = self._clock()
+        others = [
+            ServerInfo(name=name, url=server.url, version=server.version, lagMs=round((now - seen_at) * 1000))
+            for name, (_, seen_at, server) in sorted(self._seen.items())
+            if name != self._own.name
+        ]
+        return [own, *others]

@@ -1,0 +1,59 @@
+"""A cluster with several servers that share their state in a real etcd cluster on this machine."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.integration.storage.etcd_cluster import EtcdCluster
+from tests.support.cluster import Cluster, _end, free_port
+
+
+class SharedStateCluster(Cluster):
+    """`servers` by name; agents and commands get the URLs of all of them."""
+
+    def __init__(self, names: Sequence[str] = ("s1", "s2", "s3"), size: int = 3) -> None:
+        super().__init__()
+        self.ports = {name: free_port() for name in names}
+        self.servers: dict[str, subprocess.Popen[bytes]] = {}
+        self.etcd = EtcdCluster(Path(self.folder) / "etcd", size)
+        self.etcd.wait_until_healthy()
+
+    @property
+    def url(self) -> str:
+        return ",".join(f"http://127.0.0.1:{port}" for port in self.ports.values())
+
+    def launch(self, name: str, *more: str) -> None:
+        """Start a server; it may be on standby."""
+        self.servers[name] = self._start(
+            name,
+            "ankaios.server",
+            *("--insecure", "--address", f"127.0.0.1:{self.ports[name]}", "--server-name", name),
+            *("--storage", str(self.etcd.location("/test"))),
+            *more,
+        )
+
+    def leader(self) -> str:
+        """The server that accepts connections at the moment; waits for one."""
+        found: list[str] = []
+
+        def search() -> bool:
+            found[:] = [name for name in self.servers if self._leads(name)]
+            return bool(found)
+
+        self.wait_until("a server leads", search)
+        return found[0]
+
+    def _leads(self, name: str) -> bool:
+        if self.servers[name].poll() is not None:
+            return False
+        log = (self.folder / f"{name}.log").read_text()
+        return log.rfind("This server leads") > log.rfind("The server stops commanding")
+
+    def kill(self, name: str) -> None:
+        _end(self.servers.pop(name), 9)
+
+    def close(self) -> None:
+        for process in self.servers.values():
+            _end(process, 15)
+        self.etcd.close()
+        super().close()

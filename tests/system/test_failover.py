@@ -1,0 +1,131 @@
+"""Several servers share their state in etcd: one leads, another one continues when it is killed.
+
+Needs: etcd.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ankaios.cli.connection import commander_hello
+from ankaios.middleware.client import connect
+from ankaios.middleware.connecting import CannotConnect, ConnectionSettings, NotLeading
+from ankaios.middleware.methods import Method
+from tests.support.cluster import Cluster
+from tests.support.device_manifests import delete, native
+from tests.support.shared_state_cluster import SharedStateCluster
+
+LEASE, MARGIN = 2.0, 1.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[SharedStateCluster]:
+    cluster = SharedStateCluster()
+    with cluster:
+        yield cluster
+        delete(cluster, "web", "db")
+
+
+def manifest(cluster: Cluster, name: str) -> str:
+    command = ["sh", "-c", f"echo $$ >> {cluster.folder}/{name}.pids; exec sleep 1000"]
+    return json.dumps({"apiVersion": "v1", "workloads": {name: {"agent": "node", **native(command)}}})
+
+
+def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStateCluster) -> None:
+    for name in cluster.ports:
+        cluster.launch(name)
+    first = cluster.leader()
+    cluster.start_agent("node", runtimes=["native"])
+    cluster.apply(manifest(cluster, "web"))
+    cluster.wait_for("web", "Running(Ok)")
+
+    began = time.monotonic()
+    cluster.kill(first)
+    cluster.ank("--no-wait", "apply", str(cluster.write("db.yaml", manifest(cluster, "db"))))
+    cluster.wait_until("the agent is connected", lambda: "node" in cluster.state("agents").get("agents", {}))
+    seconds = time.monotonic() - began
+    print(f"failover took {seconds:.2f} s")
+
+    cluster.wait_for("db", "Running(Ok)")
+    cluster.wait_for("web", "Running(Ok)")
+    (pid,) = map(int, (cluster.folder / "web.pids").read_text().split())
+    os.kill(pid, 0)
+    servers = cluster.ank("get", "servers").stdout.splitlines()
+    assert [line.split()[1] for line in servers[1:]].count("leader") == 1
+    history = cluster.ank("history").stdout
+    assert "+web" in history
+    assert "+db" in history
+    # The limit is lease + 1 s on an idle machine; tests run on busy ones.
+    assert seconds < LEASE + MARGIN + 5
+
+
+def test_followed_events_and_logs_continue_with_the_next_server(cluster: SharedStateCluster) -> None:
+    for name in list(cluster.ports)[:2]:
+        cluster.launch(name)
+    first = cluster.leader()
+    cluster.start_agent("node", runtimes=["native"])
+    lines = ["sh", "-c", "n=0; while :; do n=$((n+1)); echo line $n; sleep 0.2; done"]
+    cluster.apply(json.dumps({"apiVersion": "v1", "workloads": {"web": {"agent": "node", **native(lines)}}}))
+    cluster.wait_for("web", "Running(Ok)")
+    with (cluster.folder / "events").open("w") as events, (cluster.folder / "lines").open("w") as logs:
+        watching = [
+            subprocess.Popen(
+                cluster.ank_command("get", "events", "-o", "json", "desiredState.configs"),
+                env=cluster.environ, stdout=events, stderr=subprocess.DEVNULL,
+            ),
+            subprocess.Popen(
+                cluster.ank_command("logs", "-f", "web"), env=cluster.environ, stdout=logs, stderr=subprocess.DEVNULL
+            ),
+        ]  # fmt: skip
+    try:
+        cluster.wait_until("logs arrive", lambda: (cluster.folder / "lines").read_text())
+        cluster.kill(first)
+        cluster.leader()
+        cluster.wait_until("the agent is back", lambda: "node" in cluster.state("agents").get("agents", {}))
+        before = last_line(cluster)
+        cluster.wait_until("logs continue", lambda: last_line(cluster) > before + 3)
+
+        def event_arrives() -> bool:
+            """The subscription may follow the change, so change it until it is seen."""
+            cluster.apply(json.dumps({"apiVersion": "v1", "configs": {"c": str(time.monotonic())}}))
+            return "desiredState" in (cluster.folder / "events").read_text()
+
+        cluster.wait_until("events continue", event_arrives)
+    finally:
+        for process in watching:
+            process.kill()
+            process.wait()
+
+
+def last_line(cluster: Cluster) -> int:
+    found = (cluster.folder / "lines").read_text().splitlines()
+    return int(found[-1].split()[-1]) if found else 0
+
+
+async def named_leader(url: str) -> str:
+    try:
+        async with connect(ConnectionSettings(url), Method.CLI, commander_hello()):
+            return "itself"
+    except NotLeading as refused:
+        return refused.leader
+    except CannotConnect:
+        return "not started"
+
+
+def test_a_server_on_standby_names_the_leader(cluster: SharedStateCluster) -> None:
+    for name in list(cluster.ports)[:2]:
+        cluster.launch(name)
+    leader = cluster.leader()
+    (standby,) = set(cluster.servers) - {leader}
+    standby_url = f"http://127.0.0.1:{cluster.ports[standby]}"
+    leader_url = f"http://127.0.0.1:{cluster.ports[leader]}"
+    cluster.wait_until("the standby names the leader", lambda: asyncio.run(named_leader(standby_url)) == leader_url)
+    command = [*cluster._python, "-m", "ankaios", "-k", "-s", standby_url, "get", "agents"]
+    done = subprocess.run(command, env=cluster.environ, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "NAME" in done.stdout
