@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from ankaios.grpc import async_connection
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 # Virtual time zero. Its only meaning is that times in output look like times.
@@ -29,9 +30,12 @@ def seeded(loop: VirtualTimeLoop, source: random.Random, jump: Callable[[], floa
         (time, "time_ns", lambda: int((EPOCH + loop.now + jump()) * 1e9)),
         (time, "monotonic", lambda: loop.now),
         (time, "clock_gettime", lambda _: loop.now),
+        (time, "perf_counter", lambda: loop.now),
         (os, "urandom", source.randbytes),
         (random, "_urandom", source.randbytes),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=source.randbytes(16), version=4)),
+        # The time that this machine needs for a frame.
+        (async_connection, "thread_time", lambda: 0.0),
         # The kernel would release the locks of a killed process.
         (fcntl, "flock", lambda *_: None),
         # A server freezes its objects after the start; here many servers start in one process.

@@ -279,7 +279,8 @@ class SimulatedTransport(asyncio.Transport):
         self._loop = loop
         self._protocol: asyncio.BaseProtocol | None = None
         self._reader: Callable[[], None] | None = None
-        self._early: deque[bytes | None] = deque()  # arrived before there is a protocol
+        self._early: deque[bytes | None] = deque()  # arrived before there is a protocol, or while reading is paused
+        self._is_paused = False
         self._context: Context | None = None
         self._held: list[bytes | None] = []  # None is the end of the stream
         self._arriving: deque[bytes | None] = deque()
@@ -294,9 +295,7 @@ class SimulatedTransport(asyncio.Transport):
     def open(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
         protocol.connection_made(self)
-        early, self._early = self._early, deque()
-        for data in early:
-            self._deliver(data)
+        self.resume_reading()
 
     # --- before there is a protocol ---
 
@@ -355,10 +354,13 @@ class SimulatedTransport(asyncio.Transport):
         """A network without congestion: what is written leaves, unless a partition holds it."""
 
     def pause_reading(self) -> None:
-        raise NotImplementedError
+        self._is_paused = True
 
     def resume_reading(self) -> None:
-        raise NotImplementedError
+        self._is_paused = False
+        early, self._early = self._early, deque()
+        for data in early:
+            self._take(data)
 
     # --- the way to the peer ---
 
@@ -383,7 +385,10 @@ class SimulatedTransport(asyncio.Transport):
         data = self._arriving.popleft()
         if self._is_lost or self.is_silent:
             return
-        if self._protocol is None:
+        self._take(data)
+
+    def _take(self, data: bytes | None) -> None:
+        if self._protocol is None or self._is_paused:
             self._early.append(data)
             self._notify()
         else:
