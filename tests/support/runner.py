@@ -2,10 +2,10 @@
 """The steps of scripts/test: runs them all, then says which failed and why, and what was skipped.
 
 Static checks come first. Unit tests run in one process per core, with a coverage gate for the `core/` packages, and
-then with every other supported Python that is installed. Integration and system tests share parallel workers, because
-most of them wait most of the time; `schedule.py` decides what runs where. No test gets a second try. The run leaves
-nothing behind, or fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it says "all
-passed".
+then with every other supported Python that is installed. Integration, system and browser tests share parallel workers,
+because most of them wait most of the time; `schedule.py` decides what runs where. No test gets a second try. The run
+leaves nothing behind, or fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it says
+"all passed".
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tests.support.pythons import (  # noqa: E402
 )
 
 STATIC = ("lint", "types", "layers", "proto", "trace")
-TESTS = ("unit", "pythons", "integration", "system")
+TESTS = ("unit", "pythons", "integration", "system", "browser")
 STEPS = (*STATIC, *TESTS)
 BIN = ROOT / ".venv/bin"
 GROUPED = ("--dist", "loadgroup", "--no-loadscope-reorder")  # as schedule.py says
@@ -185,7 +185,7 @@ def perform(runner: Runner, steps: Sequence[str]) -> None:
         runner.step("unit", runner.unit)
     if "pythons" in steps:
         runner.other_pythons()
-    if folders := [name for name in ("integration", "system") if name in steps]:
+    if folders := [name for name in ("integration", "system", "browser") if name in steps]:
         runner.step(" and ".join(folders), partial(runner.system, folders))
 
 

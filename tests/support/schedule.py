@@ -35,6 +35,7 @@ SECONDS = {
     "tests/system/test_podman_kube_story.py": 60,
     "tests/system/test_podman_runtime.py": 55,
     "tests/integration/storage/test_etcd_faults.py": 50,
+    "tests/browser/test_dashboard.py": 45,
     "tests/system/test_up.py": 45,
     "tests/system/test_devices_runtimes.py": 40,
     "tests/system/test_server_start.py": 35,

@@ -8,7 +8,7 @@ from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
 from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
-from ankaios.cli.tree.inspect_commands import DESCRIBE, GET, LOGS, TOP
+from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP
 from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
@@ -38,6 +38,7 @@ ANK = Command(
         DESCRIBE,
         LOGS,
         TOP,
+        DASHBOARD,
         HISTORY,
         DIFF,
         APPLY,

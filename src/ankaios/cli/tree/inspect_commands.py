@@ -152,3 +152,26 @@ Problems are listed first, then the workloads with the highest load. Keys: / fil
 explains the state of the selected workload, l follows its output, q ends.""",
     examples=(("ank top", "what runs where, and what does it use?"),),
 )
+
+DASHBOARD = Command(
+    "dashboard",
+    "Show the cluster in a web browser",
+    "dashboard:run",
+    group=GROUP,
+    options=(
+        Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
+        Option("--open", "Open the pages in the web browser of this machine"),
+        Option("--allow-changes", "Let users of the pages apply manifests and restore revisions"),
+        Option("--token-file <PATH>", "Only show pages to those who know this token", complete="files"),
+        Option("--tls-crt <PATH>", "Serve https with this certificate, and demand one of browsers", complete="files"),
+        Option("--tls-key <PATH>", "Private key of the certificate for https", complete="files"),
+    ),
+    details="""\
+The dashboard connects like every other command of 'ank', with the same settings and certificates. Other addresses than
+loopback need a token or mutual TLS. The token may also be in ANK_DASHBOARD_TOKEN. With '--tls-crt' browsers must show
+a certificate of the authority in '--ca_pem'. The command needs the extra ankaios[dashboard].""",
+    examples=(
+        ("ank dashboard --open", "the pages in the web browser of this machine"),
+        ("ank dashboard --listen 0.0.0.0:8080 --token-file token", "for other machines that know the token"),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Events change the form exactly as they change the state of the server."""
+
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import RUNNING_OK, exited
+from ankaios.common.messages import Respond
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb.grpc_api_pb2 import UpdateWorkloadState
+from ankaios.common.proto_conversion import workload_state_to_pb
+from ankaios.dashboard.change_log import MAX_CHANGES, MAX_TIMELINE, ChangeLog
+from ankaios.dashboard.cluster_form import ClusterForm
+from tests.unit.server.story import Story, a_form, a_state, web
+
+
+class Follower:
+    """A real server core and a form that follows its events."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        effects = self.story.ask("all", completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
+        self.form = ClusterForm(self._states(effects)[0].completeState)
+        self.log = ChangeLog()
+        self.changes: list[dict[str, Any]] = []
+
+    @staticmethod
+    def _states(effects: list[Any]) -> list[base.CompleteStateResponse]:
+        found = [effect.response for effect in effects if isinstance(effect, Respond)]
+        return [one.completeStateResponse for one in found if one.HasField("completeStateResponse")]
+
+    def take(self, effects: list[Any]) -> None:
+        for event in self._states(effects):
+            touched = self.form.concerned(event)
+            before = self.form.patch(touched)
+            self.form.apply(event)
+            self.changes += self.log.compare(before, self.form.patch(touched), 7)
+
+    def matches(self) -> None:
+        """Compared as entries: a form may keep empty maps."""
+        response = self.story.ask("now", completeStateRequest=base.CompleteStateRequest())
+        assert self.form.snapshot() == ClusterForm(self._states(response)[0].completeState).snapshot()
+
+    def states(self, *states: Any) -> None:
+        update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(*state) for state in states])
+        self.take(self.story.from_agent("n1", updateWorkloadState=update))
+
+
+@pytest.fixture
+def follower() -> Follower:
+    return Follower()
+
+
+def test_the_form_follows_every_event(follower: Follower) -> None:
+    follower.take(
+        follower.story.update(a_state({"web": a_form(), "db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}))
+    )
+    follower.matches()
+    follower.take(follower.story.hello("n1", {"kind": "edge"}))
+    follower.matches()
+    follower.states((web(), RUNNING_OK))
+    follower.matches()
+    follower.states((web(), exited(3)))
+    follower.matches()
+    follower.take(follower.story.update(a_state({"web": a_form(config="image: other")}), "desiredState.workloads"))
+    follower.matches()
+    follower.take(follower.story.gone("n1"))
+    follower.matches()
+
+
+def test_changes_are_described(follower: Follower) -> None:
+    follower.take(follower.story.update(a_state({"web": a_form()})))
+    follower.take(follower.story.hello("n1"))
+    follower.states((web(), RUNNING_OK))
+    follower.states((web(), exited(3)))
+    follower.take(follower.story.gone("n1"))
+    texts = [(one["kind"], one["name"], one["text"]) for one in follower.changes]
+    assert texts == [
+        ("workload", "web", "Pending(Initial)"),
+        ("agent", "n1", "connected"),
+        ("workload", "web", "Pending(Initial) → Running(Ok)"),
+        ("workload", "web", "Running(Ok) → Failed(ExecFailed)"),
+        ("workload", "web", "Failed(ExecFailed) → AgentDisconnected"),
+        ("agent", "n1", "disconnected"),
+    ]
+    assert [one["state"] for one in follower.log.timeline("web")] == [
+        "Pending(Initial)",
+        "Running(Ok)",
+        "Failed(ExecFailed)",
+        "AgentDisconnected",
+    ]
+    assert [one["bad"] for one in follower.changes if one["text"].endswith("Failed(ExecFailed)")] == [True]
+
+
+def test_a_workload_without_instance_and_state_is_gone(follower: Follower) -> None:
+    follower.take(follower.story.update(a_state({"web": a_form()})))
+    entry = follower.form.workload("web")
+    assert entry is not None
+    assert entry["instances"][0]["state"] == "Pending"
+    assert follower.form.workload("other") is None
+    assert follower.form.agent("other") is None
+    assert follower.form.device("other") is None
+
+
+def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:
+    follower.take(
+        follower.story.update(a_state({"web": a_form(config="{{x}}", configs={"x": "key"})}, configs={"key": "value"}))
+    )
+    written, rendered = follower.form.definition("web")
+    assert written is not None and rendered is not None
+    assert written["runtimeConfig"] == "{{x}}"
+    assert rendered["runtimeConfig"] == "value"
+
+
+def test_a_removed_map_concerns_all_its_entries() -> None:
+    state = COMPLETE_STATE.from_form({"agents": {"n1": {}, "n2": {}}})
+    form = ClusterForm(state)
+    event = base.CompleteStateResponse(alteredFields=base.AlteredFields(removedFields=["agents"]))
+    assert form.concerned(event).agents == {"n1", "n2"}
+    form.apply(event)
+    form.apply(event)
+    assert form.snapshot()["agents"] == {}
+
+
+def test_the_log_is_bounded() -> None:
+    log = ChangeLog()
+    entry = {"instances": [{"agent": "n1", "id": "1", "state": "Running", "sub": "Ok", "info": ""}]}
+    other = {"instances": [{"agent": "n1", "id": "1", "state": "Failed", "sub": "Lost", "info": "gone"}]}
+    nothing: dict[str, Any] = {"agents": {}, "devices": {}}
+    for number in range(MAX_CHANGES):
+        pair = (entry, other) if number % 2 else (other, entry)
+        log.compare({"workloads": {"web": pair[0]}, **nothing}, {"workloads": {"web": pair[1]}, **nothing}, number)
+        log.compare({"workloads": {"web": entry}, **nothing}, {"workloads": {"web": None}, **nothing}, number)
+    assert len(log.changes) == MAX_CHANGES
+    assert len(log.timeline("web")) == MAX_TIMELINE
+    assert log.timeline("other") == []
