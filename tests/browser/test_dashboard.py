@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import CHROMIUM, PHONE, Browser, Dashboard
+from tests.support.browser import CHROMIUM, PHONE, Browser, Dashboard, wait_until
 from tests.support.cluster import WAIT_SECONDS, Cluster
 from tests.support.device_manifests import a_cluster, apply, availability, cameras
 
@@ -152,7 +152,7 @@ def test_a_change_is_drawn_soon_after_its_event(browser: Browser, dashboard: Das
         .observe(document.querySelector(".changes"), { childList: true }); }"""
     )
     apply(cluster, {"workloads": {"quick": sleeps()}})
-    page.wait_for_function("window.drawn.length > 0")
+    wait_until(page, "window.drawn.length > 0")
     event = page.locator(".changes li", has_text="quick").last.locator("time").get_attribute("datetime")
     delay = page.evaluate("event => window.drawn[0] - new Date(event).getTime()", event)
     assert delay < 2000, "typically below 100 ms; the limit is for a busy machine"
@@ -226,6 +226,7 @@ def test_phone_width_keyboard_and_accessibility(browser: Browser, dashboard: Das
             found = page.evaluate(VIOLATIONS)
             assert found == [], f"on page '{path}' with {options}"
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"page '{path}' is too wide"
+        open_page(page, "")
         picture(page, "phone")
     page = browser.page(dashboard.url)
     expect(page.locator("h1")).to_be_visible()

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -104,3 +105,11 @@ class Browser:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Until the expression is true in the page. The content security policy forbids the functions of Playwright."""
+    until = time.monotonic() + WAIT_SECONDS
+    while not page.evaluate(f"Boolean({expression})"):
+        assert time.monotonic() < until, f"waited in vain for {expression}"
+        page.wait_for_timeout(5)

@@ -73,6 +73,7 @@ def test_it_is_the_same_on_plain_processes(folder: Path) -> None:
 def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(folder: Path, how: str) -> None:
     with Terminal(DEMO, folder) as terminal:
         terminal.wait_for(ALL_RUNS)
+        assert re.search(r"Dashboard on http://127\.0\.0\.1:\d+/", terminal.seen)
         terminal.wait_for("Ctrl\\+C here stops and removes everything")
         assert re.search(r"camera-\w+ +camera +node +1 +0 +recorder", terminal.seen)
         ank = re.escape(shlex.quote(str(ROOT / ".venv/bin/ank")))

@@ -64,6 +64,12 @@ def test_sdk_control_loop(folder: Path) -> None:
     assert states(output) == dict.fromkeys(["controller", "worker_1", "worker_2", "worker_3"], "Running(Ok)")
 
 
+def test_dashboard(folder: Path) -> None:
+    output = run("dashboard", folder, "-f")
+    assert "dashboard | Dashboard: http://127.0.0.1:8088/" in output
+    assert states(output) == {"dashboard": "Running(Ok)", "hello": "Running(Ok)"}
+
+
 def test_device_sharing(folder: Path) -> None:
     output = run("device-sharing", folder)
     assert states(output) == {

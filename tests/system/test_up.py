@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -249,3 +250,20 @@ def _wait_for_running(url: str, folder: Path) -> None:
         if "Running(Ok)" in shown.stdout:
             return
     raise AssertionError(f"nothing runs on {url}: {shown.stdout}{shown.stderr}")
+
+
+def test_the_dashboard_shows_the_cluster_and_ends_with_it(folder: Path) -> None:
+    command = ank("up", "--dashboard", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml"))
+    with subprocess.Popen(
+        command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            line = next(line for line in lines if line.startswith("Dashboard on "))
+            with urllib.request.urlopen(line.split()[2], timeout=LIMIT) as page:
+                assert b"Ankaios dashboard" in page.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LIMIT) == 0
+        finally:
+            process.kill()

@@ -31,6 +31,7 @@ from ankaios.agent.core.control_session import (
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
+from ankaios.agent.core.unanswered_requests import LONGEST_WAIT, UnansweredRequests
 from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
@@ -74,6 +75,8 @@ class ControlInterface:
         self._waiting_bytes = 0
         self._more = asyncio.Event()
         self._less = asyncio.Event()
+        self._unanswered = UnansweredRequests()
+        self._answered = asyncio.Event()
         self._unread_logs: deque[str] = deque(maxlen=64)
         self._complaints = 0
         self._tasks = [
@@ -104,6 +107,8 @@ class ControlInterface:
 
         [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
         """
+        if self._unanswered.answered(response.requestId):
+            self._answered.set()
         is_log = response.HasField("logEntriesResponse")
         item = _Outgoing(encode(response_message(response)), response.requestId if is_log else None)
         if self._session.dead or not self._has_room(item):
@@ -181,6 +186,8 @@ class ControlInterface:
                     self._callbacks.denied()
                 await self._answer(response)
             case Forward(request):
+                await self._wait_for_answers()
+                self._unanswered.add(request.requestId.partition(REQUEST_ID_SEPARATOR)[2], self._now())
                 # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
                 await self._callbacks.forward(request)
             case Close(reason):
@@ -191,6 +198,17 @@ class ControlInterface:
             case Skip(why):
                 self._complain(f"a message is ignored: {why}")
         return not self._session.dead
+
+    async def _wait_for_answers(self) -> None:
+        """While too many requests are not answered, nothing more is read from the workload."""
+        while self._unanswered.is_full(self._now()):
+            self._answered.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_WAIT / 5):
+                    await self._answered.wait()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def _say(self, frame: bytes) -> None:
         self._urgent.append(frame)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 25551
+DASHBOARD_PORT = 8080
 DEFAULT_AGENT = "node"
 CLEAN_UP_SECONDS = 60.0
 FIRST_STATE_SECONDS = 5.0
@@ -51,6 +52,7 @@ class LocalCluster:
         self._desired = desired
         self._stop = asyncio.Event()
         self._server = ServerShell(None, ())
+        self._dashboard_ready = asyncio.Event()
         self._folder = folder
         self._leader: StateLeader | None = None
         self._leading: asyncio.Task[None] | None = None
@@ -72,6 +74,9 @@ class LocalCluster:
                 self._leading = tasks.create_task(self._leader.run(), name="leader")
                 running.append(self._leading)
             try:
+                if self._values["dashboard"]:
+                    running.append(tasks.create_task(self._run_dashboard(), name="dashboard"))
+                    await self._dashboard_ready.wait()
                 with await asyncio.to_thread(self._connect) as connection:
                     self._output.wait_writable = connection.wait_writable
                     session = Session(connection, _RESPONSE_MS)
@@ -149,6 +154,25 @@ class LocalCluster:
             runtimes=tuple(runtimes),
         )
         await run_agent(settings, make_connectors(runtimes, self._folder, name), devices_for)
+
+    async def _run_dashboard(self) -> None:
+        """With changes allowed: everybody who can open the page can also use the server, which has no TLS."""
+        try:
+            from ankaios.dashboard.program import DashboardSettings, serve_dashboard
+        except ImportError as error:
+            reason = f"'--dashboard' needs the Python package '{error.name}': pip install 'ankaios[dashboard]'"
+            raise Rejected(reason) from error
+
+        def ready(url: str) -> None:
+            self._print_status(f"Dashboard on {url}")
+            self._dashboard_ready.set()
+
+        connection = ConnectionSettings(self._url)
+        settings = DashboardSettings(connection, LOOPBACK, DASHBOARD_PORT, allow_changes=True)
+        try:
+            await serve_dashboard(settings, ready)
+        except Rejected:  # the port is in use
+            await serve_dashboard(DashboardSettings(connection, LOOPBACK, 0, allow_changes=True), ready)
 
     def _stop_on_signals(self) -> None:
         """The first signal starts the clean-up, a later one ends the process. `timeout` sends two at the same time."""

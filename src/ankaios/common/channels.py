@@ -45,7 +45,7 @@ class Channel(Generic[T]):
         if len(self._items) >= self._capacity:
             return False
         self._items.append(item)
-        _wake(self._consumer)
+        self._wake_consumer()
         return True
 
     async def send(self, item: T) -> None:
@@ -62,20 +62,26 @@ class Channel(Generic[T]):
 
     async def receive(self) -> T:
         while not self._items:
-            if self._closed:
-                raise ChannelClosed
-            self._consumer = asyncio.get_running_loop().create_future()
-            try:
-                await self._consumer
-            finally:
-                self._consumer = None
+            await self._wait_for_item()
         item = self._items.popleft()
         self._wake_producer()
         return item
 
+    async def _wait_for_item(self) -> None:
+        if self._closed:
+            raise ChannelClosed
+        self._consumer = asyncio.get_running_loop().create_future()
+        try:
+            await self._consumer
+        finally:
+            self._consumer = None
+
+    def _wake_consumer(self) -> None:
+        _wake(self._consumer)
+
     def close(self) -> None:
         self._closed = True
-        _wake(self._consumer)
+        self._wake_consumer()
         while self._producers:
             _wake(self._producers.popleft())
 

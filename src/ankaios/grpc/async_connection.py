@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from time import thread_time
 from typing import TYPE_CHECKING, cast
 
 from h2.errors import ErrorCodes
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 _WRITE_BUFFER = 256 * 1024
 _MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
 _READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed at once
-_COST_PER_TURN = 256  # of frames that are processed before other connections get their turn
+_FRAMES_PER_TURN = 64  # are processed before other connections get their turn
 _LINGER = 1.0  # seconds in which a rejected peer can read the reason
 
 
@@ -324,8 +325,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._process(plaintext)
 
     def _process(self, plaintext: bytes) -> None:
-        now = self._loop.time()
-        calls = self.http2.receive(plaintext, now, self._allowed_cost(now))
+        now, began = self._loop.time(), thread_time()
+        calls = self.http2.receive(plaintext, now, self._allowed_frames(now))
         if self._setup_timer is not None and self._is_set_up(has_calls=bool(calls)):
             self._setup_timer.cancel()
             self._setup_timer = None
@@ -338,24 +339,24 @@ class AsyncConnection(asyncio.BufferedProtocol):
         elif self.http2.failure is not None:
             self._linger(self.http2.failure)
         else:
-            self._limit_reading(now)
+            self._limit_reading(now, thread_time() - began)
 
     def _is_set_up(self, *, has_calls: bool) -> bool:
         """A client of a server with limits has to make a call in time."""
         return has_calls or (self.http2.settings_received and self._budgets is None)
 
-    def _allowed_cost(self, now: float) -> int:
-        """Many small frames are processed in portions, and not faster than the budget of the server allows."""
+    def _allowed_frames(self, now: float) -> int:
+        """Many small frames are processed in portions, and not longer than the budget of the server allows."""
         if self._budgets is None:
-            return _COST_PER_TURN
-        return min(_COST_PER_TURN, self._budgets.frames.allowance(self, now))
+            return _FRAMES_PER_TURN
+        return min(_FRAMES_PER_TURN, self._budgets.frames.allowance(self, now))
 
-    def _limit_reading(self, now: float) -> None:
+    def _limit_reading(self, now: float, seconds: float) -> None:
         """Read nothing more until what is left can be processed."""
         delay = 0.0
         if self._budgets is not None:
             frames = self._budgets.frames
-            frames.spend(self, self.http2.received_cost)
+            frames.spend(self, self.http2.received_frames, seconds)
             delay = 0.0 if frames.allowance(self, now) else frames.slice_end - now
         if delay > 0 or self.http2.unprocessed:
             self._transport.pause_reading()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
 
 # The sum over all calls of a connection stays below half of its window.
-_ACKNOWLEDGE_AT = 8 * 1024
+_ACKNOWLEDGE_AT = 1024
 
 
 class CallState:

@@ -43,7 +43,7 @@ class FrameMeter:
     """
 
     def __init__(self, *, client_side: bool) -> None:
-        self.cost = 0  # of the frames in the bytes of the last `measure`
+        self.frames = 0  # in the bytes of the last `measure`; a new call counts as many
         self.is_partial = False
         self.violation: PeerViolation | None = None
         self.is_flooded = False
@@ -55,13 +55,13 @@ class FrameMeter:
         self._second, self._idle_frames = 0.0, 0
         self.expected = {HEADERS: 0, RST_STREAM: 0, WINDOW_UPDATE: 0}
 
-    def measure(self, data: bytes, now: float, max_cost: float = inf) -> int:
+    def measure(self, data: bytes, now: float, max_frames: float = inf) -> int:
         """Return the number of bytes to process: up to the end of a GOAWAY frame, or up to a violation, or all.
 
-        After frames of `max_cost` the rest of the data is left: `is_partial` is set, and the rest has to be measured
+        After `max_frames` the rest of the data is left: `is_partial` is set, and the rest has to be measured
         later.
         """
-        self.cost = 0
+        self.frames = 0
         self.is_partial = False
         at, end = 0, len(data)
         while True:
@@ -72,7 +72,7 @@ class FrameMeter:
             self._to_skip = 0
             if self._is_last_frame:
                 return at
-            if self.cost >= max_cost and at < end:
+            if self.frames >= max_frames and at < end:
                 self.is_partial = True
                 return at
             header = self._header + data[at : at + _FRAME_HEADER_SIZE - len(self._header)]
@@ -90,7 +90,7 @@ class FrameMeter:
     def _check_frame(self, header: bytes, now: float) -> int:
         """Return the size of the frame's content."""
         size, kind, flags = int.from_bytes(header[:3], "big"), header[3], header[4]
-        self.cost += _HEADERS_COST if kind == HEADERS else 1
+        self.frames += _HEADERS_COST if kind == HEADERS else 1
         if not self._started and (kind != SETTINGS or flags & _ACK):
             raise PeerViolation(ErrorCodes.PROTOCOL_ERROR, "the first frame is not SETTINGS, so this is not HTTP/2")
         self._started = True

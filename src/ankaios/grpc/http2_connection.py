@@ -11,7 +11,8 @@ the calls of one connection. Nothing here waits, reads a clock, or uses a socket
     http2.receive(socket.recv(65536), now)       # updates the calls
 
 What a peer can make us store: one frame of 256 KiB, one header block of 16 KiB, 100 calls, received messages up to the
-window of 2 MiB, a header table of 4 KiB, 64 settings, and responses to what it has sent since `take_outgoing`.
+window of 2 MiB (a server: 256 KiB), a header table of 4 KiB, 64 settings, and responses to what it has sent since
+`take_outgoing`.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 logging.getLogger("hpack").setLevel(logging.WARNING)  # its debug lines contain all headers, also tokens
 
 WINDOW = 2 * 1024 * 1024
+SERVER_WINDOW = 256 * 1024  # thousands of small requests, which delay what their sender sends after them
 MAX_CALLS = 100
 _DEFAULT_WINDOW = 65535
 _MAX_HEADER_TABLE = 4096
@@ -101,12 +103,13 @@ class Http2Connection:
         self._h2.max_inbound_frame_size = MAX_FRAME_SIZE
         self._h2.local_settings = Settings(client=client_side, initial_values=_settings(client_side=client_side))
         self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(WINDOW - _DEFAULT_WINDOW)
+        window = WINDOW if client_side else SERVER_WINDOW
+        self._h2.increment_flow_control_window(window - _DEFAULT_WINDOW)
 
     @property
-    def received_cost(self) -> int:
-        """The cost of the frames in the last received bytes."""
-        return self._meter.cost
+    def received_frames(self) -> int:
+        """How many frames the last received bytes contained."""
+        return self._meter.frames
 
     @property
     def is_flooded(self) -> bool:
@@ -114,15 +117,15 @@ class Http2Connection:
 
     # Receiving
 
-    def receive(self, data: bytes, now: float, max_cost: float = inf) -> list[CallState]:
+    def receive(self, data: bytes, now: float, max_frames: float = inf) -> list[CallState]:
         """Process bytes of the peer, cut at any place; return the calls that the peer has started.
 
-        After frames of `max_cost` the rest stays in `unprocessed` and has to be received again.
+        After `max_frames` the rest stays in `unprocessed` and has to be received again.
         """
         self.unprocessed = b""
         if self.failure is not None:
             return []
-        size = self._meter.measure(data, now, max_cost)
+        size = self._meter.measure(data, now, max_frames)
         if self._meter.is_partial:
             self.unprocessed = data[size:]
         try:
@@ -301,7 +304,7 @@ def _goaway_text(event: ConnectionTerminated) -> str:
 
 def _settings(*, client_side: bool) -> dict[SettingCodes, int]:
     settings = {
-        SettingCodes.INITIAL_WINDOW_SIZE: WINDOW,
+        SettingCodes.INITIAL_WINDOW_SIZE: WINDOW if client_side else SERVER_WINDOW,
         SettingCodes.MAX_FRAME_SIZE: MAX_FRAME_SIZE,
         SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
         SettingCodes.MAX_CONCURRENT_STREAMS: MAX_CALLS,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ankaios import __version__
-from ankaios.common.channels import ToServerChannel
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
 from ankaios.common.listening_socket import bind_socket
@@ -42,6 +41,7 @@ from ankaios.server.core.replies import (
 )
 from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
+from ankaios.server.fair_channel import FairChannel
 from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
@@ -51,10 +51,8 @@ from ankaios.storage.storage_url import MemoryLocation
 
 _log = logging.getLogger(__name__)
 
-# Messages that may wait for the server; senders wait when there are more.
-_CHANNEL_CAPACITY = 4096
-# So many messages are handled before connections get their turn again.
-_MESSAGES_PER_TURN = 16
+# Messages are handled for so many seconds before connections get their turn again.
+_TURN_SECONDS = 0.005
 
 
 async def serve(settings: ServerSettings, listener: socket.socket | None = None) -> None:
@@ -145,7 +143,7 @@ class ServerShell:
         *,
         requires_roles: bool = False,
     ) -> None:
-        self.to_server: ToServerChannel = ToServerChannel(_CHANNEL_CAPACITY)
+        self.to_server = FairChannel()
         self.middleware = MiddlewareServer(self.to_server, pem, limits, requires_roles=requires_roles)
         self._certificates = CertificateReloader(pem, self.middleware)
         self.commits = CommitQueue(self._perform)
@@ -235,12 +233,15 @@ class ServerShell:
         async with Supervisor() as tasks:
             self._tasks = tasks
             seconds = tasks.keep_running("the tick of each second", self._count_seconds)
-            handled = 0
+            turn_began = time.monotonic()
             async for message in self.to_server:
+                began = time.monotonic()
                 self._handle(message)
-                handled += 1
-                if handled % _MESSAGES_PER_TURN == 0:
+                now = time.monotonic()
+                self.to_server.charge(now - began)
+                if now - turn_began > _TURN_SECONDS:
                     await asyncio.sleep(0)
+                    turn_began = time.monotonic()
                 await self.commits.room()
             seconds.cancel()
 

@@ -11,6 +11,7 @@ import pytest
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.control_interface import MAX_WAITING, ControlInterface
 from ankaios.agent.core.framing import encode
+from ankaios.agent.core.unanswered_requests import MOST_UNANSWERED
 from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.supervision import Supervisor
@@ -268,7 +269,22 @@ async def test_an_agent_that_takes_no_requests_holds_up_only_the_one_who_asks(
         interface.deliver(a_response("still answered"))
         assert (await pipes.hear()).response.requestId == "still answered"
         agent.takes.set()
-        await agent.got(1000)
+        await agent.got(MOST_UNANSWERED)
+
+
+async def test_a_workload_that_gets_no_answers_is_not_read_any_more(interface: ControlInterface, agent: Agent) -> None:
+    """Otherwise its requests would fill the connection of the agent to the server."""
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        await pipes.hear()
+        for number in range(200):
+            pipes.ask(str(number), "desiredState")
+        await agent.got(MOST_UNANSWERED)
+        await asyncio.sleep(0.05)
+        assert len(agent.requests) == MOST_UNANSWERED
+        for number in range(10):
+            interface.deliver(a_response(str(number)))
+        await agent.got(MOST_UNANSWERED + 10)
 
 
 async def test_who_asks_faster_than_it_reads_answers_is_slowed_down(

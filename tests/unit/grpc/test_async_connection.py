@@ -8,7 +8,7 @@ import pytest
 
 from ankaios.grpc.async_call import AsyncCall
 from ankaios.grpc.async_connection import AsyncConnection, FlushQueue, SharedBudgets
-from ankaios.grpc.frame_budget import MAX_COST_OF_CONNECTION, SLICE
+from ankaios.grpc.frame_budget import SLICE, TOTAL_SECONDS
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import ConnectionBroken, request_headers
 from tests.unit.grpc.h2_peer import DATA, PING, SETTINGS, raw_frame
@@ -213,10 +213,10 @@ def answers(connected: Connected) -> int:
 async def test_many_small_frames_are_processed_in_portions(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME)
     connected.receive(raw_frame(PING, 0, 0, b"12345678") * 600)
-    assert answers(connected) == 256
+    assert answers(connected) == 64
     assert not connected.transport.reads
     connected.loop.advance(0)
-    assert answers(connected) == 344
+    assert answers(connected) == 536
     assert connected.transport.is_reading()
 
 
@@ -229,14 +229,17 @@ def a_server_connection(budgets: SharedBudgets) -> Connected:
 
 
 async def test_a_connection_that_has_used_its_share_waits_for_the_next_slice_of_time() -> None:
-    connected = a_server_connection(SharedBudgets(1000))
-    connected.receive(START + PING_OF_PEER * 600)
+    budgets = SharedBudgets(1000)
+    connected = a_server_connection(budgets)
+    budgets.frames.allowance(connected.connection, connected.loop.now)
+    budgets.frames.spend(connected.connection, 1, TOTAL_SECONDS)
+    connected.receive(START + PING_OF_PEER * 30)
     connected.loop.advance(0)
-    assert answers(connected) == MAX_COST_OF_CONNECTION - 1
+    assert answers(connected) == 0
     assert not connected.transport.reads
-    connected.loop.advance(SLICE)
+    connected.loop.advance(2 * SLICE)
     assert connected.transport.is_reading()
-    assert answers(connected) == 600 - MAX_COST_OF_CONNECTION + 1
+    assert answers(connected) == 30
 
 
 async def test_the_end_of_a_connection_that_waits_ends_the_waiting() -> None:

@@ -47,7 +47,7 @@ def test_frames_are_counted_wherever_they_are_cut(sizes: list[int], step: int) -
     for at in range(0, len(data), step):
         part = data[at : at + step]
         assert meter.measure(part, 0.0) == len(part)
-        count += meter.cost
+        count += meter.frames
     assert count == len(sizes) + 1
     assert meter.violation is None
 
@@ -124,25 +124,25 @@ def test_a_new_call_counts_as_three_frames() -> None:
     assert violation(a_meter(), IDLE["headers"] * 334) is not None
 
 
-def test_the_rest_is_left_after_frames_of_the_allowed_cost() -> None:
+def test_the_rest_is_left_after_the_allowed_number_of_frames() -> None:
     meter = a_meter()
     data = PINGS * 10
-    assert meter.measure(data, 0.0, max_cost=4) == 4 * len(PINGS)
+    assert meter.measure(data, 0.0, max_frames=4) == 4 * len(PINGS)
     assert meter.is_partial
-    assert meter.measure(data[4 * len(PINGS) :], 0.0, max_cost=6) == 6 * len(PINGS)
+    assert meter.measure(data[4 * len(PINGS) :], 0.0, max_frames=6) == 6 * len(PINGS)
     assert not meter.is_partial
 
 
 def test_the_rest_of_a_frame_that_has_begun_is_not_left() -> None:
     meter = a_meter()
     meter.measure(raw_frame(DATA, 0, 1, size=100), 0.0)
-    assert meter.measure(bytes(100) + PINGS, 0.0, max_cost=0) == 100
+    assert meter.measure(bytes(100) + PINGS, 0.0, max_frames=0) == 100
 
 
-def test_a_new_call_costs_as_much_as_twenty_small_frames() -> None:
+def test_a_new_call_counts_as_twenty_small_frames() -> None:
     meter = a_meter()
     meter.measure(IDLE["headers"] + PINGS, 0.0)
-    assert meter.cost == 21
+    assert meter.frames == 21
 
 
 def test_data_is_not_limited_here() -> None:

@@ -9,7 +9,7 @@ from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, 
 from h2.settings import SettingCodes
 
 from ankaios.grpc.call_state import CallState
-from ankaios.grpc.http2_connection import MAX_CALLS, WINDOW
+from ankaios.grpc.http2_connection import MAX_CALLS, SERVER_WINDOW
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, length_prefixed
 from tests.unit.grpc.h2_peer import (
     DATA,
@@ -200,7 +200,7 @@ def test_headers_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_peer_can_send_a_window_and_not_more() -> None:
     pair, _ = a_called_server()
     part = bytes(16_384)
-    pair.receive(*[raw_frame(DATA, 0, 1, part)] * (WINDOW // len(part)))
+    pair.receive(*[raw_frame(DATA, 0, 1, part)] * (SERVER_WINDOW // len(part)))
     assert pair.http2.failure is None
     pair.receive(raw_frame(DATA, 0, 1, b"x"))
     assert "FlowControlError" in str(pair.http2.failure)
@@ -208,7 +208,7 @@ def test_a_peer_can_send_a_window_and_not_more() -> None:
 
 def test_reading_opens_the_window_again() -> None:
     pair, call = a_called_server()
-    for _ in range(4 * WINDOW // 10_000):
+    for _ in range(4 * SERVER_WINDOW // 10_000):
         pair.peer.send_data(1, a_message(bytes(10_000)))
         pair.exchange()
         assert taken(call) == bytes(10_000)
@@ -218,9 +218,9 @@ def test_reading_opens_the_window_again() -> None:
 def test_padding_is_given_back_at_once() -> None:
     pair, _ = a_called_server()
     padding = raw_frame(DATA, PADDED, 1, b"\xff" + bytes(255))
-    for _ in range(2 * WINDOW // (256 * 900)):
+    for _ in range(4 * SERVER_WINDOW // (256 * 400)):
         pair.now += 2
-        pair.receive(padding, times=900)
+        pair.receive(padding, times=400)
         pair.http2.take_outgoing()
     assert pair.http2.failure is None
 
@@ -231,12 +231,12 @@ def test_unread_data_of_a_call_that_is_over_does_not_close_the_window_of_the_con
         stream_id = 2 * number + 1
         pair.peer.send_headers(stream_id, REQUEST)
         (call,) = pair.exchange()
-        for _ in range(60):
+        for _ in range(6):
             pair.peer.send_data(stream_id, bytes(16_384))
             pair.exchange()
         call.reset("not needed")
         pair.exchange()
-    assert pair.peer.outbound_flow_control_window > WINDOW // 4
+    assert pair.peer.outbound_flow_control_window > SERVER_WINDOW // 4
 
 
 def test_data_that_crosses_a_reset_is_dropped_and_given_back() -> None:
@@ -246,7 +246,7 @@ def test_data_that_crosses_a_reset_is_dropped_and_given_back() -> None:
         pair.peer.send_headers(stream_id, REQUEST)
         (call,) = pair.exchange()
         call.reset("not needed")
-        for _ in range(WINDOW // 16_384):
+        for _ in range(SERVER_WINDOW // 16_384):
             pair.peer.send_data(stream_id, bytes(16_384))
             pair.http2.receive(pair.peer.data_to_send(), pair.now)
             sent = pair.http2.take_outgoing()

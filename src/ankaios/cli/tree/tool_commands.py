@@ -25,6 +25,7 @@ UP = Command(
         ),
         Option("-f, --follow", "Show the output of the workloads instead of the table"),
         Option("--keep <DIR>", "Keep the desired state in this folder, and continue with it", complete="files"),
+        Option("--dashboard", "Also serve the web dashboard, on port 8080 or, if that is in use, on a free one"),
         Option("--settle", "End as soon as all workloads have settled, and print the final table"),
     ),
     positionals=(Positional("files", "[MANIFEST]...", "Manifests", complete="files"),),
@@ -37,6 +38,7 @@ UP = Command(
         ("ank up web.yaml", "run the workloads of a manifest, with an agent for every agent name in it"),
         ("ank up -f web.yaml", "show the output of the workloads instead of the table"),
         ("ank up --keep ./cluster", "continue where the last 'ank up --keep ./cluster' ended"),
+        ("ank up --dashboard web.yaml", "watch it in a web browser"),
     ),
 )
 

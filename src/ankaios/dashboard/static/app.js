@@ -20,7 +20,7 @@ function route() {
   page = make ? make(name, Object.fromEntries(new URLSearchParams(query ?? ""))) : missing();
   document.title = `${page.title} · Ankaios`;
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.kind === kind) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    if (link.dataset.kind === kind) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "center" }); } else link.removeAttribute("aria-current");
   }
   replace(main, page.element);
   page.update();

@@ -1,0 +1,32 @@
+"""The requests of one workload that the server has not answered yet. Decisions without I/O.
+
+Input: forwarded requests, responses, the time. Output: whether a further request may be forwarded. Owns the list.
+
+A workload that sends requests without reading the answers would fill the connection of its agent, and the requests and
+states of all others would wait behind them.
+"""
+
+MOST_UNANSWERED = 64
+LONGEST_WAIT = 5.0  # seconds; some requests are never answered
+
+
+class UnansweredRequests:
+    def __init__(self) -> None:
+        self._requests: list[tuple[str, float]] = []
+
+    def add(self, request_id: str, now: float) -> None:
+        self._requests.append((request_id, now))
+
+    def answered(self, request_id: str) -> bool:
+        """Return whether a request with this id has been waiting."""
+        for at, (waiting, _) in enumerate(self._requests):
+            if waiting == request_id:
+                del self._requests[at]
+                return True
+        return False
+
+    def is_full(self, now: float) -> bool:
+        if len(self._requests) < MOST_UNANSWERED:
+            return False
+        self._requests = [request for request in self._requests if now - request[1] < LONGEST_WAIT]
+        return len(self._requests) >= MOST_UNANSWERED

@@ -1,0 +1,107 @@
+"""Whoever has used the least time of the server is served next."""
+
+from ankaios.server.core.sender_queues import Sender, SenderQueues
+
+A, B, C = Sender("a"), Sender("b"), Sender("agent", "web")
+
+
+def taken(queues: SenderQueues[str], cost: float = 1.0) -> str:
+    item = queues.take()[1]
+    queues.charge(cost)
+    return item
+
+
+def test_messages_of_one_sender_keep_their_order() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for item in ("1", "2", "3"):
+        queues.add(A, item)
+    assert [taken(queues) for _ in range(3)] == ["1", "2", "3"]
+    assert len(queues) == 0
+
+
+def test_senders_with_messages_of_equal_cost_are_served_in_turn() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for number in range(3):
+        queues.add(A, f"a{number}")
+    for number in range(3):
+        queues.add(B, f"b{number}")
+    assert [taken(queues) for _ in range(6)] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_a_request_is_served_after_the_current_message_however_many_others_wait() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for number in range(50):
+        for sender in range(10):
+            queues.add(Sender(f"flood {sender}"), f"{number}")
+    for _ in range(30):
+        taken(queues)
+    queues.add(C, "request")
+    assert taken(queues) == "request"
+
+
+def test_a_sender_of_expensive_messages_is_served_less_often() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for _ in range(20):
+        queues.add(A, "expensive")
+        queues.add(B, "cheap")
+    order = []
+    for _ in range(12):
+        item = queues.take()[1]
+        queues.charge(10.0 if item == "expensive" else 1.0)
+        order.append(item)
+    assert order.count("expensive") == 2
+
+
+def test_a_quiet_sender_does_not_save_up_time() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for _ in range(60):
+        queues.add(A, "a")
+    for _ in range(50):
+        taken(queues)
+    for _ in range(10):
+        queues.add(B, "b")
+    assert [taken(queues) for _ in range(6)].count("a") >= 2
+
+
+def test_a_sender_that_pauses_after_each_message_is_not_preferred() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for _ in range(20):
+        queues.add(A, "a")
+    queues.add(B, "b")
+    order = []
+    for _ in range(8):
+        order.append(taken(queues))
+        if order[-1] == "b":
+            queues.add(B, "b")
+    assert order.count("a") == 4
+
+
+def test_queues_of_senders_and_of_peers_are_limited() -> None:
+    queues: SenderQueues[str] = SenderQueues(most_of_sender=2, most_of_peer=3)
+    for workload in ("web", "web", "db"):
+        queues.add(Sender("agent", workload), "x")
+    assert not queues.has_room(Sender("agent", "web"))
+    assert not queues.has_room(Sender("agent", "other"))
+    assert queues.has_room(Sender("cli"))
+    queues.take()
+    assert queues.has_room(Sender("agent", "other"))
+
+
+def test_messages_of_a_peer_that_has_gone_are_dropped() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    queues.add(Sender("agent"), "state")
+    queues.add(C, "request")
+    queues.add(B, "other")
+    queues.drop("agent", keep=Sender("agent"))
+    assert len(queues) == 2
+    assert sorted(taken(queues) for _ in range(2)) == ["other", "state"]
+    queues.drop("agent")
+    assert len(queues) == 0
+
+
+def test_times_of_senders_that_are_long_gone_are_forgotten() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for number in range(5_000):
+        queues.add(Sender(f"connection {number}"), "x")
+        taken(queues)
+    assert len(queues._used) < 1_100
