@@ -63,12 +63,11 @@ class CleanRun:
                 return code if code >= 0 else 128 - code
 
     def _stop(self, number: int) -> None:
-        """Forward the signal to the command, and end all that it waits for in the way of Ctrl+C."""
+        """End the command and all that it waits for in the way of Ctrl+C, so that pytest cleans up and reports."""
         self.stopped_by = number
         if number == signal.SIGINT or self._child is None:  # the terminal has sent SIGINT to the command, too
             return
-        self._child.send_signal(number)
-        for pid in descendants_of(self._child.pid):
+        for pid in (self._child.pid, *descendants_of(self._child.pid)):
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == os.getpgrp():
                     os.kill(pid, signal.SIGINT)
@@ -116,6 +115,8 @@ def _remove(folder: Path) -> None:
 def main(command: list[str]) -> int:
     run = CleanRun()
     code = run.call(command)
+    if run.stopped_by is not None:
+        code = 128 + run.stopped_by
     if left := run.close():
         print("== left behind by this run:", *left, sep="\n", file=sys.stderr)
     return code or (1 if left else 0)

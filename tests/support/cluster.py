@@ -23,9 +23,10 @@ from typing import Any
 
 from ankaios.cli.connection import commander_hello
 from ankaios.cli.session import Session
+from ankaios.common.errors import AnkaiosError
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.middleware.blocking_client import connect_blocking
-from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
 from ankaios.middleware.methods import Method
 from tests.support.leftovers import end_native_workloads
 
@@ -84,14 +85,20 @@ class Cluster:
         if manifest is not None:
             arguments += ["--startup-manifest", str(self.write("startup.yaml", manifest))]
         self.server = self._start("server", "ankaios.server", *arguments)
-        self.wait_until("the server listens", self._server_listens)
+        self.wait_until("the server answers", self._server_answers)
 
-    def _server_listens(self) -> bool:
+    def _server_answers(self) -> bool:
+        """A server that only listens may still close connections."""
         assert self.server is not None
         if self.server.poll() is not None:
             raise AssertionError(f"the server ended with {self.server.returncode}\n{self.logs()}")
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        try:
+            self.state("agents")
+        except CannotConnect:
+            return False
+        except AnkaiosError:  # an answer that this test expects or not
+            pass
+        return True
 
     def start_agent(self, name: str, *more: str, runtimes: Sequence[str] | None = None) -> None:
         self.launch_agent(name, *more, runtimes=runtimes)

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coverage import Coverage
-
 
 def measured_coverage(data: Path) -> tuple[list[str], str | None]:
     """Lines to show, among them every file below the gate, and the reason if the total is below it."""
+    from coverage import Coverage  # only the environment for developers has it, not those of other Pythons
+
     coverage = Coverage(data_file=str(data))
     coverage.load()
     coverage.json_report(outfile=str(data.with_suffix(".json")))

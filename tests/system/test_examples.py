@@ -87,6 +87,13 @@ def test_cameras_of_device_sharing_are_told_to_their_workloads(folder: Path) -> 
     assert re.search(r"single +\| I see (front|rear)-camera", output)
 
 
+def test_simulation(folder: Path) -> None:
+    output = run("simulation", folder)
+    assert re.search(r"zone1 +the node loses power", output)
+    assert len(re.findall(r"zone1 +db started", output)) == 2
+    assert len(re.findall(r"hpc +web started", output)) == 1
+
+
 @needs_podman
 def test_pod(folder: Path) -> None:
     assert states(run("pod", folder)) == {"shop": "Running(Ok)"}

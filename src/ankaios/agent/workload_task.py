@@ -52,6 +52,7 @@ from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.successor import PreparedSuccessor
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
@@ -104,6 +105,7 @@ class WorkloadTask:
         self._checker: StateChecker | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._grants: tuple[DeviceGrant, ...] = ()
+        self._successor = PreparedSuccessor(services.connectors)
 
     def command(self, command: Command) -> None:
         self.commands, skipped = fold(self.commands, command, self.workload.name)
@@ -126,6 +128,7 @@ class WorkloadTask:
         finally:
             self._stop_watching()
             self._cancel_retry()
+            self._successor.cancel()
 
     async def _next(self) -> Event:
         """Commands come first: what happened to a workload that is to be replaced is of no interest any more."""
@@ -219,8 +222,9 @@ class WorkloadTask:
         interface = await self._interfaces.open(spec)
         try:
             files = await self._write_files(spec)
-            extras = Extras(interface, files, reuse, self._grants)
             with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
+                prepared = await self._successor.take(spec)
+                extras = Extras(interface, files, reuse or prepared, self._grants)
                 return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
             return StartHasNoRoom(str(error))
@@ -246,12 +250,15 @@ class WorkloadTask:
         connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return Deleted()
+        if isinstance(aim := self.workload.aim, WorkloadSpec):
+            self._successor.begin(spec, aim)
         try:
             with self._patience(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
                 found = runtime_id or await connector.workload_id(spec.instance_name)
                 if found is not None:
                     await connector.delete_workload(found)
         except (Rejected, Unavailable) as error:
+            await self._successor.discard()
             return DeleteFailed(str(error))
         return Deleted()
 

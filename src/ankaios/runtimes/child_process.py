@@ -10,13 +10,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Mapping, Sequence
-else:
-    import _signal as signal  # the Python module around it makes enums of the numbers, which takes its time
+import signal
+from collections.abc import Mapping, Sequence
 
 UNKNOWN_EXIT = 255
 NOT_STARTED = 127  # as shells say

@@ -99,8 +99,14 @@ def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras
     return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
 
 
-def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
-    """Create and start a new container, which also pulls its image if it is missing.
+RUN = ("run", "--detach")
+CREATE = ("create",)
+
+
+def run_arguments(
+    config: ContainerConfig, name: InstanceName, extras: Extras, command: tuple[str, ...] = RUN
+) -> list[str]:
+    """Create and start a new container, which also pulls its image if it is missing; with `CREATE` do not start it.
 
     The user's own `--name` comes later and wins.
     [impl->swdd~podman-create-workload-runs-workload~1]
@@ -111,7 +117,7 @@ def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -
     """
     return [
         *config.general_options,
-        *("run", "--detach", "--name", name.short),
+        *(*command, "--name", name.short),
         *config.command_options,
         *_mounts(extras),
         *_grant_options(extras.grants),

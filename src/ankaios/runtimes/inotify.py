@@ -1,4 +1,4 @@
-"""Tells when names appear in or vanish from folders.
+"""Tells when names appear in or vanish from folders, and when files are written.
 
 In come folders; out go calls with folder and name. One descriptor is owned for all folders. What it tells are hints:
 where the system has no room for it, or drops some, a slow look at everything still finds the change.
@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+IN_MODIFY = 0x2
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
 IN_DELETE = 0x200
@@ -32,6 +33,7 @@ class Inotify:
         self._on_change = on_change
         self._folders: dict[int, str] = {}
         self._watches: dict[str, int] = {}
+        self._files: set[str] = set()
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
     def _check(self, result: int) -> int:
@@ -42,11 +44,19 @@ class Inotify:
 
     def add(self, folder: str) -> None:
         """Raises OSError if the folder cannot be watched."""
-        if folder in self._watches:
+        self._add(folder, _CHANGES | IN_ONLYDIR)
+
+    def add_file(self, path: str) -> None:
+        """Calls `on_change` with the folder and the name of the file whenever it is written."""
+        self._add(path, IN_MODIFY)
+        self._files.add(path)
+
+    def _add(self, path: str, mask: int) -> None:
+        if path in self._watches:
             return
-        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _CHANGES | IN_ONLYDIR))
-        self._folders[watch] = folder
-        self._watches[folder] = watch
+        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask))
+        self._folders[watch] = path
+        self._watches[path] = watch
 
     def remove(self, folder: str) -> None:
         watch = self._watches.pop(folder, None)
@@ -66,6 +76,8 @@ class Inotify:
             if mask & IN_IGNORED:  # the folder itself is gone, and the watch with it
                 del self._folders[watch]
                 self._watches.pop(folder, None)
+            elif folder in self._files:
+                self._on_change(*os.path.split(folder))
             else:
                 self._on_change(folder, name)
 

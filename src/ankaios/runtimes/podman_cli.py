@@ -9,7 +9,8 @@ has a time limit, few are under way at a time, and one listing serves all who as
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import Any
@@ -40,6 +41,7 @@ class PodmanCli:
         self._plain_environment = settings.plain_environment()
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
+        self.calls_under_way = 0  # those that may change something
         self._states: StateCache[Listing] = StateCache(self._list)
         self._patience = min(settings.list_limit, settings.query_limit)
         if early is not None and (process := early.take()):
@@ -49,12 +51,22 @@ class PodmanCli:
         self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> str:
         async with self._slots.slot():
-            return await self._call_now(arguments, limit, stdin, environment)
+            with self._counted():
+                return await self._call_now(arguments, limit, stdin, environment)
 
     async def _stop(self, arguments: Sequence[str], stdin: str = "") -> None:
         """These mostly wait for workloads to end, and nothing else shall wait for that."""
         async with self._stop_slots.slot():
-            await self._call_now(arguments, self.settings.stop_limit, stdin)
+            with self._counted():
+                await self._call_now(arguments, self.settings.stop_limit, stdin)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.calls_under_way += 1
+        try:
+            yield
+        finally:
+            self.calls_under_way -= 1
 
     async def _call_now(
         self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
@@ -84,14 +96,11 @@ class PodmanCli:
     async def remove(self, container: str) -> None:
         """Stop and remove a container by id or name; one that does not exist is fine.
 
+        One call does both: podman sends the stop signal, waits as `podman stop` does, and removes the container.
         [impl->swdd~podman-workload-stops-container~1]
         [impl->swdd~podman-workload-deletes-container~1]
         """
         try:
-            await self._stop(["stop", "--ignore", container])
-            await self._call(["rm", "--ignore", container], self.settings.query_limit)
-        except CommandFailed as fault:
-            _log.debug("removing by force: %s", fault)  # e.g. a paused one cannot be stopped
             await self._stop(["rm", "--force", "--ignore", container])
         finally:
             self._states.reset()

@@ -17,6 +17,7 @@ class Monitor(Struct, frozen=True):
     pid_file: str | None
     exit_folder: str | None
     auto_remove: bool
+    storage: str | None = None
 
 
 def read_monitor(arguments: list[str], container: str) -> Monitor | None:
@@ -30,6 +31,7 @@ def read_monitor(arguments: list[str], container: str) -> Monitor | None:
         pid_file if pid_file and container in pid_file else None,
         exit_folder or None,
         ("--exit-command-arg", "--rm") in pairs,
+        dict(pairwise(value for name, value in pairs if name == "--exit-command-arg")).get("--root"),
     )
 
 
@@ -38,6 +40,7 @@ class Places(Struct):
 
     pid_file_pattern: tuple[str, str] | None = None
     exit_folder: str | None = None
+    storage: str | None = None
 
     def learn(self, monitor: Monitor, container: str) -> None:
         if monitor.pid_file is not None:
@@ -45,12 +48,19 @@ class Places(Struct):
             self.pid_file_pattern = (before, after)
         if monitor.exit_folder is not None:
             self.exit_folder = monitor.exit_folder
+        if monitor.storage is not None:
+            self.storage = monitor.storage
 
     def pid_file(self, container: str) -> str | None:
         return container.join(self.pid_file_pattern) if self.pid_file_pattern else None
 
     def exit_file(self, container: str) -> str | None:
         return f"{self.exit_folder}/{container}" if self.exit_folder else None
+
+    @property
+    def state_files(self) -> list[str]:
+        """The database of podman, of older and of newer versions. It is written only if a state changes."""
+        return [f"{self.storage}/libpod/bolt_state.db", f"{self.storage}/db.sql"] if self.storage else []
 
     @property
     def containers_folder(self) -> str | None:

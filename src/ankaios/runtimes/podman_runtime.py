@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
+from ankaios.runtimes.container_config import CREATE, ContainerConfig, create_arguments, log_arguments, run_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_listing import Container
@@ -88,6 +88,15 @@ class PodmanRuntime:
         if config.restarted_by_runtime:
             self._restarted_by_podman.add(container)
         return container
+
+    async def prepare_workload(self, spec: WorkloadSpec) -> WorkloadId:
+        config = ContainerConfig.parse(spec.runtime_config)
+        arguments = run_arguments(config, spec.instance_name, Extras(), CREATE)
+        try:
+            return await self._cli.start(arguments, config.command_options)
+        except RuntimeFailed:
+            await self._clean_up(spec.instance_name, None)
+            raise
 
     async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
         """A half-created container would block every further attempt by its name.

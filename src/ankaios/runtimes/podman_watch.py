@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.common.supervision import run_once
@@ -159,7 +160,8 @@ class ContainerWatch:
 class PodmanWatch:
     """All watched containers of one podman. Owns the descriptor for folder changes.
 
-    `on_change` is called when something happened that listings asked for before cannot show.
+    `on_change` is called when something happened that listings asked for before cannot show, `on_states_written` when
+    podman stored the state of any container: some states, such as paused, are seen nowhere else.
     """
 
     restart_pause = 0.3
@@ -167,6 +169,7 @@ class PodmanWatch:
 
     def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self.on_change = on_change
+        self.on_states_written: Callable[[], None] = lambda: None
         self.now = now
         self._places = Places()
         self._watches: dict[str, list[ContainerWatch]] = {}
@@ -213,6 +216,10 @@ class PodmanWatch:
         self._folders_later = None
         if folder := self._places.containers_folder:
             self._watch_folder(folder)
+        if self._folders is not None:
+            for path in self._places.state_files:
+                with suppress(OSError):
+                    self._folders.add_file(path)
 
     def pid_of(self, container: str) -> int:
         path = self._places.pid_file(container)
@@ -251,6 +258,8 @@ class PodmanWatch:
         if not name:
             for container in list(self._watches):
                 self._doubt(container)
+        elif f"{folder}/{name}" in self._places.state_files:
+            self.on_states_written()
         elif folder == self._places.containers_folder:
             self._doubt(name)
         elif self._places.pid_file_pattern and name == os.path.basename(self._places.pid_file_pattern[1]):  # noqa: PTH119

@@ -6,7 +6,7 @@ connector passes the same contract tests.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -98,4 +98,13 @@ class RuntimeConnector(Protocol):
 
     async def close(self) -> None:
         """End helper tasks. Workloads keep running."""
+        ...
+
+
+@runtime_checkable
+class SuccessorConnector(Protocol):
+    """A runtime that can create a workload without starting it."""
+
+    async def prepare_workload(self, spec: WorkloadSpec) -> WorkloadId:
+        """It is started later by `create_workload` with this id as `reuse`."""
         ...

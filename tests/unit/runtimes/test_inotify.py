@@ -43,6 +43,21 @@ async def test_names_that_come_go_or_are_replaced_are_told(tmp_path: Path) -> No
     changes.inotify.close()
 
 
+async def test_a_file_that_is_written_is_told_and_one_that_is_only_read_is_not(tmp_path: Path) -> None:
+    changes = Changes()
+    written, only_read = tmp_path / "written", tmp_path / "read"
+    for file in (only_read, written):
+        file.write_text("old")
+        changes.inotify.add_file(str(file))
+    only_read.read_text()
+    with only_read.open("a"):
+        pass
+    written.write_text("new")
+    await changes.until((str(tmp_path), "written"))
+    assert (str(tmp_path), "read") not in changes.seen
+    changes.inotify.close()
+
+
 async def test_a_folder_no_longer_watched_is_silent(tmp_path: Path) -> None:
     changes = Changes()
     first, second = tmp_path / "1", tmp_path / "2"

@@ -136,7 +136,7 @@ async def test_few_calls_are_under_way_at_a_time_and_stopping_does_not_keep_star
     starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(20)]
     for _ in range(10):
         await asyncio.sleep(0)
-    assert Counter(cli.under_way) == {"stop": 8, "run": 4}
+    assert Counter(cli.under_way) == {"rm": 8, "run": 4}
     cli.go_on.set()
     await asyncio.gather(*stops, *starts)
 
@@ -168,22 +168,14 @@ async def test_the_pods_of_a_new_workload_are_never_looked_for_in_an_old_listing
     assert cli.newest_listing() is None
 
 
-async def test_stopping_and_removing_uses_the_documented_commands() -> None:
+async def test_stopping_and_removing_is_one_call() -> None:
     """[utest->swdd~podman-delete-workload-stops-and-removes-workload~1]
     [utest->swdd~podman-workload-stops-container~1]
     [utest->swdd~podman-workload-deletes-container~1]
     """
     cli = RecordingCli()
     await cli.remove("c1")
-    assert cli.lines() == ["stop --ignore c1", "rm --ignore c1"]
-
-
-async def test_a_container_that_cannot_be_stopped_is_removed_by_force() -> None:
-    """A paused one, for example."""
-    cli = RecordingCli([a_container("c1", "paused")])
-    cli.answers["stop"] = failed("container state improper")
-    await cli.remove("c1")
-    assert cli.lines() == ["stop --ignore c1", "rm --force --ignore c1"]
+    assert cli.lines() == ["rm --force --ignore c1"]
 
 
 async def test_a_container_that_cannot_be_removed_at_all_is_a_failure() -> None:

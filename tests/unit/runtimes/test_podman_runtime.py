@@ -8,6 +8,7 @@ import pytest
 
 from ankaios.common import supervision
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+from ankaios.runtimes import podman_resync
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
@@ -74,7 +75,7 @@ async def test_a_failed_start_removes_what_it_left_by_label_and_tells_the_error(
     cli.answers["run"] = failed("exec not found", 127)
     with pytest.raises(RuntimeFailed, match="exec not found"):
         await runtime_of(cli).create_workload(SPEC, Extras())
-    assert cli.lines()[1:] == [PS, "stop --ignore half", "rm --ignore half"]
+    assert cli.lines()[1:] == [PS, "rm --force --ignore half"]
 
 
 async def test_a_container_that_fails_to_start_again_is_removed() -> None:
@@ -82,7 +83,7 @@ async def test_a_container_that_fails_to_start_again_is_removed() -> None:
     cli.answers["start"] = failed("no such file")
     with pytest.raises(RuntimeFailed):
         await runtime_of(cli).create_workload(SPEC, Extras(reuse="c1"))
-    assert cli.lines()[-2:] == ["stop --ignore c1", "rm --ignore c1"]
+    assert cli.lines()[-1:] == ["rm --force --ignore c1"]
 
 
 async def test_a_clean_up_that_fails_does_not_hide_why_the_start_failed() -> None:
@@ -163,7 +164,7 @@ async def test_deleting_stops_and_removes_the_container() -> None:
     """
     cli = RecordingCli()
     await runtime_of(cli).delete_workload("c1")
-    assert cli.lines() == ["stop --ignore c1", "rm --ignore c1"]
+    assert cli.lines() == ["rm --force --ignore c1"]
 
 
 async def test_nothing_is_told_of_a_container_while_it_is_being_deleted() -> None:
@@ -187,7 +188,7 @@ async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     told: list[ExecutionState] = []
     checker = runtime.start_checker(NAME, "c1", told.append)
     await _settle()
-    cli.answers |= {"stop": failed(), "rm": failed()}
+    cli.answers["rm"] = failed()
     with pytest.raises(RuntimeFailed):
         await runtime.delete_workload("c1")
     cli.show(labelled("c1", "exited", ExitCode=0))
@@ -289,3 +290,33 @@ async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytes
             await asyncio.sleep(0.001)
     checker.stop()
     await runtime.close()
+
+
+async def test_a_stored_state_makes_podman_be_asked_without_waiting_for_the_slow_listing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(podman_resync, "WRITTEN_PAUSE", 0.0)
+    cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=1000.0))
+    podman = Podman(cli)
+    runtime = PodmanRuntime(podman)
+    came = asyncio.Event()
+    checker = runtime.start_checker(NAME, "c1", lambda state: came.set() if state == exited(9) else None)
+    await _settle()
+    cli.show(labelled("c1", "exited", ExitCode=9))
+    podman.watch.on_states_written()
+    async with asyncio.timeout(60):
+        await came.wait()
+    checker.stop()
+    await runtime.close()
+
+
+async def test_a_successor_is_created_but_not_started() -> None:
+    cli = RecordingCli()
+    cli.answers["create"] = "c2"
+    runtime = runtime_of(cli)
+    spec = a_workload(config="image: i\ncommandOptions: [-v, a]")
+    assert await runtime.prepare_workload(spec) == "c2"
+    assert cli.lines()[0].startswith(f"create --name {spec.instance_name.short} -v a ")
+    cli.answers["create"] = failed("no image")
+    with pytest.raises(RuntimeFailed):
+        await runtime.prepare_workload(spec)

@@ -1,7 +1,7 @@
 """What happens to containers is noticed without asking podman."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 
@@ -55,7 +55,7 @@ def folders(tmp_path: Path) -> FakePodmanFolders:
 def monitors(folders: FakePodmanFolders) -> Iterator[Callable[..., FakeMonitor]]:
     made: list[FakeMonitor] = []
 
-    def make(container: str = C1, **more: bool) -> FakeMonitor:
+    def make(container: str = C1, **more: bool | Sequence[str]) -> FakeMonitor:
         made.append(FakeMonitor(folders, container, **more))  # type: ignore[arg-type]
         return made[-1]
 
@@ -280,5 +280,29 @@ def test_the_arguments_of_a_monitor_tell_where_its_files_are() -> None:
     assert read_monitor(arguments, C2) is None
     assert read_monitor(["conmon", C1], C1) == Monitor(None, None, False)
     assert read_monitor(["conmon", C1, "-p", "/elsewhere/pidfile"], C1) == Monitor(None, None, False)
+    stored = [*arguments, "--exit-command-arg", "--root", "--exit-command-arg", "/var/containers"]
+    assert read_monitor(stored, C1) == Monitor(f"/run/x/{C1}/pidfile", "/tmp/exits", False, "/var/containers")
     removing = [*arguments, "--exit-command-arg", "--rm"]
     assert read_monitor(removing, C1) == Monitor(f"/run/x/{C1}/pidfile", "/tmp/exits", True)
+
+
+@pytest.mark.parametrize("file", ["libpod/bolt_state.db", "db.sql"])
+async def test_a_state_that_podman_stores_is_noticed(
+    hub: PodmanWatch, monitors: Make, tmp_path: Path, file: str
+) -> None:
+    """That a container was paused is seen nowhere else."""
+    stored = asyncio.Event()
+    hub.on_states_written = stored.set
+    database = tmp_path / "graph" / file
+    database.parent.mkdir(parents=True)
+    database.write_text("running")
+    more = ("--exit-command-arg", "--root", "--exit-command-arg", str(tmp_path / "graph"))
+    monitor = monitors(more=more)
+    watched = Watched(hub, C1)
+    assert watched.watch.attach(monitor.pid)
+    await folders_are_watched(hub)
+    database.read_text()
+    assert not stored.is_set()
+    database.write_text("paused")
+    async with asyncio.timeout(60):
+        await stored.wait()

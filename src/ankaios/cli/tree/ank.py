@@ -9,7 +9,7 @@ from ankaios.cli.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
 from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
 from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP
-from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, UP, VALIDATE
+from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, SIMULATE, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
     Option("-x, --ank-config <PATH>", "Configuration file", complete="files"),
@@ -34,23 +34,9 @@ ANK = Command(
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
     children=(
-        GET,
-        DESCRIBE,
-        LOGS,
-        TOP,
-        DASHBOARD,
-        HISTORY,
-        DIFF,
-        APPLY,
-        RUN,
-        SET,
-        DELETE,
-        ROLLBACK,
-        UP,
-        VALIDATE,
-        DOCTOR,
-        CERTS,
-        SCHEMA,
+        *(GET, DESCRIBE, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
+        *(APPLY, RUN, SET, DELETE, ROLLBACK),
+        *(UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
     ),
     details="""\
 Exit codes:

@@ -1,4 +1,4 @@
-"""Declarations of the tools: `up`, `validate`, `doctor`, `certs` and `schema`."""
+"""Declarations of the tools: `up`, `validate`, `simulate`, `doctor`, `certs` and `schema`."""
 
 from ankaios.cli.argument_values import days
 from ankaios.cli.arguments import Command, Option, Positional
@@ -58,6 +58,29 @@ VALIDATE = Command(
     examples=(
         ("ank validate web.yaml db.yaml", "check two manifests that belong together"),
         ("generate | ank validate --json -", "check a manifest from another program, for another program"),
+    ),
+)
+
+SIMULATE = Command(
+    "simulate",
+    "Run manifests on a simulated cluster and print what happens",
+    "simulate:run",
+    group=GROUP,
+    offline=True,
+    bare_help=True,
+    options=(
+        Option("--script <FILE>", "Story: a YAML list of steps such as '- kill: zone1'", complete="files"),
+        Option("--seed <N>", "Seed of all delays, default 0", convert=int, default=0),
+    ),
+    positionals=(Positional("files", "<MANIFEST>...", "Manifests", complete="files"),),
+    details=(
+        "Server and agents run in this process on virtual time; workloads are simulated, so nothing is started on this "
+        "machine. Every agent that a manifest names gets a node. The exit code is 1 if an expectation of the story is "
+        "not met."
+    ),
+    examples=(
+        ("ank simulate web.yaml", "the start order of a manifest"),
+        ("ank simulate web.yaml --script story.yaml", "what happens if nodes, workloads or devices fail"),
     ),
 )
 

@@ -1,0 +1,47 @@
+"""Makes everything that differs between two runs depend on the seed: clocks, random bytes, the garbage collector.
+
+Input: a loop on virtual time and a source of random numbers with a seed. Output: a context in which the standard
+library uses them. Owns the list of what is replaced in the standard library.
+"""
+
+import fcntl
+import gc
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from ankaios.simulation.virtual_time import VirtualTimeLoop
+
+# Virtual time zero. Its only meaning is that times in output look like times.
+EPOCH = 1_700_000_000.0
+
+
+@contextmanager
+def seeded(loop: VirtualTimeLoop, source: random.Random, jump: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+    """`jump` is the difference between the wall clock and virtual time, for clocks that are set."""
+    replaced: list[tuple[Any, str, Any]] = [
+        (time, "time", lambda: EPOCH + loop.now + jump()),
+        (time, "time_ns", lambda: int((EPOCH + loop.now + jump()) * 1e9)),
+        (time, "monotonic", lambda: loop.now),
+        (time, "clock_gettime", lambda _: loop.now),
+        (os, "urandom", source.randbytes),
+        (random, "_urandom", source.randbytes),
+        (uuid, "uuid4", lambda: uuid.UUID(bytes=source.randbytes(16), version=4)),
+        # The kernel would release the locks of a killed process.
+        (fcntl, "flock", lambda *_: None),
+        # A server freezes its objects after the start; here many servers start in one process.
+        (gc, "freeze", lambda: None),
+    ]
+    patches = [patch.object(owner, name, value) for owner, name, value in replaced]
+    for each in patches:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in reversed(patches):
+            each.stop()

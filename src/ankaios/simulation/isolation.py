@@ -1,0 +1,59 @@
+"""Keeps a simulation apart from the process in which it runs: its log, and what is left of it at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from contextlib import suppress
+
+from ankaios.simulation.virtual_time import VirtualTimeLoop, forget_killed
+
+
+class InternalErrors(logging.Handler):
+    """Collects what the supervisor logs, which no fault of the environment may cause."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "ankaios.common.supervision":
+            self.texts.append(record.getMessage())
+
+
+class quiet:  # noqa: N801 - used like a function
+    """The log of a simulation is its record."""
+
+    def __init__(self, handler: logging.Handler) -> None:
+        self._handler = handler
+        self._logger = logging.getLogger("ankaios")
+
+    def __enter__(self) -> None:
+        self._before = (self._logger.propagate, self._logger.level)
+        self._logger.propagate = False
+        self._logger.setLevel(logging.ERROR)
+        self._logger.addHandler(self._handler)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self._handler)
+        self._logger.propagate, level = self._before
+        self._logger.setLevel(level)
+
+
+def close(loop: VirtualTimeLoop) -> None:
+    """Tasks of killed processes are dropped; what their cleanup code raises is of no interest."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    logging.disable()
+    try:
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with suppress(Exception, GeneratorExit, BaseExceptionGroup):
+                task.get_coro().close()
+        loop.close()
+        forget_killed()
+        gc.collect()
+    finally:
+        logging.disable(logging.NOTSET)
+        sys.unraisablehook = hook

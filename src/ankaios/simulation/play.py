@@ -1,0 +1,334 @@
+"""Plays a scenario on a simulated cluster and checks the invariants.
+
+Input: a scenario. Output: a `SimulationResult` with all violations and the record of what happened. The same scenario
+gives the same result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct
+
+from ankaios.common.state_manipulation import get_value
+from ankaios.common.workload import InstanceName
+from ankaios.simulation import invariants as inv
+from ankaios.simulation import scenario as sc
+from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
+from ankaios.simulation.determinism import seeded
+from ankaios.simulation.isolation import InternalErrors, close, quiet
+from ankaios.simulation.operator import Operator, Subscriber, watched_part
+from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
+from ankaios.simulation.scenario import Action, Scenario, Workloads
+from ankaios.simulation.virtual_time import VirtualTimeLoop
+
+# Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
+# 300 s, and the workload that depends on it starts after it.
+CONVERGENCE_LIMIT = 900.0
+_LOOK_INTERVAL = 5.0
+# Seconds between the end of a container and the last report that it runs.
+REPORT_DELAY = 10.0
+# Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
+CALLS_INTERVAL, MOST_CALLS = 10.0, 150
+_FAST = Path("/dev/shm")
+
+
+class SimulationResult(Struct):
+    scenario: Scenario
+    violations: list[inv.Violation]
+    record: list[Happening]
+    virtual_seconds: float
+    operations: Counter[str]
+    converged_after: float
+
+
+def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
+    """Run the scenario from its start to rest. `stop_early`: the first violation ends it."""
+    loop = VirtualTimeLoop()
+    errors = InternalErrors()
+    parent = _FAST if _FAST.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="ank-sim-", dir=parent, ignore_cleanup_errors=True) as folder:
+        player = Player(loop, scenario, Path(folder), errors, stop_early=stop_early)
+        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference):
+            try:
+                return loop.run_until_complete(player.run())
+            finally:
+                player.end()
+                close(loop)
+
+
+class Player:
+    """Performs the actions of one scenario."""
+
+    def __init__(
+        self, loop: VirtualTimeLoop, scenario: Scenario, folder: Path, errors: InternalErrors, *, stop_early: bool
+    ) -> None:
+        self.clock_difference = 0.0
+        self._loop = loop
+        self._scenario = scenario
+        self._random = Random(scenario.seed)
+        self._folder = folder
+        self._errors = errors
+        self._stop_early = stop_early
+        self._violations: list[inv.Violation] = []
+        self._workloads = Workloads(scenario.nodes)
+        self._live = inv.LiveInstances()
+        self._cluster: SimulatedCluster
+        self._operator: Operator
+        self._subscriber: Subscriber
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: dict[str, asyncio.Lock] = {}
+
+    async def run(self) -> SimulationResult:
+        scenario = self._scenario
+        options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage)
+        self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options)
+        self._cluster.observers.append(self._container_changed)
+        self._operator = Operator(self._cluster.server_urls)
+        self._subscriber = Subscriber(self._cluster.server_urls, self._states_reported)
+        self._cluster.start()
+        self._begin(self._subscriber.run(), "the subscriber")
+        self._begin(self._count_calls(), "the count of calls")
+        for node in self._cluster.nodes:
+            self._plug(node)
+        await self._configure_devices()
+        for action in scenario.actions:
+            await asyncio.sleep(max(0.0, action.time - self._loop.now))
+            if self._is_over:
+                break
+            self._perform(action)
+        await asyncio.sleep(max(0.0, scenario.hours * 3600 - self._loop.now))
+        converged = 0.0 if self._is_over else await self._settle()
+        self._check_internal_errors()
+        operations = Counter(operation.outcome for operation in self._operator.operations)
+        return SimulationResult(scenario, self._violations, self._cluster.record, self._loop.now, operations, converged)
+
+    async def _configure_devices(self) -> None:
+        """The server may still be starting."""
+        for _ in range(100):
+            if await self._operator.configure_devices(sc.DEVICE_CONFIGURATIONS):
+                return
+            await asyncio.sleep(0.1)
+
+    def end(self) -> None:
+        self._cluster.end()
+        for task in self._tasks:
+            task.cancel()
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self._violations) and self._stop_early
+
+    def _begin(self, work: object, name: str) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work, name=name)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _violated(self, invariant: str, text: str) -> None:
+        self._violations.append(inv.Violation(self._loop.now, invariant, text))
+        self._cluster.note("", f"VIOLATION {invariant}: {text}")
+
+    # --- observations ---
+
+    def _container_changed(self, node: str, container: SimulatedContainer, what: str) -> None:
+        name = container.instance_name
+        if fault := self._live.changed(node, container.id, name, what, self._loop.now):
+            self._violated(inv.TWO_INSTANCES, fault)
+        if what == "started":
+            self._check_order(name)
+            self._check_slots(node, self._workloads.device_of(name.workload))
+
+    def _check_order(self, name: InstanceName) -> None:
+        dependency = self._workloads.dependency_of(name.workload)
+        if dependency is not None and not self._live.was_started(dependency):
+            self._violated(inv.START_ORDER, f"'{name.workload}' started before '{dependency}', which it depends on")
+
+    def _check_slots(self, node: str, device: str | None) -> None:
+        """Each node has one local device with one slot, and there is one shared device with one slot."""
+        if device is None:
+            return
+        where = node if device == sc.LOCAL else None
+        users = self._live.users(lambda workload: self._workloads.device_of(workload) == device, where)
+        if len(users) > 1 and device == sc.LOCAL:
+            self._violated(inv.SLOTS, f"{' and '.join(users)} use the only slot of '{device}' on {node}")
+
+    def _states_reported(self, paths: list[tuple[str, ...]]) -> None:
+        """Running may be reported only of what ran shortly before, unless states are wrong on purpose."""
+        copy = self._subscriber.copy
+        for path in {path[:4] for path in paths if path[0] == "workloadStates" and len(path) >= 4}:
+            _, agent, workload, identifier = path
+            name = InstanceName(workload, identifier, agent)
+            is_running = (get_value(copy, path) or {}).get("state") == "Running"
+            if is_running and not self._live.was_running_since(name, self._loop.now - REPORT_DELAY):
+                self._violated(inv.TRUE_STATES, f"'{name}' was reported as running and did not run")
+
+    async def _count_calls(self) -> None:
+        while True:
+            before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
+            await asyncio.sleep(CALLS_INTERVAL)
+            for name, node in self._cluster.nodes.items():
+                if node.containers.calls - before[name] > MOST_CALLS:
+                    text = (
+                        f"{node.containers.calls - before[name]} calls of the runtime in {CALLS_INTERVAL:g} s on {name}"
+                    )
+                    self._violated(inv.RETRIES, text)
+
+    def _plug(self, node: str) -> None:
+        devices = self._cluster.nodes[node].handler
+        devices.plug("udev", f"cam-{node}")
+        devices.plug("onvif", "lens")
+
+    def _unplug(self, node: str) -> None:
+        devices = self._cluster.nodes[node].handler
+        devices.unplug("udev", f"cam-{node}")
+        devices.unplug("onvif", "lens")
+
+    def _check_internal_errors(self) -> None:
+        for text in self._errors.texts:
+            self._violated(inv.INTERNAL_ERRORS, text)
+
+    # --- actions ---
+
+    def _perform(self, action: Action) -> None:
+        self._cluster.note("", f"-- {str(action).strip()}")
+        cluster = self._cluster
+        match action:
+            case Action(_, sc.APPLY, name, version):
+                self._begin(self._write(name, version), "an apply")
+            case Action(_, sc.DELETE, name):
+                self._begin(self._write(name, None), "a delete")
+            case Action(_, sc.KILL_AGENT, node):
+                cluster.kill_agent(node)
+                self._later(action, lambda: cluster.start_agent(node))
+            case Action(_, sc.POWER_NODE, node):
+                cluster.power_off_node(node)
+                self._later(action, lambda: cluster.start_agent(node))
+            case Action(_, sc.KILL_SERVER, server):
+                cluster.kill_server(server)
+                self._later(action, lambda: cluster.start_server(server))
+            case Action(_, sc.POWER_SERVER, server):
+                cluster.power_off_server(server)
+                self._later(action, lambda: cluster.start_server(server))
+            case Action(_, sc.CUT, one, other):
+                cluster.network.cut(one, other)
+            case Action(_, sc.PARTITION, one, other):
+                cluster.network.block(one, other)
+                self._later(action, lambda: cluster.network.unblock(one, other))
+            case Action(_, sc.SLOW_NETWORK):
+                cluster.network.longest_delay = 0.5
+                self._later(action, self._fast_network)
+            case Action(_, sc.CLOCK_JUMP):
+                self.clock_difference += action.seconds
+            case Action(_, sc.KILL_ETCD, host) if cluster.etcd is not None:
+                etcd = cluster.etcd
+                etcd.kill_member(host)
+                self._later(action, lambda: etcd.start_member(host))
+            case Action(_, sc.CONTAINER_DIES | sc.CONTAINER_REMOVED, name):
+                self._harm_container(name, action.kind)
+            case Action(_, sc.UNPLUG, node):
+                self._unplug(node)
+                self._later(action, lambda: self._plug(node))
+            case Action(_, kind, node) if node in cluster.nodes:
+                self._disturb_runtime(node, kind, action.seconds)
+                self._later(action, lambda: self._calm_runtime(node))
+
+    def _later(self, action: Action, call: object) -> None:
+        self._loop.call_later(action.seconds, call)  # type: ignore[arg-type]
+
+    async def _write(self, name: str, version: str | None) -> None:
+        """Changes of one workload follow each other, so that the last accepted one decides."""
+        async with self._busy.setdefault(name, asyncio.Lock()):
+            form = None if version is None else self._workloads.form(name, version)
+            operation = await self._operator.write(name, form, version)
+            self._cluster.note("operator", f"{name} = {version}: {operation.outcome} {operation.text}".rstrip())
+
+    def _harm_container(self, name: str, kind: str) -> None:
+        for node in self._cluster.nodes.values():
+            for container in node.containers.running():
+                if container.instance_name.workload == name:
+                    if kind == sc.CONTAINER_DIES:
+                        node.containers.end(container.id)
+                    else:
+                        node.containers.remove(container.id)
+                    return
+
+    def _disturb_runtime(self, node: str, kind: str, seconds: float) -> None:
+        faults = self._cluster.nodes[node].containers.faults
+        match kind:
+            case sc.RUNTIME_SLOW:
+                faults.longest_call = 8.0
+            case sc.RUNTIME_FAILS:
+                faults.failure_rate = 0.5
+            case sc.RUNTIME_HANGS:
+                faults.hangs_until = self._loop.now + seconds
+            case sc.WRONG_STATES:
+                faults.wrong_state_rate = 0.2
+
+    def _calm_runtime(self, node: str) -> None:
+        self._cluster.nodes[node].containers.faults = RuntimeFaults()
+
+    def _fast_network(self) -> None:
+        self._cluster.network.longest_delay = 0.002
+
+    # --- rest ---
+
+    async def _settle(self) -> float:
+        """End all faults, wait for the desired state, and check everything; return the seconds that it took."""
+        began = self._loop.now
+        cluster = self._cluster
+        cluster.network.unblock_all()
+        self._fast_network()
+        await asyncio.sleep(61)  # the longest fault
+        for name in cluster.nodes:
+            self._calm_runtime(name)
+            self._plug(name)
+            cluster.start_agent(name)
+        for name in cluster.servers:
+            cluster.start_server(name)
+        faults = ["no server answered"]
+        while faults and self._loop.now - began < CONVERGENCE_LIMIT:
+            await asyncio.sleep(_LOOK_INTERVAL)
+            faults = await self._faults_at_rest()
+        for fault in faults:
+            self._violated(inv.CONVERGENCE, fault)
+        await self._check_state()
+        return self._loop.now - began
+
+    async def _faults_at_rest(self) -> list[str]:
+        if any(not task.done() and task.get_name() in ("an apply", "a delete") for task in self._tasks):
+            return ["an operator still waits"]
+        state = await self._operator.read()
+        if state is None:
+            return ["no server answered"]
+        running = self._running()
+        faults = inv.check_convergence(state["desiredState"], running, self._cluster.nodes, self._group_of)
+        return faults or inv.check_states(state.get("workloadStates", {}), running)
+
+    def _group_of(self, workload: str) -> str | None:
+        """Workloads that compete for the same slot."""
+        device = self._workloads.device_of(workload)
+        return f"{device} of {self._workloads.node_of(workload)}" if device == sc.LOCAL else device
+
+    def _running(self) -> dict[str, list[InstanceName]]:
+        return {
+            name: [container.instance_name for container in node.containers.running()]
+            for name, node in self._cluster.nodes.items()
+        }
+
+    async def _check_state(self) -> None:
+        state = await self._operator.read()
+        if state is None:
+            return
+        for fault in inv.check_changes(self._operator.operations, state["desiredState"], self._workloads.names):
+            self._violated(inv.LOST_CHANGE, fault)
+        for fault in self._subscriber.faults:
+            self._violated(inv.EVENTS, fault)
+        copy = self._subscriber.copy
+        if copy is None:
+            self._violated(inv.EVENTS, "the subscriber has no connection")
+        elif watched_part(copy) != watched_part(state):
+            self._violated(inv.EVENTS, f"the copy differs: {watched_part(copy)} instead of {watched_part(state)}")

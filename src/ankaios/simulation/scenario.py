@@ -1,0 +1,170 @@
+"""A scenario: the options of a cluster, and the actions of operators and faults with their times. Plain data.
+
+Input: a seed and the wanted size. Output: a scenario; the same seed gives the same scenario. Because it is plain data,
+a failing scenario can be shortened, printed, and kept as a test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+from msgspec import Struct
+
+# Actions of operators: who, and what they change.
+APPLY, DELETE = "apply", "delete"
+# Faults. `seconds` is their duration.
+KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
+    "kill agent",
+    "kill server",
+    "cut power of node",
+    "cut power of server",
+)
+CUT, PARTITION, SLOW_NETWORK = "cut connections", "partition", "slow network"
+RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS = "slow runtime", "failing runtime", "hanging runtime"
+WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED = "wrong states", "container dies", "container removed"
+CLOCK_JUMP, KILL_ETCD = "clock jump", "kill etcd member"
+UNPLUG = "unplug device"
+
+OPERATIONS = (APPLY, DELETE)
+FAULTS = (
+    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, SLOW_NETWORK),
+    *(RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS, WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED),
+    *(CLOCK_JUMP, KILL_ETCD, UNPLUG),
+)
+
+
+class Action(Struct, frozen=True, omit_defaults=True):
+    """`target` is a workload, node, server or device; `other` the second host of a partition, or a version."""
+
+    time: float
+    kind: str
+    target: str = ""
+    other: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        parts = (self.target, self.other, f"{self.seconds:g} s" if self.seconds else "")
+        return f"{self.time:10.3f}  {self.kind:<20} {' '.join(filter(None, parts))}"
+
+
+class Scenario(Struct, frozen=True, omit_defaults=True):
+    """`hours` is the virtual time in which the actions happen; after it, all faults end."""
+
+    seed: int
+    hours: float
+    nodes: tuple[str, ...]
+    servers: int = 1
+    storage: str = "memory"
+    actions: tuple[Action, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"seed {self.seed}: {len(self.nodes)} nodes, {self.servers} servers, storage {self.storage}"
+        return "\n".join([head, *map(str, self.actions)])
+
+    def with_actions(self, actions: Sequence[Action]) -> Scenario:
+        return msgspec.structs.replace(self, actions=tuple(actions))
+
+    def faults(self) -> Counter[str]:
+        return Counter(action.kind for action in self.actions if action.kind in FAULTS)
+
+
+LOCAL, SHARED = "cam", "lens"
+DEVICE_CONFIGURATIONS = {
+    LOCAL: {"discoveryHandler": {"name": "udev"}, "capacity": 1, "offlineGraceSeconds": 5, "onDeviceLost": "restart"},
+    SHARED: {"discoveryHandler": {"name": "onvif"}, "capacity": 1, "offlineGraceSeconds": 5},
+}
+"""A device configuration whose devices belong to one node each, and one whose only device all nodes see."""
+
+
+class Workloads:
+    """The workloads of a simulation; nodes, dependencies and devices follow from their numbers."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self._nodes = nodes
+        self.names = tuple(f"w{number}" for number in range(2 * len(nodes)))
+
+    def node_of(self, name: str) -> str:
+        return self._nodes[int(name[1:]) % len(self._nodes)]
+
+    def dependency_of(self, name: str) -> str | None:
+        """Every third workload depends on the one before it."""
+        number = int(name[1:])
+        return f"w{number - 1}" if number % 3 == 2 else None
+
+    def device_of(self, name: str) -> str | None:
+        """The workloads of the second node compete for its local device, two others for the shared device."""
+        number, count = int(name[1:]), len(self._nodes)
+        if number % count == 1:
+            return LOCAL
+        return SHARED if number in (3, count + 2) else None
+
+    def form(self, name: str, version: str) -> dict[str, object]:
+        dependency, device = self.dependency_of(name), self.device_of(name)
+        return {
+            "agent": self.node_of(name),
+            "runtime": "simulated",
+            "runtimeConfig": version,
+            "restartPolicy": "ALWAYS",
+            **({"dependencies": {dependency: "ADD_COND_RUNNING"}} if dependency else {}),
+            **({"resources": [{"name": device, "quantity": 1}]} if device else {}),
+        }
+
+
+def draw_scenario(
+    seed: int, *, nodes: int = 5, hours: float = 0.1, storage: str | None = None, servers: int | None = None
+) -> Scenario:
+    """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
+    random = Random(seed)
+    storage = storage or random.choice(("memory", "sqlite", "sqlite", "sqlite", "etcd"))
+    servers = servers or 1
+    names = tuple(f"node{number + 1}" for number in range(nodes))
+    scenario = Scenario(seed, hours, names, servers, storage)
+    return scenario.with_actions(sorted(_actions(random, scenario), key=lambda action: action.time))
+
+
+def _actions(random: Random, scenario: Scenario) -> list[Action]:
+    seconds = scenario.hours * 3600
+    workloads = Workloads(scenario.nodes)
+    actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
+    for number in range(max(4, int(seconds / 20))):
+        kind = APPLY if random.random() < 0.7 else DELETE
+        version = f"v{number + 1}" if kind == APPLY else ""
+        actions.append(Action(random.uniform(20, seconds), kind, random.choice(workloads.names), version))
+    kinds = random.sample(_possible_faults(scenario), random.randint(2, 6))
+    count = max(3, int(seconds / 30))
+    faults = (
+        _fault(random, random.choice(kinds), random.uniform(5, seconds), scenario, workloads) for _ in range(count)
+    )
+    return [*actions, *faults]
+
+
+def _possible_faults(scenario: Scenario) -> list[str]:
+    """Without a store, a server that restarts begins with an empty state, as documented."""
+    impossible = set() if scenario.storage == "etcd" else {KILL_ETCD}
+    if scenario.storage == "memory":
+        impossible |= {KILL_SERVER, POWER_SERVER}
+    return [kind for kind in FAULTS if kind not in impossible]
+
+
+def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads: Workloads) -> Action:
+    hosts = (*scenario.nodes, *(f"server{number}" for number in range(scenario.servers)))
+    seconds = round(random.choice((random.uniform(0.1, 3), random.uniform(3, 60))), 3)
+    match kind:
+        case "kill server" | "cut power of server":
+            return Action(time, kind, f"server{random.randrange(scenario.servers)}", seconds=seconds)
+        case "cut connections" | "partition":
+            one, other = random.sample(hosts, 2)
+            return Action(time, kind, one, other, seconds)
+        case "container dies" | "container removed":
+            return Action(time, kind, random.choice(workloads.names))
+        case "kill etcd member":
+            return Action(time, kind, f"etcd{random.randrange(3)}", seconds=seconds)
+        case "clock jump":
+            return Action(time, kind, seconds=round(random.uniform(-7200, 7200), 1))
+        case "slow network":
+            return Action(time, kind, seconds=seconds)
+        case _:
+            return Action(time, kind, random.choice(scenario.nodes), seconds=seconds)

@@ -1,0 +1,15 @@
+"""A test kit for users: whole clusters in a test, in milliseconds and without containers.
+
+    def test_web_survives_the_loss_of_its_agent(cluster):
+        cluster.apply("manifest.yaml")
+        cluster.advance(5)
+        cluster.kill("zone1")
+        cluster.advance(60)
+        cluster.workload("web").should_be_running()
+
+The fixture `cluster` comes with the package. The real server and agents run on virtual time; see `ankaios.simulation`.
+"""
+
+from ankaios.testing.cluster import TestCluster, WorkloadUnderTest
+
+__all__ = ["TestCluster", "WorkloadUnderTest"]

@@ -1,0 +1,284 @@
+"""A cluster for tests: commands and faults without waiting, and assertions about what the cluster did.
+
+Input: manifests, faults, and the time that passes. Output: states of workloads, and a timeline. Owns one simulated
+cluster, which runs only while one of the methods is called. The same calls give the same result, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Self, TypeVar
+
+from ankaios.common.execution_state import FAILED_EXEC_FAILED, SUCCEEDED_OK
+from ankaios.common.manifest import load_manifest
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_manipulation import get_value
+from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
+from ankaios.simulation.determinism import seeded
+from ankaios.simulation.isolation import InternalErrors, close, quiet
+from ankaios.simulation.operator import Operator, Subscriber
+from ankaios.simulation.runtime import SimulatedContainer
+from ankaios.simulation.virtual_time import VirtualTimeLoop
+
+RUNTIMES = ("podman", "podman-kube", "containerd", "native")
+_STATE_DEPTH = 4  # workloadStates, agent, workload, id
+_START = 1.0  # virtual seconds until server and agents are connected
+
+R = TypeVar("R")
+
+
+class RejectedByServer(AssertionError):
+    """The server did not accept the change; the text is the server's."""
+
+
+class TestCluster:
+    """`storage` is memory or sqlite: with a store, the state survives `kill_server`."""
+
+    __test__ = False  # not a test class of pytest
+
+    def __init__(self, *, storage: str = "memory", seed: int = 0) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ank-test-", ignore_cleanup_errors=True)
+        self._loop = VirtualTimeLoop()
+        self._random = Random(seed)
+        self._errors = InternalErrors()
+        options = ClusterOptions(nodes=(), storage=storage, runtimes=RUNTIMES)
+        with seeded(self._loop, self._random):
+            self._cluster = SimulatedCluster(self._loop, self._random, Path(self._folder.name) / "hosts", options)
+        self._operator = Operator(self._cluster.server_urls)
+        self._subscriber = Subscriber(self._cluster.server_urls, self._state_changed)
+        self._following: asyncio.Task[None] | None = None
+        self._run(self._start())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _start(self) -> None:
+        self._cluster.start()
+        self._following = asyncio.create_task(self._subscriber.run(), name="the subscriber")
+        await asyncio.sleep(_START)
+
+    def _run(self, work: Coroutine[Any, Any, R]) -> R:
+        with quiet(self._errors), seeded(self._loop, self._random):
+            return self._loop.run_until_complete(work)
+
+    def close(self) -> None:
+        self._cluster.end()
+        close(self._loop)
+        self._folder.cleanup()
+
+    # --- time ---
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the start."""
+        return self._loop.now
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._run(asyncio.sleep(seconds))
+
+    # --- changes ---
+
+    def add_node(self, name: str, tags: Mapping[str, str] | None = None) -> None:
+        """Add a node and start its agent."""
+        with seeded(self._loop, self._random):
+            self._cluster.add_node(name, tags)
+        self.start(name)
+        self.advance(_START)
+
+    def apply(self, manifest: str | Path) -> None:
+        """Apply a manifest: a path, or its text. Nodes that it names are added unless they exist.
+
+        Raises `RejectedByServer`, with the reason.
+        """
+        text = str(manifest)
+        state = load_manifest(Path(text).read_text() if "\n" not in text else text, "the manifest")
+        for workload in state.get("workloads", {}).values():
+            if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
+                self.add_node(agent)
+        masks = [
+            f"desiredState.{section}.{name}"
+            for section in ("workloads", "configs", "deviceConfigurations")
+            for name in state.get(section, {})
+        ]
+        self._update({"desiredState": state}, masks)
+
+    def delete(self, workload: str) -> None:
+        self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
+
+    def _update(self, state: Mapping[str, Any], masks: list[str]) -> None:
+        update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
+        response = self._run(self._operator.request(base.Request(updateStateRequest=update)))
+        if response is None:
+            raise RejectedByServer("no server answered within 10 s")
+        if response.HasField("error"):
+            raise RejectedByServer(response.error.message)
+
+    # --- faults ---
+
+    def kill(self, node: str) -> None:
+        """Cut the power of a node: its agent and its workloads end, and nobody is informed."""
+        with seeded(self._loop, self._random):
+            self._cluster.power_off_node(self._known(node))
+
+    def kill_agent(self, node: str) -> None:
+        """End the agent of a node; its workloads continue."""
+        self._cluster.kill_agent(self._known(node))
+
+    def start(self, node: str) -> None:
+        """Start the agent of a node again."""
+        self._run(self._call(lambda: self._cluster.start_agent(self._known(node))))
+
+    def kill_server(self) -> None:
+        self._cluster.kill_server("server0")
+
+    def start_server(self) -> None:
+        self._run(self._call(lambda: self._cluster.start_server("server0")))
+
+    def partition(self, node: str, other: str = "server0") -> None:
+        """Nothing passes between two hosts until `heal`."""
+        self._cluster.network.block(node, other)
+
+    def heal(self) -> None:
+        self._run(self._call(self._cluster.network.unblock_all))
+
+    def end_workload(self, workload: str, *, success: bool = False) -> None:
+        """The container or process of a workload ends."""
+        node, container = self._container(workload)
+        state = SUCCEEDED_OK if success else FAILED_EXEC_FAILED
+        self._run(self._call(lambda: self._cluster.nodes[node].containers.end(container.id, state)))
+
+    def fail_starts(self, node: str, rate: float = 1.0) -> None:
+        """From now on, this share of the calls of the runtime fails; 0 ends it."""
+        self._cluster.nodes[self._known(node)].containers.faults.failure_rate = rate
+
+    def plug(self, node: str, device: str, handler: str = "udev", **properties: str) -> None:
+        """A device appears on a node, for the discovery handler of this name."""
+        devices = self._cluster.nodes[self._known(node)].handler
+        self._run(self._call(lambda: devices.plug(handler, device, properties)))
+
+    def unplug(self, node: str, device: str, handler: str = "udev") -> None:
+        devices = self._cluster.nodes[self._known(node)].handler
+        self._run(self._call(lambda: devices.unplug(handler, device)))
+
+    async def _call(self, work: Any) -> None:
+        work()
+
+    def _known(self, node: str) -> str:
+        if node not in self._cluster.nodes:
+            known = ", ".join(self._cluster.nodes) or "none"
+            raise ValueError(f"unknown node '{node}'; nodes of this cluster: {known}")
+        return node
+
+    def _container(self, workload: str) -> tuple[str, SimulatedContainer]:
+        for name, node in self._cluster.nodes.items():
+            for container in node.containers.running():
+                if container.instance_name.workload == workload:
+                    return name, container
+        raise ValueError(f"workload '{workload}' does not run")
+
+    # --- observations ---
+
+    def workload(self, name: str) -> WorkloadUnderTest:
+        return WorkloadUnderTest(self, name)
+
+    def state(self, *masks: str) -> dict[str, Any]:
+        """The complete state, or the parts that the masks select."""
+        state = self._run(self._operator.read(*masks))
+        if state is None:
+            raise AssertionError("no server answered within 10 s")
+        return state
+
+    def running_on(self, workload: str) -> list[str]:
+        """The nodes on which the workload really runs, whatever is reported."""
+        return [
+            name
+            for name, node in self._cluster.nodes.items()
+            for container in node.containers.running()
+            if container.instance_name.workload == workload
+        ]
+
+    @property
+    def timeline(self) -> list[str]:
+        """What happened, one line each, with virtual seconds."""
+        return [str(happening) for happening in self._cluster.record]
+
+    @property
+    def internal_errors(self) -> list[str]:
+        """What the programs logged as internal errors; each of them is a fault of the product."""
+        return self._errors.texts
+
+    def _state_changed(self, paths: list[tuple[str, ...]]) -> None:
+        """Reports of workload states are part of the timeline. A path may be above or below a state."""
+        copy = self._subscriber.copy
+        for path in dict.fromkeys(path[:_STATE_DEPTH] for path in paths if path[0] == "workloadStates"):
+            for (agent, workload), state in _states_below(path[1:], get_value(copy, path)):
+                info = f": {state['additionalInfo']}" if state.get("additionalInfo") else ""
+                self._cluster.note(agent, f"{workload} is {_state_text(state)}{info}")
+
+
+def _states_below(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
+    """The states in a part of the tree agent, workload, id."""
+    if len(path) == _STATE_DEPTH - 1:
+        yield (path[0], path[1]), value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _states_below((*path, name), part)
+
+
+class WorkloadUnderTest:
+    """One workload, with assertions whose messages contain the timeline."""
+
+    def __init__(self, cluster: TestCluster, name: str) -> None:
+        self._cluster = cluster
+        self.name = name
+
+    @property
+    def states(self) -> dict[str, dict[str, Any]]:
+        """The reported execution states by agent; an agent without the workload is left out."""
+        found = self._cluster.state("workloadStates").get("workloadStates", {})
+        return {agent: state for agent, workloads in found.items() for state in workloads.get(self.name, {}).values()}
+
+    @property
+    def state(self) -> str:
+        """The reported state, such as `Running(Ok)`; empty if there is none."""
+        return ", ".join(_state_text(state) for state in self.states.values())
+
+    @property
+    def reason(self) -> str:
+        """Why it is in this state."""
+        return ", ".join(filter(None, (state.get("additionalInfo", "") for state in self.states.values())))
+
+    def should_be_running(self, on: str | None = None) -> None:
+        """It runs exactly once, and is reported so."""
+        nodes = self._cluster.running_on(self.name)
+        self._check(
+            len(nodes) == 1 and on in (None, *nodes), f"runs on {nodes or 'no node'}", f"run on {on or 'one node'}"
+        )
+        self._check(self.state == "Running(Ok)", f"is reported as '{self.state}'", "be reported as 'Running(Ok)'")
+
+    def should_not_be_running(self) -> None:
+        nodes = self._cluster.running_on(self.name)
+        self._check(not nodes, f"runs on {nodes}", "not run")
+
+    def should_be(self, state: str) -> None:
+        """It is reported with this state, such as `Pending(WaitingToStart)`."""
+        self._check(self.state == state, f"is '{self.state}' ({self.reason})", f"be '{state}'")
+
+    def _check(self, holds: bool, found: str, expected: str) -> None:
+        if not holds:
+            lines = "\n".join(self._cluster.timeline[-40:])
+            raise AssertionError(f"workload '{self.name}' {found}; it should {expected}. Timeline:\n{lines}")
+
+
+def _state_text(state: Mapping[str, Any]) -> str:
+    name, details = state.get("state", ""), state.get("subState", "")
+    return name if details in ("", name) else f"{name}({details})"

@@ -1,0 +1,161 @@
+"""Deliberate faults of the product: the simulation must find each of them.
+
+Each fault replaces one function or method, as a mistake in a change could. `tools/simulation_sensitivity.py` plays
+seeds with each fault until an invariant is violated, and prints the table of docs/simulation.md.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec import Struct
+
+from ankaios.agent import workload_task
+from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
+from ankaios.agent.core.workload_events import Deleted, Identified
+from ankaios.agent.server_link import Outbox
+from ankaios.agent.workload_operations import WorkloadOperations
+from ankaios.agent.workload_task import WorkloadTask
+from ankaios.devices.claim_store import ClaimStore
+from ankaios.devices.core.slot_ledger import SlotLedger
+from ankaios.devices.slot_allocator import SlotAllocator
+from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.server.commit_queue import CommitQueue
+from ankaios.server.core import ankaios_server
+from ankaios.server.core.ankaios_server import AnkaiosServer
+from ankaios.server.core.event_handler import EventHandler
+from ankaios.server.core.replies import Decision
+from ankaios.simulation.runtime import SimulatedRuntime
+from ankaios.storage.sqlite.sqlite_store import SqliteStore
+
+
+class DeliberateFault(Struct, frozen=True):
+    """`owner.name` is replaced by `make(original)`. `storage` is the store that the fault concerns, if any."""
+
+    title: str
+    owner: Any
+    name: str
+    make: Callable[[Any], Any]
+    storage: str | None = None
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        with patch.object(self.owner, self.name, self.make(getattr(self.owner, self.name))):
+            yield
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda _original: lambda *_args, **_options: value
+
+
+def _every(number: int, otherwise: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Every n-th call does something else."""
+
+    def make(original: Any) -> Any:
+        calls = 0
+
+        def call(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return otherwise(*args, **options) if calls % number == 0 else original(*args, **options)
+
+        return call
+
+    return make
+
+
+async def _nothing(*_args: Any, **_options: Any) -> None:
+    return None
+
+
+def _answer_first(original: Any) -> Any:
+    def submit(self: CommitQueue, decision: Decision) -> None:
+        self._perform(decision.effects)
+        original(self, Decision([], decision.change))
+
+    return submit
+
+
+def _twice(original: Any) -> Any:
+    return lambda *args: [item for item in original(*args) for _ in range(2)]
+
+
+def _reversed(original: Any) -> Any:
+    return lambda *args: list(original(*args))[::-1]
+
+
+async def _deleted(*_args: Any) -> Deleted:
+    return Deleted()
+
+
+async def _not_found(*_args: Any) -> Identified:
+    return Identified(None)
+
+
+async def _no_workloads(*_args: Any) -> list[Any]:
+    return []
+
+
+def _load_without_newest(original: Any) -> Any:
+    async def load(self: SqliteStore) -> Any:
+        stored = await original(self)
+        entries = dict(stored.entries)
+        if entries:
+            entries.pop(max(entries))
+        return type(stored)(entries, stored.revisions, stored.records, stored.last_revision)
+
+    return load
+
+
+FAULTS = (
+    DeliberateFault("a change is acknowledged before it is stored", CommitQueue, "submit", _answer_first, "sqlite"),
+    DeliberateFault("changes are not stored", SqliteStore, "commit", lambda _: _nothing, "sqlite"),
+    DeliberateFault("every fifth change is not stored", SqliteStore, "commit", _every(5, _nothing), "sqlite"),
+    DeliberateFault("an entry is lost when the state is loaded", SqliteStore, "load", _load_without_newest, "sqlite"),
+    DeliberateFault("events are sent twice", EventHandler, "events", _twice),
+    DeliberateFault("every fifth event is lost", EventHandler, "events", _every(5, lambda *_: [])),
+    DeliberateFault("a reported state reaches no subscriber", AnkaiosServer, "_seen_changes", _every(7, lambda _: [])),
+    DeliberateFault("dependencies are ignored", dependencies, "may_start", _always(True)),
+    DeliberateFault("dependencies are never met", dependencies, "may_start", _always(False)),
+    DeliberateFault("deletes wait for ever", dependencies, "may_stop", _always(False)),
+    DeliberateFault("a container is not deleted", WorkloadTask, "_delete", lambda _: _deleted),
+    DeliberateFault("every third delete does nothing", WorkloadTask, "_delete", _every(3, _deleted)),
+    DeliberateFault(
+        "a restarted agent does not list containers", SimulatedRuntime, "existing_workloads", lambda _: _no_workloads
+    ),
+    DeliberateFault("a container is not found again", WorkloadTask, "_identify", lambda _: _not_found),
+    DeliberateFault("containers are not watched", WorkloadTask, "_watch", _always(None)),
+    DeliberateFault("every third watch is missing", WorkloadTask, "_watch", _every(3, lambda *_: None)),
+    DeliberateFault(
+        "states are lost while there is no connection",
+        outgoing_queue.OutgoingQueue,
+        "put_state",
+        _every(4, lambda *_: None),
+    ),
+    DeliberateFault(
+        "the last state is not repeated", Outbox, "go_offline", lambda _: lambda self: self._queue.go_offline()
+    ),
+    DeliberateFault("a silent peer is not noticed", AsyncConnection, "_check_keepalive", _always(None)),
+    DeliberateFault("failed starts are not retried", workload_task, "retry_limit", _always(10_000_000.0)),
+    DeliberateFault("failed starts are retried without a delay", workload_task, "retry_limit", _always(0.0)),
+    DeliberateFault("agents receive no states of others", ankaios_server, "states_for_agent", _always([])),
+    DeliberateFault(
+        "every fourth update is not sent to agents", ankaios_server, "updates_for_agents", _every(4, lambda *_: [])
+    ),
+    DeliberateFault("updates are sent to agents in the wrong order", AnkaiosServer, "_consequences", _reversed),
+    DeliberateFault("slots are not released", SlotAllocator, "release", _always(None)),
+    DeliberateFault(
+        "a slot is given twice",
+        SlotLedger,
+        "_check_free",
+        lambda _: lambda self, slot, _restore: self._devices[slot.instance],
+    ),
+    DeliberateFault("claims are not written", ClaimStore, "save", _always(None)),
+    DeliberateFault(
+        "the states of other agents are forgotten late", WorkloadOperations, "forget_other_agents", _always(set())
+    ),
+    DeliberateFault(
+        "restart policies are ignored", workload_lifecycle, "_restart", lambda _: lambda w, _state: (w, [])
+    ),
+)

@@ -1,0 +1,48 @@
+"""Scenarios on whole clusters: the same seed gives the same record, and all invariants hold."""
+
+import pytest
+
+from ankaios.simulation import scenario as sc
+from ankaios.simulation.play import play
+from ankaios.simulation.scenario import Action, Scenario, draw_scenario
+from ankaios.simulation.shrinking import as_test, shrink
+
+NODES = ("node1", "node2")
+
+
+def short_scenario(*actions: Action, hours: float = 0.02) -> Scenario:
+    return Scenario(7, hours, NODES, actions=actions)
+
+
+def test_the_same_seed_gives_the_same_record() -> None:
+    scenario = draw_scenario(2, nodes=2, hours=0.02, storage="memory")
+    first, second = play(scenario), play(scenario)
+    assert list(map(str, first.record)) == list(map(str, second.record))
+    assert first.violations == []
+
+
+@pytest.mark.parametrize("fault", [sc.KILL_AGENT, sc.POWER_NODE, sc.RUNTIME_HANGS, sc.RUNTIME_FAILS, sc.WRONG_STATES])
+def test_a_cluster_recovers_from_a_fault_of_a_node(fault: str) -> None:
+    result = play(
+        short_scenario(
+            Action(1, sc.APPLY, "w0", "v0"), Action(10, fault, "node1", seconds=5), Action(11, sc.APPLY, "w0", "v1")
+        )
+    )
+    assert result.violations == []
+    assert result.operations == {"accepted": 2}
+    assert sum("started" in happening.what for happening in result.record) >= 2
+
+
+def test_a_dependent_workload_starts_after_its_dependency() -> None:
+    result = play(short_scenario(Action(1, sc.APPLY, "w2", "v0"), Action(9, sc.APPLY, "w1", "v0")))
+    started = [it.what.split()[0] for it in result.record if " started " in it.what]
+    assert started == ["w1", "w2"]
+    assert result.violations == []
+
+
+def test_a_failing_scenario_is_shortened_to_what_matters() -> None:
+    scenario = draw_scenario(3, nodes=2, hours=0.05, storage="memory")
+    wanted = scenario.actions[5]
+    short = shrink(scenario, lambda it: any(action.target == wanted.target for action in it.actions))
+    assert len(short.actions) == 1
+    assert "def test_x_seed_3" in as_test(short, "x")
