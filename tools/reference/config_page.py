@@ -36,6 +36,7 @@ MEANINGS = {
     "mutating_hooks": "Programs that see every update of workloads before it is made, see [below](#mutating-hooks).",
     "tags": "Tags of this agent, a table of strings.",
     "runtimes": "Runtimes this agent offers. By default all that are there.",
+    "offline_start_after": "With a state folder: seconds without a server after which stored workloads are started.",
     "podman_socket": "Socket of the podman service that runs the containers. By default podman runs them itself.",
     **{
         f"{prefix}{item}_pem_content": "The text itself instead of a file."

@@ -7,11 +7,11 @@ from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Field, Object
 from ankaios.common.model.scalars import MAX_UINT32, Boolean, Duration, Integer, Text, Words
-from ankaios.common.model.unions import ConfigItem, Variants
+from ankaios.common.model.unions import ConfigItem, TextSources, Variants
 from ankaios.common.names import NAME_PATTERN
 from tools.reference.markdown import code, heading, link, plain, table, words
 
-Named = Object | Variants | ConfigItem
+Named = Object | Variants | ConfigItem | TextSources
 HEADER = ("key", "value", "required", "meaning")
 
 
@@ -31,6 +31,9 @@ def _section(item: Named, links: Mapping[str, str], is_root: bool) -> Iterator[s
     yield heading(2, "Top level", "top-level") if is_root else heading(2, words(item.name).capitalize(), item.name)
     if isinstance(item, ConfigItem):
         yield plain(item.description)
+    elif isinstance(item, TextSources):
+        yield "A string, or an object with one of these keys:"
+        yield _table(item.sources, links)
     elif isinstance(item, Variants):
         yield _table({item.tag: item.tag_field}, links)
         for word, variant in item.variants.items():
@@ -74,6 +77,8 @@ def _value(kind: Kind, links: Mapping[str, str]) -> str:
         case MapOf():
             inner = _value(kind.element, links)
             return f"map to {inner}" if " or " in inner else f"map of {_plural(inner)}"
+        case TextSources():
+            return f"map of [{words(kind.name)}s](#{kind.name})"
         case Integer():
             return (
                 f"integer, {kind.minimum} or more"

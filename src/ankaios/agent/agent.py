@@ -11,7 +11,10 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from ankaios.agent.agent_manager import AgentManager
 from ankaios.agent.devices import AgentDevices, DeviceProvider
@@ -22,7 +25,7 @@ from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
-from ankaios.common.errors import StartupFailed
+from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.metrics import metrics_of
 from ankaios.common.service_manager import (
     READY,
@@ -38,8 +41,12 @@ from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
+if TYPE_CHECKING:
+    from ankaios.agent.core.offline_state import OfflineState
+
 SETTLING = 1.0  # seconds until the start is over
 DEVICES_LATER = 0.1
+OFFLINE_LOOK = 0.2
 
 E = TypeVar("E", VersionRefused, StartupFailed)
 
@@ -58,6 +65,7 @@ async def run_agent(
     chance: Callable[[], float] = _chance,
 ) -> None:
     """Until it is cancelled. A server that refuses our protocol version is a failed start, whenever it happens."""
+    settings = _with_usable_state_dir(settings)
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
     connection = ConnectionSettings(settings.server_url, _security(settings))
@@ -72,6 +80,20 @@ async def run_agent(
         end_metrics()
         for connector in connectors.values():
             await connector.close()
+
+
+def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
+    """A state folder that cannot be used does not prevent the start."""
+    if settings.state_dir is None:
+        return settings
+    from ankaios.agent.offline_store import prepare_state_folder  # an agent without state folder starts faster
+
+    try:
+        prepare_state_folder(settings.state_dir)
+    except (OSError, Rejected) as error:
+        log.warning("the state folder '%s' is not used: %s", settings.state_dir, error)
+        return replace(settings, state_dir=None)
+    return settings
 
 
 async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, Callable[[], None]]:
@@ -112,6 +134,8 @@ async def _run(
     async with Supervisor() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)
+        if settings.state_dir is not None:
+            _prepare_offline_start(settings.state_dir, settings.offline_start_after, manager, tasks)
         tasks.keep_running("the connection to the server", ServerLink(connection, hello, outbox, inbox).run)
         tasks.keep_running("the load reports", load.run)
         tasks.keep_running("the agent manager", lambda: manager.run(inbox))
@@ -120,6 +144,27 @@ async def _run(
         asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
         dump_traceback_on_abort()
         notify(READY)
+
+
+def _prepare_offline_start(folder: Path, seconds: int, manager: AgentManager, tasks: Supervisor) -> None:
+    from ankaios.agent.offline_store import OfflineStore  # an agent without state folder starts faster
+
+    store = OfflineStore(folder, manager.name)
+    stored = store.load()
+    manager.store_offline_state(store.put)
+    tasks.keep_running("the state file", store.run)
+    if stored is not None:
+        tasks.run_once("the start without a server", lambda: _start_offline(manager, stored, seconds))
+
+
+async def _start_offline(manager: AgentManager, stored: "OfflineState", seconds: int) -> None:
+    """A server that is connected sends its workloads soon, even if it takes longer than that."""
+    await asyncio.sleep(seconds)
+    while manager.is_connected:
+        if manager.has_workloads:
+            return
+        await asyncio.sleep(OFFLINE_LOOK)
+    manager.start_offline(stored, seconds)
 
 
 async def _run_devices(manager: AgentManager) -> None:
@@ -159,7 +204,8 @@ def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -
 
 def devices_for(settings: AgentSettings) -> DeviceProvider:
     folder = RunFolder(settings.run_folder, settings.name).path / "devices"
-    return AgentDevices(settings.name, folder, settings.kubelet_dir)
+    claims = settings.state_dir / f"{settings.name}.claims" if settings.state_dir else None
+    return AgentDevices(settings.name, folder, settings.kubelet_dir, settings.plugin_dir, claims)
 
 
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:

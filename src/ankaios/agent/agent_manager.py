@@ -11,7 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import chain
 
+from msgspec.structs import replace
+
 from ankaios.agent.control_callbacks import ControlCallbacks
+from ankaios.agent.core.offline_state import AssignedWorkloads, OfflineState
 from ankaios.agent.core.open_requests import OpenRequests
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
@@ -28,6 +31,7 @@ from ankaios.common.execution_state import PENDING_STARTING
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
 from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Response
 from ankaios.common.pb.grpc_api_pb2 import (
+    DeviceUpdate,
     FromServer,
     KnownWorkloads,
     ServerHello,
@@ -67,7 +71,8 @@ class AgentManager:
         tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
-        self._name = name
+        self.name = name
+        self.is_connected = False
         self._devices = devices
         self._outbox = outbox
         self._load = load
@@ -83,6 +88,9 @@ class AgentManager:
         self._is_welcome = False
         self._requests = OpenRequests()
         self._lost_at = ""
+        self._assigned = AssignedWorkloads()
+        self._device_update = b""
+        self._store: Callable[[OfflineState], None] | None = None
 
     async def run(self, inbox: LinkChannel) -> None:
         """[impl->swdd~agent-uses-async-channels~1]"""
@@ -96,11 +104,12 @@ class AgentManager:
     def handle(self, event: LinkEvent) -> None:
         match event:
             case Connected():
-                self._session_is_new = True
+                self.is_connected = self._session_is_new = True
                 self._load.connected()
                 self._devices.connected()
             case Disconnected():
                 self._lost_at = datetime.now(UTC).isoformat()
+                self.is_connected = False
                 self._logs.cancel_all()
                 self._usage.stop()
                 self._devices.disconnected()
@@ -132,7 +141,7 @@ class AgentManager:
             case "logsCancelRequest":
                 self._logs.cancel(message.logsCancelRequest.requestId)
             case "deviceUpdate":
-                self._devices.handle(message.deviceUpdate)
+                self._receive_device_update(message.deviceUpdate)
             case "slotResponse":
                 self._devices.handle(message.slotResponse)
             case "tellWorkloads":
@@ -149,8 +158,11 @@ class AgentManager:
         plan = self._planner.server_hello(
             added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
         )
-        if message.keepUnlisted:
+        if message.keepUnlisted:  # the stored assignment stays, too
             log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
+        else:
+            self._assigned.replace(added)
+            self._store_state()
         self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
@@ -200,13 +212,62 @@ class AgentManager:
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         deleted = [deleted_workload_from_pb(item) for item in message.deletedWorkloads]
+        self._assigned.update(added, deleted)
+        self._store_state()
         plan = self._planner.update_workload(added, deleted, self._work.workloads, self._work.waiting)
         self._work.apply(plan)
         self._listings.hurry(self._planner.awaited())
 
     def _update_workload_state(self, message: UpdateWorkloadState) -> None:
         states = [workload_state_from_pb(item) for item in message.workloadStates]
+        self._store_state_later(name.workload for name, _ in states)
         self._work.recheck(self._begin_session() | self._work.learn(states))
+
+    # --- starting without a server ------------------------------------------------------------------------------------
+
+    @property
+    def has_workloads(self) -> bool:
+        """The server has sent what it assigned to this agent."""
+        return self._is_welcome
+
+    def store_offline_state(self, store: Callable[[OfflineState], None]) -> None:
+        """From now on call this with each state that differs."""
+        self._store = store
+
+    def start_offline(self, stored: OfflineState, seconds: int) -> None:
+        """Start what the server had assigned. When it returns, its workloads apply, and what matches is kept."""
+        if self._is_welcome:
+            return
+        log.warning("no server for %d s: starting %d stored workloads", seconds, len(stored.workloads))
+        self._assigned.replace(stored.workloads)
+        if stored.devices:
+            self._device_update = stored.devices
+            self._devices.handle(DeviceUpdate.FromString(stored.devices))
+        self._work.learn([(known.name, known.state) for known in stored.states])
+        self._work.apply(self._planner.server_hello(stored.workloads, self._work.workloads, self._work.waiting))
+        self._listings.begin(self._planner.unlisted(), self._planner.awaited())
+
+    def _receive_device_update(self, update: DeviceUpdate) -> None:
+        if update.complete:
+            configurations = DeviceUpdate(complete=True, configurations=update.configurations)
+            self._device_update = configurations.SerializeToString(deterministic=True)
+            self._store_state()
+        self._devices.handle(update)
+
+    def _store_state_later(self, changed: Iterable[str]) -> None:
+        """After the states of other agents' workloads changed that own workloads depend on."""
+        if self._store is None:
+            return
+        needed = {name for spec in self._assigned.specs.values() for name in spec.dependencies}
+        if not needed.isdisjoint(changed):
+            asyncio.get_running_loop().call_soon(self._store_state)
+
+    def _store_state(self) -> None:
+        if self._store is None or not self._is_welcome:
+            return
+        workloads = tuple(self._assigned.specs.values())
+        state = OfflineState(self.name, workloads, devices=self._device_update)
+        self._store(replace(state, states=self._work.foreign_states(state.dependencies)))
 
     def _response(self, response: Response) -> None:
         """[impl->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]

@@ -23,6 +23,7 @@ from ankaios.agent.core.control_session import (
     Close,
     ControlSession,
     Forward,
+    Notified,
     Reaction,
     Skip,
     closed_message,
@@ -195,6 +196,8 @@ class ControlInterface:
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 self._say(encode(closed_message(reason)))
+            case Notified(result):
+                self._callbacks.notified(result)
             case Skip(why):
                 self._complain(f"a message is ignored: {why}")
         return not self._session.dead

@@ -61,16 +61,28 @@ class DeviceProvider(Protocol):
 
 
 class AgentDevices:
-    """`folder` contains what has to outlive the agent."""
+    """`folder` contains what has to outlive the agent, `claims` what has to outlive a power failure, too.
+
+    `plugin_dir`: where device plugins register, if not in the folder.
+    """
 
     offers_devices = True
 
-    def __init__(self, agent: str, folder: Path, kubelet_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        kubelet_dir: Path | None = None,
+        plugin_dir: Path | None = None,
+        claims: Path | None = None,
+    ) -> None:
         self._agent = agent
         self._folder = folder
+        self._plugin_dir = plugin_dir or folder / "plugins"
+        self._claims = claims or folder / CLAIMS
         self._kubelet_dir = kubelet_dir
         self._needed = asyncio.Event()
-        if kubelet_dir is not None or any((folder / CLAIMS).glob("*.json")):
+        if kubelet_dir is not None or any(self._claims.glob("*.json")):
             self._needed.set()
         self._ended = False
         self._fault = f"{NOT_AVAILABLE}, see its log"
@@ -110,7 +122,7 @@ class AgentDevices:
     async def _serve(self, host: DeviceHost) -> None:
         from ankaios.devices.plugin_folder import open_plugin_folder, short_folder  # not part of the agent's start
 
-        wanted = self._folder / "plugins"
+        wanted = self._plugin_dir
         plugins = short_folder(wanted)
         listener = open_plugin_folder(plugins)
         try:
@@ -138,7 +150,12 @@ class AgentDevices:
 
         try:
             manager = DeviceManager(
-                self._agent, self._folder, host, kubelet_dir=self._kubelet_dir, plugin_folder=(plugins, listener)
+                self._agent,
+                self._folder,
+                host,
+                kubelet_dir=self._kubelet_dir,
+                plugin_folder=(plugins, listener),
+                claims=self._claims,
             )
             manager.restore()
         except BaseException:

@@ -1,13 +1,16 @@
 """A runtime connector whose calls are counted and timed. Used only if metrics are enabled."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from time import monotonic
 from typing import TypeVar
 
 from ankaios.agent.metrics import AgentMetrics
 from ankaios.common.execution_state import ExecutionState
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -55,6 +58,17 @@ class MeasuredConnector:
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self._measured("delete", self._connector.delete_workload(workload))
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        return await self._connector.check_target(workload, container)
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        return await self._measured("check", self._connector.run_check(workload, command, limit, container))
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        return await self._connector.image_check(workload)
 
     def processes(self, workload: WorkloadId) -> list[int]:
         return self._connector.processes(workload)

@@ -36,14 +36,16 @@ DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"
 NAME_CONTEXT = "Agent name is invalid"
 PODMAN_RUNTIMES = ("podman", "podman-kube")
+OFFLINE_START_AFTER = 5
 URL_CONTEXT = "Wrong server address format"
 
 
 class AgentSettings(Struct, frozen=True):
     """Everything but the run folder is already checked. `runtimes` None: all there are.
 
-    `kubelet_dir`: the devices of this node are offered to the kubelet that works there. `podman_socket`: the podman
-    service that is used instead of the podman of this user.
+    `plugin_dir`: where device plugins of others register. `kubelet_dir`: the devices of this node are offered to the
+    kubelet that works there. `podman_socket`: the podman service that is used instead of the podman of this user.
+    `state_dir`: where the assigned workloads are stored, to be started without a server after so many seconds.
     """
 
     name: str
@@ -53,9 +55,12 @@ class AgentSettings(Struct, frozen=True):
     pem: GivenPem
     tags: Mapping[str, str]
     runtimes: tuple[str, ...] | None
+    plugin_dir: Path | None = None
     kubelet_dir: Path | None = None
     podman_socket: str | None = None
     metrics: str | None = None
+    state_dir: Path | None = None
+    offline_start_after: int = OFFLINE_START_AFTER
     log_format: str = "text"
 
     @property
@@ -91,9 +96,12 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
         pem=load_pem_material(flags, "ANKAGENT", file),
         tags=_tags(flags["tag"]) if flags["tag"] else _tags_of(file),
         runtimes=_runtimes_of(file),
-        kubelet_dir=_kubelet_dir(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
+        plugin_dir=_folder(choose(flags["plugin_dir"], None, file, "plugin_dir", "")),
+        kubelet_dir=_folder(choose(flags["kubelet_dir"], None, file, "kubelet_dir", "")),
         podman_socket=_podman_socket(choose(None, None, file, "podman_socket", "")),
         metrics=metrics_setting(choose(flags["metrics"], "ANKAGENT_METRICS", file, "metrics", "")),
+        state_dir=_state_dir(choose(flags["state_dir"], "ANKAGENT_STATE_DIR", file, "state_dir", "")),
+        offline_start_after=_offline_start_after(choose(None, None, file, "offline_start_after", OFFLINE_START_AFTER)),
         log_format=log_format_setting(
             choose(flags["log_format"], "ANKAGENT_LOG_FORMAT", file, "log_format", LOG_FORMATS[0])
         ),
@@ -122,8 +130,15 @@ def make_parser() -> argparse.ArgumentParser:
     for item, what in (("ca", "certificate of the authority"), ("crt", "own certificate"), ("key", "own private key")):
         name = f"{item}_pem"
         add(f"--{name}", metavar="PATH", help=f"PEM file with the {what} [env: ANKAGENT_{name.upper()}]")
+    add("--plugin-dir", metavar="DIR", help="where device plugins register [default: below the run folder]")
     add("--kubelet-dir", metavar="DIR", help="offer devices to the kubelet of this folder, such as /var/lib/kubelet")
     add_observation_flags(parser, "ANKAGENT")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="store the assigned workloads here and start them without a server after a power failure "
+        "[env: ANKAGENT_STATE_DIR]",
+    )
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
     return parser
 
@@ -157,8 +172,18 @@ def _check_url(url: str) -> None:
         raise StartupFailed(URL_CONTEXT, reason) from fault
 
 
-def _kubelet_dir(given: str) -> Path | None:
+def _folder(given: str) -> Path | None:
     return Path(given) if given else None
+
+
+def _state_dir(given: str) -> Path | None:
+    return Path(given).absolute() if given else None
+
+
+def _offline_start_after(given: int) -> int:
+    if given < 0:
+        raise StartupFailed(CONFIG_CONTEXT, f"'offline_start_after' must not be negative, found '{given}'")
+    return given
 
 
 def _podman_socket(given: str) -> str | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
@@ -138,7 +140,8 @@ class WorkloadObject:
             self._services.folder.make(spec.instance_name)
             if clear:
                 self._services.folder.remove_control_interface(spec.instance_name)
-            self._interface = ControlInterface(spec, folder, self._callbacks(), self._tasks)
+            callbacks = replace(self._callbacks(), notified=self._task.notified)
+            self._interface = ControlInterface(spec, folder, callbacks, self._tasks)
         except OSError as error:
             log.warning("'%s' starts without its control interface: %s", spec.name, error)
             return None

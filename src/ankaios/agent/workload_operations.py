@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
+from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
     DeleteBeforeUpdate,
@@ -23,6 +24,7 @@ from ankaios.agent.core.operations import (
 from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.agent.core.runtime_manager import Found, Plan
 from ankaios.agent.devices import DeviceProvider
+from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.server_link import Outbox
@@ -60,7 +62,10 @@ class WorkloadOperations:
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
         self._facade = RuntimeFacade(
-            agent, SharedServices(connectors, folder, devices, self.report, chance), callbacks, tasks
+            agent,
+            SharedServices(connectors, folder, devices, self.report, chance, HealthChecks(folder, tasks)),
+            callbacks,
+            tasks,
         )
         self._reports: deque[StateReport] = deque()
         self._reporting = False
@@ -102,6 +107,11 @@ class WorkloadOperations:
         for name, state in foreign:
             self._states.store(name, state)
         return {name.workload for name, _ in foreign}
+
+    def foreign_states(self, workloads: Iterable[str]) -> tuple[ForeignState, ...]:
+        """What is known of these workloads on other agents."""
+        found = {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
+        return foreign_states(found, self._agent)
 
     def recheck(self, changed: Iterable[str]) -> None:
         """See what the news of these workloads sets free."""

@@ -10,14 +10,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ankaios.agent.core.health import HealthResult
 from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     AdoptDevices,
     CancelRetry,
+    CheckHealth,
     CloseInterface,
     Command,
     DeleteContainer,
@@ -27,6 +31,7 @@ from ankaios.agent.core.workload_events import (
     DevicesMissing,
     Effect,
     Event,
+    HealthSeen,
     Identified,
     Identify,
     NotIdentified,
@@ -45,12 +50,14 @@ from ankaios.agent.core.workload_events import (
     StartHasNoRoom,
     StartImpossible,
     StateSeen,
+    StopHealthChecks,
     Unwatch,
     Watch,
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.agent.devices import DeviceProvider
+from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.successor import PreparedSuccessor
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
@@ -61,11 +68,15 @@ from ankaios.common.execution_state import (
     REMOVED,
     STOPPING_REQUESTED_AT_RUNTIME,
     ExecutionState,
+    HealthState,
 )
 from ankaios.common.supervision import internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.devices.host import WaitingForDevices
 from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
+
+if TYPE_CHECKING:
+    from ankaios.agent.health_monitor import HealthMonitor
 
 UNSUPPORTED_RUNTIME = "Unsupported Runtime"
 MAX_SIGNALS = 64
@@ -84,6 +95,7 @@ class SharedServices(Struct, frozen=True):
     devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
     chance: Callable[[], float]
+    health: HealthChecks
 
 
 class Interfaces(Struct, frozen=True):
@@ -103,6 +115,7 @@ class WorkloadTask:
         self._signals: deque[Signal] = deque(maxlen=MAX_SIGNALS)
         self._wake = asyncio.Event()
         self._checker: StateChecker | None = None
+        self._monitor: HealthMonitor | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._grants: tuple[DeviceGrant, ...] = ()
         self._successor = PreparedSuccessor(services.connectors)
@@ -177,6 +190,10 @@ class WorkloadTask:
                 self._watch(spec, runtime_id, turn)
             case Unwatch():
                 self._stop_watching()
+            case CheckHealth(spec, runtime_id, turn):
+                self._check_health(spec, runtime_id, turn)
+            case StopHealthChecks():
+                self._stop_health_checks()
             case ScheduleRetry(attempt, turn):
                 self._signal_later(self._services.chance() * retry_limit(attempt), turn)
             case ScheduleRestart(delay, turn):
@@ -197,12 +214,15 @@ class WorkloadTask:
             case RemoveFiles(name):
                 self._services.folder.remove_files(name)
             case RemoveFolder(name):
+                self._services.health.forget(name)
                 self._services.folder.remove(name)
         return None
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
-        self.last_report = (name, state)
-        self._services.report(name, state)
+        restarts = self.workload.history.restarts if name == self.workload.name else 0
+        counted = replace(state, restarts=restarts) if restarts and not state.is_same(REMOVED) else state
+        self.last_report = (name, counted)
+        self._services.report(name, counted)
 
     @contextmanager
     def _patience(self, seconds: float, spec: WorkloadSpec, state: ExecutionState, done: str) -> Iterator[None]:
@@ -224,7 +244,8 @@ class WorkloadTask:
             files = await self._write_files(spec)
             with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
                 prepared = await self._successor.take(spec)
-                extras = Extras(interface, files, reuse or prepared, self._grants)
+                environment = self._services.health.environment(spec)
+                extras = Extras(interface, files, reuse or prepared, self._grants, environment)
                 return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
             return StartHasNoRoom(str(error))
@@ -279,7 +300,26 @@ class WorkloadTask:
         self._stop_watching()
         self._checker = self._services.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
 
+    def _check_health(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
+        def sink(health: HealthState) -> None:
+            self.signal(HealthSeen(turn, health, asyncio.get_running_loop().time()))
+
+        self._stop_health_checks()
+        connector = self._services.connectors[spec.runtime]
+        self._monitor = self._services.health.start(spec, runtime_id, connector, sink)
+
+    def _stop_health_checks(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+            self._monitor = None
+
+    def notified(self, result: HealthResult) -> None:
+        """The workload reports its health over its control interface."""
+        if self._monitor is not None:
+            self._monitor.notified(result)
+
     def _stop_watching(self) -> None:
+        self._stop_health_checks()
         if self._checker is not None:
             self._checker.stop()
             self._checker = None

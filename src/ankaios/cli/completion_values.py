@@ -34,6 +34,7 @@ FIXED: dict[str, Callable[[], Iterable[str]]] = {"runtimes": _runtime_names, "st
 MASKS = {
     "workloads": ("desiredState.workloads.*.agent",),
     "configs": ("desiredState.configs",),
+    "deviceConfigurations": ("desiredState.deviceConfigurations",),
     "agents": ("agents",),
     "devices": ("deviceInstances",),
     "masks": ("desiredState.workloads.*.agent", "desiredState.configs", "workloadStates", "agents", "deviceInstances"),
@@ -67,6 +68,7 @@ def values_of(kind: str, state: base.CompleteState) -> list[str]:
     names = {
         "workloads": sorted(state.desiredState.workloads.workloads),
         "configs": sorted(state.desiredState.configs.configs),
+        "deviceConfigurations": sorted(state.desiredState.deviceConfigurations.deviceConfigurations),
         "agents": sorted(state.agents.agents),
         "devices": sorted(state.deviceInstances.deviceInstances),
     }

@@ -54,9 +54,18 @@ def device_rows(instances: base.DeviceInstanceMap) -> list[tuple[str, ...]]:
         used = [slot for slot in slots_of(name, instance) if slot.is_used]
         users = ", ".join(sorted({slot.user for slot in used}))
         free = max(instance.capacity - len(used), 0)
-        agents = ", ".join(sorted(instance.nodes))
+        agents = ", ".join(agents_of(instance))
         rows.append((name, instance.configurationName, agents, str(len(used)), str(free), users))
     return rows
+
+
+def agents_of(instance: base.DeviceInstance) -> list[str]:
+    """The agents of the device; those that do not see it now are marked."""
+    is_old = instance.attributes.online and not instance.onlineNodes  # reported by an earlier version
+    if is_old or not instance.attributes.HasField("online"):
+        return sorted(instance.nodes)
+    word = "lost" if instance.lost else "offline"
+    return [agent if agent in instance.onlineNodes else f"{agent} ({word})" for agent in sorted(instance.nodes)]
 
 
 def resource_rows(agents: base.AgentMap) -> list[tuple[str, ...]]:

@@ -13,6 +13,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
 STATE_COLUMN = 3
+HEALTH_HEADER = "HEALTH"
 ROW_FIELDS = ("agent", "runtime", "placement")
 """The fields of a desired workload that a row needs."""
 ROW_MASKS = (
@@ -26,12 +27,13 @@ Instance = tuple[str, str, str]
 
 
 class WorkloadRow(NamedTuple):
-    """One instance of a workload in the table."""
+    """One instance of a workload in the table. `health` is empty without health checks."""
 
     instance: Instance
     runtime: str
     state: str
     info: str
+    health: str = ""
 
     @property
     def name(self) -> str:
@@ -45,7 +47,7 @@ class WorkloadRow(NamedTuple):
         return (self.name, self.agent, self.runtime, self.state, self.info)
 
     def with_state(self, message: base.ExecutionState) -> "WorkloadRow":
-        return WorkloadRow(self.instance, self.runtime, state_text(message), info_text(message))
+        return WorkloadRow(self.instance, self.runtime, state_text(message), info_text(message), health_text(message))
 
 
 class WorkloadFilter(NamedTuple):
@@ -64,9 +66,13 @@ class WorkloadFilter(NamedTuple):
 
 
 def workload_table(output: CliOutput, shown: Iterable[WorkloadRow]) -> list[str]:
-    """The lines of `get workloads`, sorted by instance."""
+    """The lines of `get workloads`, sorted by instance. A column for the health is there if a workload has any."""
     rows = sorted(shown, key=lambda row: row.instance)
-    return _table(output, HEADER, rows, [row.cells() for row in rows], WRAP)
+    if not any(row.health for row in rows):
+        return _table(output, HEADER, rows, [row.cells() for row in rows], WRAP)
+    header = (*HEADER[: STATE_COLUMN + 1], HEALTH_HEADER, *HEADER[STATE_COLUMN + 1 :])
+    cells = [(*row.cells()[: STATE_COLUMN + 1], row.health, *row.cells()[STATE_COLUMN + 1 :]) for row in rows]
+    return _table(output, header, rows, cells, WRAP)
 
 
 def wide_table(
@@ -97,6 +103,8 @@ def _table(
     overflow: str,
 ) -> list[str]:
     def style(row: int, column: int) -> str:
+        if header[column] == HEALTH_HEADER:
+            return health_style(rows[row].health)
         return state_style(rows[row].state) if column == STATE_COLUMN else ""
 
     return styled_table(output, header, cells, overflow, style)
@@ -117,7 +125,7 @@ def workload_rows(state: base.CompleteState) -> dict[Instance, WorkloadRow]:
             runtime = desired[name].runtime
         elif name in effective and name not in desired:
             runtime = effective[name].runtime
-        rows[instance] = WorkloadRow(instance, runtime, state_text(execution_state), info_text(execution_state))
+        rows[instance] = WorkloadRow(instance, runtime, "", "").with_state(execution_state)
     return rows
 
 
@@ -175,6 +183,18 @@ def _camel(name: str) -> str:
 
 def info_text(message: base.ExecutionState) -> str:
     return message.additionalInfo.strip().replace("\n", ", ")
+
+
+def health_text(message: base.ExecutionState) -> str:
+    """`Healthy`, `Unhealthy` or `Starting`; empty without health checks."""
+    if not message.HasField("health"):
+        return ""
+    value = base.HealthStatus.DESCRIPTOR.values_by_number.get(message.health.status)
+    return _camel(value.name.removeprefix("HEALTH_")) if value is not None else "Unknown"
+
+
+def health_style(health: str) -> str:
+    return {"Healthy": "good", "Unhealthy": "bad", "Starting": "busy"}.get(health, "")
 
 
 def state_style(state: str) -> str:

@@ -25,10 +25,10 @@ def parse_duration(value: Any) -> int | None:
     return int(digits) * _UNITS[value.removeprefix(digits)]
 
 
-def duration_text(milliseconds: int) -> str:
+def format_duration(milliseconds: int) -> str:
     """The text with the largest unit that is exact.
 
-    >>> duration_text(120_000), duration_text(1500), duration_text(0)
+    >>> format_duration(120_000), format_duration(1500), format_duration(0)
     ('2m', '1500ms', '0s')
     """
     if milliseconds == 0:

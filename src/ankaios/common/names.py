@@ -13,12 +13,14 @@ from ankaios.common.errors import Rejected
 MAX_NAME_LENGTH = 63
 # Names of device instances are made of the configuration name by adding seven characters.
 MAX_DEVICE_CONFIGURATION_NAME_LENGTH = MAX_NAME_LENGTH - 7
+MAX_REPLICAS = 1000
 
 # The same rules for the JSON schema of manifests. Each pattern describes the whole text.
 NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
 AGENT_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]|\{\{[a-zA-Z0-9_-]+(?:\.[a-zA-Z0-9_-]+)*\}\})*$"
 FILTER_MASK_PATTERN = r"^(?:\*|[a-zA-Z0-9_-]+)(?:\.(?:\*|[a-zA-Z0-9_-]+))*$"
 LOG_RULE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_-]+|[a-zA-Z0-9_-]*\*[a-zA-Z0-9_-]*)$"
+ABSOLUTE_PATH_PATTERN = r"^/[^\0]*$"
 RESOURCE_NAME_PATTERN = r"^(?:[a-zA-Z0-9_.-]+(?:/[a-zA-Z0-9_.-]+)?|\{\{PLACEHOLDER\}\})$"
 
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")

@@ -115,14 +115,29 @@ class ResourceRequest(Struct, frozen=True):
     name: str
     quantity: int
     container: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def resource(self) -> str:
         return self.name if "/" in self.name else DEFAULT_RESOURCE_PREFIX + self.name
 
+    @property
+    def description(self) -> str:
+        """The resource with the selector, as it is part of reasons."""
+        return described_resource(self.resource, self.where)
 
-class Placement(Struct, frozen=True):
+
+def described_resource(resource: str, where: Mapping[str, str]) -> str:
+    properties = ", ".join(f"{key}={value}" for key, value in sorted(where.items()))
+    return f"{resource} with {properties}" if properties else resource
+
+
+class Placement(Struct, frozen=True, rename="camel"):
     tags: Mapping[str, str] = field(default_factory=dict)
+    replicas: int | None = None
+    spread: bool = False
+    every_agent: bool = False
+    replica_of: str | None = None
 
 
 class UpdateStrategy(Struct, frozen=True, rename="camel"):
@@ -151,11 +166,12 @@ class WorkloadSpec(Struct, frozen=True, rename="camel"):
 
     @property
     def needs_control_interface(self) -> bool:
-        """Deny rules alone permit no request.
+        """Deny rules alone permit no request. Native processes report their health with sd_notify instead.
 
         [impl->swdd~common-workload-needs-control-interface~1]
         """
-        return bool(self.access.allow)
+        reports_health = self.health is not None and self.health.notify is not None and self.runtime != "native"
+        return bool(self.access.allow) or reports_health
 
     @property
     def has_files(self) -> bool:

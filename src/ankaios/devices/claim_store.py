@@ -2,11 +2,10 @@
 
 Input: claim records and grants. Output: the records after a restart, and grants extended by the devices file. A record
 is written before its workload starts and removed when the workload releases its devices. A file is always complete: the
-old or the new content, also if the process dies. After a power failure a file may be incomplete; then no workload runs
-any more, and the checksum detects it.
+old or the new content, also if the process dies. A file that is incomplete after a power failure is detected by its
+checksum.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,23 +19,24 @@ from msgspec.structs import replace
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.checked_file import checked_text, read_checked, remove_drafts, replace_file
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
 
 SUFFIX = ".json"
-DRAFT_SUFFIX = ".new"
 
 log = logging.getLogger(__name__)
 
 
 class Allocation(Struct, frozen=True):
-    """Devices of one resource in one container, and their grant."""
+    """Devices of one resource in one container, and their grant. `where`: the selector that they were chosen by."""
 
     resource: str
     container: str | None
     ids: tuple[str, ...]
     grant: DeviceGrant = field(default_factory=DeviceGrant)
+    where: tuple[tuple[str, str], ...] = ()
 
 
 class HeldSlot(Struct, frozen=True):
@@ -66,10 +66,10 @@ class ClaimRecord(Struct, frozen=True):
 
 
 class ClaimStore:
-    """Keeps claim records in the folder `claims` and devices files in the folder `files`."""
+    """Keeps claim records in `claims`, by default a folder below `folder`, and devices files in the folder `files`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._claims = folder / "claims"
+    def __init__(self, folder: Path, claims: Path | None = None) -> None:
+        self._claims = claims or folder / "claims"
         self._files = folder / "files"
 
     def load(self) -> Iterator[ClaimRecord]:
@@ -147,39 +147,10 @@ def _has_content(path: Path, text: str) -> bool:
     return False
 
 
-def replace_file(path: Path, text: str, mode: int) -> None:
-    """Replace a file as a whole. Raises OSError with nothing changed."""
-    draft = path.with_suffix(DRAFT_SUFFIX)
-    try:
-        draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
-        draft.write_text(text)
-        draft.chmod(mode)
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-
-
-def remove_drafts(folder: Path) -> None:
-    """Remove the drafts of a process that died."""
-    for draft in folder.glob(f"*{DRAFT_SUFFIX}"):
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
 def record_to_json(record: ClaimRecord) -> str:
-    content = msgspec.to_builtins(record)
-    return json.dumps({"checksum": _checksum(content), "record": content})
+    return checked_text(record)
 
 
 def record_from_json(text: str) -> ClaimRecord:
     """Raises ValueError, KeyError or TypeError for content that was not written by `record_to_json`."""
-    document = json.loads(text)
-    if document["checksum"] != _checksum(document["record"]):
-        raise ValueError("the checksum is wrong")
-    return msgspec.convert(document["record"], ClaimRecord)
-
-
-def _checksum(content: object) -> str:
-    return blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+    return msgspec.convert(read_checked(text), ClaimRecord)

@@ -31,7 +31,9 @@ from ankaios.devices.foreign_devices import ForeignDevices
 from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.devices.lost_devices import LostDevices
 from ankaios.devices.plugin_folder import short_folder
-from ankaios.devices.reconciler import PodReconciler, Reconciler, every_round
+from ankaios.devices.pod_claims import PodClaims
+from ankaios.devices.pod_reconciler import PodReconciler
+from ankaios.devices.reconciler import Reconciler, every_round
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.devices.workload_claims import WorkloadClaims
 
@@ -60,21 +62,25 @@ class DeviceManager:
         kubelet_dir: Path | None = None,
         handlers_dir: Path | None = None,
         plugin_folder: tuple[Path, socket.socket] | None = None,
+        claims: Path | None = None,
     ) -> None:
-        """`plugin_folder` with its registration socket, if it is open already."""
+        """`plugin_folder` with its registration socket, if it is open already. `claims`: where claims are stored."""
         self.node = NodeDevices(node)
         self._host = host
+        self._folder = folder
         self._registry = registry or HandlerRegistry()
         self._handlers_dir = handlers_dir
         sockets, listener = plugin_folder or (short_folder(folder / "plugins"), None)
         self.foreign = ForeignDevices(sockets, self._plugin_changed, listener=listener)
         self.allocator = SlotAllocator(self.node, host.send, self._changed)
-        self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder))
-        self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart)
+        self.claims = WorkloadClaims(self.node, self.allocator, self.foreign, ClaimStore(folder, claims))
+        self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart, folder / "stopped.json")
         self._pending = PendingClaims(self._obstacle)
         self._reporter = DeviceReporter(self.node, self.foreign, self._pending, host.send, host.wake)
         self._discovery = DiscoveryRunner(self._registry, self)
         self._kubelet_dir = kubelet_dir
+        self._pods = PodClaims(self.node, folder)
+        self._remembered: grpc.DeviceUpdate | None = None  # until the server sends the present configurations
         self._kubelet = None if kubelet_dir is None else self._kubelet_plugins(kubelet_dir)
         self._deadline_changed = asyncio.Event()
         self._has_configurations = asyncio.Event()
@@ -82,7 +88,7 @@ class DeviceManager:
     def _kubelet_plugins(self, kubelet_dir: Path) -> "KubeletPlugins":
         from ankaios.devices.kubelet_plugins import KubeletPlugins  # most agents run without a kubelet
 
-        return KubeletPlugins(self.node, self.allocator, kubelet_dir)
+        return KubeletPlugins(self.node, self.allocator, self._pods, kubelet_dir)
 
     # --- life cycle ---
 
@@ -92,10 +98,16 @@ class DeviceManager:
         Reads files; raises OSError if their folder cannot be used.
         """
         self.claims.restore()
+        self._lost.restore()
+        if self._kubelet is not None:
+            self._pods.restore()
+            self._remembered = self._pods.remembered()
 
     async def run(self) -> None:
         """Run all parts until cancelled. If the plugin folder cannot be used, the agent continues without devices."""
         reconciler = self._reconciler()
+        if self._remembered is not None:
+            self._configure(self._remembered)
         try:
             async with Supervisor() as tasks:
                 tasks.keep_running("the foreign device plugins", self._serve_plugins)
@@ -117,14 +129,14 @@ class DeviceManager:
             raise NoPluginFolder(str(fault)) from fault
 
     def _reconciler(self) -> Reconciler | PodReconciler:
-        if self._kubelet_dir is not None:
-            return PodReconciler(self.node, self.allocator, self._kubelet_dir)
+        if self._kubelet is not None and self._kubelet_dir is not None:
+            return PodReconciler(self.node, self.allocator, self._pods, self._kubelet_dir, self._kubelet.send_list)
         return Reconciler(self.node, self.allocator, self.claims, self._host.living)
 
     async def _serve_handlers(self) -> None:
         """Handlers of other processes can register as soon as there is a configuration."""
         await self._has_configurations.wait()
-        server = RegistrationServer(self._registry, self._handlers_dir)
+        server = RegistrationServer(self._registry, self._handlers_dir, self._folder / "handlers.json")
         await self._start(server)
         try:
             await asyncio.Event().wait()
@@ -177,6 +189,9 @@ class DeviceManager:
             self.allocator.answered(message)
             return
         if message.complete:
+            if self._kubelet is not None:
+                self._pods.remember(message)
+                self._remembered = None
             self._configure(message)
         if message.instances:
             self._changed(self.node.update_shared(message.instances))
@@ -202,6 +217,9 @@ class DeviceManager:
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
         self._changed(self.node.discovery_failed(configuration, source, reason))
+
+    def discovery_possible(self, configuration: str, source: str) -> None:
+        self._changed(self.node.discovery_possible(configuration, source))
 
     def _plugin_changed(self, resource: str, registered: bool) -> None:
         self._reporter.plugin_changed(resource, registered)

@@ -5,6 +5,7 @@ make a difference.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 
 from ankaios.common.pb import ank_base_pb2 as base
@@ -28,7 +29,7 @@ class DeviceReporter:
         wake: Callable[[str], None],
     ) -> None:
         self._node = node
-        self._reports = NodeReports(node)
+        self._reports = NodeReports(node, _wall_clock)
         self._foreign = foreign
         self._pending = pending
         self._send = send
@@ -94,3 +95,7 @@ class DeviceReporter:
                     name=name, capacity=count.capacity, allocatable=count.allocatable, allocated=count.allocated
                 )
             )
+
+
+def _wall_clock(loop_time: float) -> float:
+    return time.time() - asyncio.get_running_loop().time() + loop_time

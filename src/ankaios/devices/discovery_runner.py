@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Protocol
 
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices
-from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails, MissingPackage
+from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registry import HandlerRegistry
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+LARGEST_PROPERTY = 64 * 1024
+REGISTRATION = "registration"  # the source of failures while no handler is registered
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,10 @@ class DiscoveryObserver(Protocol):
     def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None: ...
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> None: ...
+
+    def discovery_possible(self, configuration: str, source: str) -> None:
+        """What was reported as failed is over."""
+        ...
 
 
 class DiscoveryRunner:
@@ -96,8 +103,12 @@ class DiscoveryRunner:
                 partial(self._follow, configuration, handler, source),
                 partial(self._broken, configuration, handler, source),
             )
-        if not handlers:
-            log.info("waiting for discovery handler '%s' to register", configuration.handler)
+        if handlers:
+            self._observer.discovery_possible(configuration.name, REGISTRATION)
+        else:
+            reason = f"the discovery handler '{configuration.handler}' is not registered"
+            log.info("no devices are discovered for '%s': %s", configuration.name, reason)
+            self._observer.discovery_failed(configuration.name, REGISTRATION, reason)
 
     async def _follow(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> None:
         """Call the handler again after an interruption; after a rejection only when a handler registers."""
@@ -105,7 +116,10 @@ class DiscoveryRunner:
         while True:
             version = self._registry.version
             try:
-                async with aclosing(handler.discover(configuration.details, configuration.properties)) as lists:
+                properties = configuration.properties
+                if configuration.property_files:
+                    properties = await asyncio.to_thread(read_properties, configuration)
+                async with aclosing(handler.discover(configuration.details, properties)) as lists:
                     async for devices in lists:
                         pause, reported = FIRST_PAUSE, ""
                         if self._is_current(configuration, handler, source):
@@ -133,8 +147,7 @@ class DiscoveryRunner:
         self, configuration: Configuration, handler: DiscoveryHandler, source: str, fault: HandlerLost
     ) -> None:
         log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
-        if isinstance(fault, MissingPackage):
-            self._broken(configuration, handler, source, str(fault))
+        self._broken(configuration, handler, source, str(fault))
 
     def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
         """The handler cannot be used at the moment; its devices are kept, as after every interruption."""
@@ -146,3 +159,18 @@ class DiscoveryRunner:
         wanted = self._wanted.get(configuration.name)
         is_wanted = wanted is not None and wanted.discovers_like(configuration)
         return is_wanted and self._sources.get(configuration.name, {}).get(handler) == source
+
+
+def read_properties(configuration: Configuration) -> dict[str, bytes | None]:
+    """The properties with the content of the files that they name. Raises `HandlerLost` if one cannot be read."""
+    properties = dict(configuration.properties)
+    for name, path in configuration.property_files.items():
+        try:
+            with Path(path).open("rb") as file:
+                content = file.read(LARGEST_PROPERTY + 1)
+        except OSError as error:
+            raise HandlerLost(f"cannot read the file of the property '{name}': {error}") from error
+        if len(content) > LARGEST_PROPERTY:
+            raise HandlerLost(f"the file '{path}' of the property '{name}' has more than {LARGEST_PROPERTY} bytes")
+        properties[name] = content.removesuffix(b"\n")
+    return properties

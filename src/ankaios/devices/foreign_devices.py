@@ -74,11 +74,6 @@ class ForeignDevices:
         devices = plugin.devices if plugin else {}
         return ResourceCount(len(devices), sum(devices.values()), len(self._used.get(resource, {})))
 
-    def is_ready(self, resource: str) -> bool:
-        """Whether a plugin is connected and has sent its list."""
-        plugin = self._plugins.get(resource)
-        return plugin is not None and plugin.connected and plugin.listed
-
     def are_healthy(self, resource: str, ids: Sequence[str]) -> bool:
         plugin = self._plugins.get(resource)
         return plugin is not None and plugin.connected and all(plugin.devices.get(id_, False) for id_ in ids)
@@ -87,12 +82,24 @@ class ForeignDevices:
         """What is missing for these needs."""
         wanted: dict[str, int] = {}
         for need in needs:
+            if need.where:
+                return f"waits for {need.description}: devices of a device plugin have no properties to select by"
             wanted[need.resource] = wanted.get(need.resource, 0) + need.quantity
         for resource, quantity in wanted.items():
             free = len(self._free(resource))
             if free < quantity:
-                return shortage(resource, quantity, self.count(resource).allocatable, free)
+                text = shortage(resource, quantity, self.count(resource).allocatable, free)
+                return "; ".join(filter(None, [text, self.outage(resource)]))
         return None
+
+    def outage(self, resource: str) -> str | None:
+        """Why the plugin of the resource cannot be used; None if it can."""
+        plugin = self._plugins.get(resource)
+        if plugin is None:
+            return f"no device plugin for it is registered in '{self.folder}'"
+        if not plugin.connected:
+            return f"the device plugin '{plugin.endpoint}' is lost"
+        return None if plugin.listed else f"the device plugin '{plugin.endpoint}' has not sent its list"
 
     def _free(self, resource: str) -> list[str]:
         used = self._used.get(resource, {})
@@ -164,13 +171,15 @@ class ForeignDevices:
             await self._call(resource, PRE_START, request, pb.PreStartContainerResponse, PRE_START_SECONDS)
 
     async def _call(self, resource: str, method: str, request: Message, answer: type[A], seconds: float) -> A:
+        plugin = self._connected(resource)
         try:
-            return await self._connected(resource).channel.unary(method, request, answer, time_limit=seconds)
+            return await plugin.channel.unary(method, request, answer, time_limit=seconds)
         except CallFailed as failure:
-            raise PluginFailed(f"cannot allocate '{resource}': {failure.reason}") from failure
+            text = f"cannot allocate '{resource}': the device plugin '{plugin.endpoint}' answers: {failure.reason}"
+            raise PluginFailed(text) from failure
 
     def _connected(self, resource: str) -> Plugin:
         plugin = self._plugins.get(resource)
         if plugin is None or not plugin.connected:
-            raise PluginFailed(f"cannot allocate '{resource}': its device plugin is not connected")
+            raise PluginFailed(f"cannot allocate '{resource}': {self.outage(resource)}")
         return plugin

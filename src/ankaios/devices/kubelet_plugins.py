@@ -6,7 +6,7 @@ in the ledger. Loaded only if the agent runs beside a kubelet, which then alloca
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ankaios.common.device_grant import DeviceGrant
@@ -20,12 +20,12 @@ from ankaios.devices.core.allocation import (
     changes_of,
     preferred_ids,
 )
-from ankaios.devices.core.extended_resource import pick_ids
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
-from ankaios.devices.core.slot_ledger import SlotConflict
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
 from ankaios.devices.kubelet_registration import PluginHost
 from ankaios.devices.plugin_service import Requests
+from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
 
 ATTEMPTS = 5
@@ -42,9 +42,10 @@ class NodeDevicePlugin(ABC):
 
     by_configuration: bool
 
-    def __init__(self, node: NodeDevices, allocator: SlotAllocator, target: str) -> None:
+    def __init__(self, node: NodeDevices, allocator: SlotAllocator, claims: PodClaims, target: str) -> None:
         self._node = node
         self._allocator = allocator
+        self._claims = claims
         self._target = target
 
     @property
@@ -64,7 +65,10 @@ class NodeDevicePlugin(ABC):
     def _assign(self, requests: Requests) -> list[Assignment] | Denied: ...
 
     async def allocate(self, requests: Requests) -> list[DeviceGrant]:
-        """Claim the slots behind these ids; ids that are claimed already only get their grant."""
+        """Claim the slots behind these ids, and write the claims to disk before they are used.
+
+        Ids that are claimed already only get their grant.
+        """
         try:
             async with asyncio.timeout(ALLOCATE_SECONDS):
                 found = await self._claim(requests)
@@ -81,12 +85,25 @@ class NodeDevicePlugin(ABC):
             found = self._assign(requests)
             if isinstance(found, Denied):
                 raise AllocationDenied(found.reason)
+            changes = changes_of(found, self._node.node, by_configuration=self.by_configuration)
+            new = {it.slot: it.claim for it in changes if self._node.ledger.claim(it.slot) is None}
             try:
-                await self._allocator.claim(changes_of(found, self._node.node, by_configuration=self.by_configuration))
+                await self._allocator.claim(changes)
+                await self._record(new)
                 return found
             except SlotConflict as conflict:
                 reason = str(conflict)
         raise AllocationDenied(f"other claims were first {ATTEMPTS} times, the last time: {reason}")
+
+    async def _record(self, new: Mapping[Slot, Claim]) -> None:
+        """A claim that cannot be written, or whose caller does not wait any longer, is released."""
+        try:
+            await self._claims.save()
+        except BaseException as error:
+            self._allocator.release(new)
+            if isinstance(error, Unavailable):
+                raise AllocationDenied(str(error)) from error
+            raise
 
 
 class InstanceDevicePlugin(NodeDevicePlugin):
@@ -101,7 +118,11 @@ class InstanceDevicePlugin(NodeDevicePlugin):
         return instance_devices(self._node.ledger, self._target, self._node.node)
 
     def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
-        return pick_ids(available, must_include, size)
+        """Free slots first; then slots of this node that the kubelet considers free, because their pod has ended."""
+        usable = [device.id for device in self.advertised() if device.healthy and device.id in set(available)]
+        taken = {str(slot) for slot in self._node.ledger.claims(self._target)}
+        ids = dict.fromkeys([*must_include, *sorted(usable, key=lambda id_: id_ in taken)])
+        return list(ids)[:size]
 
     def _assign(self, requests: Requests) -> list[Assignment] | Denied:
         return allocate_instance(self._node.ledger, self._target, self._node.node, requests)
@@ -137,9 +158,10 @@ class ConfigurationDevicePlugin(NodeDevicePlugin):
 
 
 class KubeletPlugins:
-    def __init__(self, node: NodeDevices, allocator: SlotAllocator, kubelet_dir: Path) -> None:
+    def __init__(self, node: NodeDevices, allocator: SlotAllocator, claims: PodClaims, kubelet_dir: Path) -> None:
         self._node = node
         self._allocator = allocator
+        self._claims = claims
         self._host = PluginHost(kubelet_dir / PLUGIN_FOLDER)
 
     async def run(self) -> None:
@@ -150,9 +172,13 @@ class KubeletPlugins:
     def changed(self, changes: DeviceChanges) -> None:
         """Start, refresh or end the plugins of these devices and configurations."""
         for name in changes.instances:
-            self._sync(InstanceDevicePlugin(self._node, self._allocator, name))
+            self._sync(InstanceDevicePlugin(self._node, self._allocator, self._claims, name))
         for name in changes.configurations:
-            self._sync(ConfigurationDevicePlugin(self._node, self._allocator, name))
+            self._sync(ConfigurationDevicePlugin(self._node, self._allocator, self._claims, name))
+
+    def send_list(self, resource: str) -> None:
+        """Send the list of a resource though it is the same. The kubelet writes its checkpoint then."""
+        self._host.refresh(resource, even_if_same=True)
 
     def _sync(self, plugin: NodeDevicePlugin) -> None:
         if not plugin.exists():

@@ -9,6 +9,8 @@ fresh socket whenever the kubelet restarts, because it then deletes all sockets 
 import asyncio
 import logging
 import resource as resource_limits
+import socket
+import time
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
@@ -29,6 +31,7 @@ POLL_SECONDS = 1.0
 REGISTRATIONS_AT_ONCE = 16
 DESCRIPTORS_PER_PLUGIN = 4
 LAST_LIST_SECONDS = 1.0
+SOCKET_PREFIX = "akri-"
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +44,14 @@ class PluginHost:
         self._services: dict[str, DevicePluginService] = {}
         self._restarts: dict[str, asyncio.Event] = {}
         self._sockets: dict[str, str] = {}  # resource -> file name
-        self._numbers = count()
+        # A kubelet refuses a socket that it knows, so those of an earlier agent must have other names.
+        self._names = (f"{time.time_ns() % 2**40:x}-{number}" for number in count())
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         self._group: Supervisor | None = None
 
     async def run(self) -> None:
         """Own the plugins until cancelled."""
+        remove_dead_sockets(self._folder)
         async with Supervisor() as group:
             self._group = group
             try:
@@ -72,9 +77,9 @@ class PluginHost:
     def __contains__(self, resource: str) -> bool:
         return resource in self._services
 
-    def refresh(self, resource: str) -> None:
+    def refresh(self, resource: str, even_if_same: bool = False) -> None:
         if service := self._services.get(resource):
-            service.refresh()
+            service.refresh(even_if_same)
 
     # --- one plugin ---
 
@@ -106,7 +111,7 @@ class PluginHost:
     def _socket_name(self, resource: str) -> str:
         """Fresh for each registration, and short: the whole path has at most 107 bytes."""
         digest = blake2b(resource.encode(), digest_size=6).hexdigest()
-        name = f"akri-{digest}-{next(self._numbers)}.sock"
+        name = f"{SOCKET_PREFIX}{digest}-{next(self._names)}.sock"
         self._sockets[resource] = name
         return name
 
@@ -141,6 +146,21 @@ class PluginHost:
             for resource, name in self._sockets.items():
                 if (kubelet != before or not created(self._folder / name)) and resource in self._restarts:
                     self._restarts[resource].set()
+
+
+def remove_dead_sockets(folder: Path) -> None:
+    """Remove the sockets that an earlier agent left behind, which nobody serves any more."""
+    for path in filter(Path.is_socket, folder.glob(f"{SOCKET_PREFIX}*.sock")):
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        except OSError:
+            pass  # it is served
+        finally:
+            probe.close()
 
 
 def created(path: Path) -> int:

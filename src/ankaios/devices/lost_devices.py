@@ -1,18 +1,23 @@
 """Handles workloads that lose a device, according to the policy of its configuration.
 
-Input: devices that vanished, and claims that the server revoked. Output: workloads to restart. Owns which workloads are
-stopped until their devices return, and the attempts to claim revoked slots again.
+Input: devices that vanished or changed, and claims that the server revoked. Output: workloads to restart. Owns which
+workloads are stopped until their devices return, also across a restart of the agent, and the attempts to claim revoked
+slots again.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
 
 from ankaios.common.supervision import Supervisor
+from ankaios.devices.checked_file import read_checked, write_checked
 from ankaios.devices.core.configuration import OnDeviceLost
+from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
@@ -30,15 +35,37 @@ class _Stopped(Struct):
 
 class LostDevices:
     def __init__(
-        self, node: NodeDevices, allocator: SlotAllocator, claims: WorkloadClaims, restart: Callable[[str], None]
+        self,
+        node: NodeDevices,
+        allocator: SlotAllocator,
+        claims: WorkloadClaims,
+        restart: Callable[[str], None],
+        file: Path,
     ) -> None:
+        """`file` has the stopped workloads for the next agent."""
         self._node = node
         self._allocator = allocator
         self._claims = claims
         self._restart = restart
+        self._file = file
         self._stopped: dict[str, _Stopped] = {}
         # Bounded by the number of slots of this node.
         self._revoked: asyncio.Queue[tuple[Slot, Claim]] = asyncio.Queue()
+
+    def restore(self) -> None:
+        """Take over the stopped workloads from before a restart."""
+        try:
+            self._stopped = msgspec.convert(read_checked(self._file.read_text()), dict[str, _Stopped])
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("the stopped workloads in '%s' cannot be read: %r", self._file, error)
+
+    def _save(self) -> None:
+        try:
+            write_checked(self._file, self._stopped)
+        except OSError as error:
+            log.warning("cannot keep the stopped workloads in '%s': %s", self._file, error)
 
     async def run(self) -> None:
         """Own the tasks that claim revoked slots again."""
@@ -51,10 +78,25 @@ class LostDevices:
         for instance in changes.vanished:
             for slot, claim in self._node.ledger.claims(instance.name).items():
                 if claim.node == self._node.node:
-                    self._lose(slot, claim, f"device '{instance.name}' is gone")
+                    removed = changes.removed.get(instance.configuration)
+                    gone = f"device '{instance.name}' is gone"
+                    configuration = removed or self._node.configurations.get(instance.configuration)
+                    self._lose(slot, claim, gone, configuration.on_lost if configuration else OnDeviceLost.KEEP)
+        for instance in changes.altered:
+            self._changed(instance)
         for slot, claim in changes.revoked.items():
             if self._claims.holds(claim.owner, slot):
                 self._revoked.put_nowait((slot, claim))
+
+    def _changed(self, instance: Instance) -> None:
+        configuration = self._node.configurations.get(instance.configuration)
+        if configuration is None or not configuration.restarts_on_change:
+            return
+        claims = self._node.ledger.claims(instance.name).values()
+        for owner in {claim.owner for claim in claims if claim.node == self._node.node}:
+            if owner in self._claims.records:
+                log.info("'%s' is restarted: device '%s' has changed", owner, instance.name)
+                self._restart(owner)
 
     async def _claim_again(self, slot: Slot, claim: Claim) -> None:
         """The server does not have the claim, for example after a long disconnection. The slot may still be free.
@@ -72,7 +114,7 @@ class LostDevices:
             except SlotConflict as refusal:
                 if not self._is_offline(slot.instance):
                     self._claims.lose(claim.owner, slot)
-                    self._lose(slot, claim, str(refusal))
+                    self._lose(slot, claim, str(refusal), self._policy_of_conflict(slot.instance))
                     return
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -85,14 +127,19 @@ class LostDevices:
         if claim.owner not in self._claims.in_progress and not self._claims.holds(claim.owner, slot):
             self._allocator.release({slot: claim})
 
-    def _lose(self, slot: Slot, claim: Claim, reason: str) -> None:
+    def _policy_of_conflict(self, instance: str) -> OnDeviceLost:
+        """Another workload has the slot, so this one cannot keep it."""
+        configuration = self._node.configurations.get(instance.rpartition("-")[0])
+        is_stopped = configuration is not None and configuration.on_lost is OnDeviceLost.STOP
+        return OnDeviceLost.STOP if is_stopped else OnDeviceLost.RESTART
+
+    def _lose(self, slot: Slot, claim: Claim, reason: str, policy: OnDeviceLost) -> None:
         if claim.owner not in self._claims.records:
             return
-        configuration = self._node.configurations.get(slot.instance.rpartition("-")[0])
-        policy = configuration.on_lost if configuration else OnDeviceLost.KEEP
         log.warning("'%s' loses slot '%s' (%s): %s", claim.owner, slot, policy.value, reason)
         if policy is OnDeviceLost.STOP:
             self._stopped.setdefault(claim.owner, _Stopped()).instances.add(slot.instance)
+            self._save()
         if policy is not OnDeviceLost.KEEP:
             self._restart(claim.owner)
 
@@ -105,6 +152,7 @@ class LostDevices:
         if missing:
             return f"was stopped, waits for device {', '.join(missing)} to return"
         del self._stopped[owner]
+        self._save()
         return None
 
     def released(self, owner: str) -> None:
@@ -112,5 +160,7 @@ class LostDevices:
         stopped = self._stopped.get(owner)
         if stopped is not None and stopped.released:
             del self._stopped[owner]
+            self._save()
         elif stopped is not None:
             stopped.released = True
+            self._save()

@@ -97,9 +97,6 @@ class RegisteredPlugins:
         check_resource_name(request.resource_name)
         if not request.endpoint or "/" in request.endpoint:
             raise Rejected(f"the endpoint '{request.endpoint}' is not the name of a socket in the plugin folder")
-        known = self._plugins.get(request.resource_name)
-        if known is not None and known.connected and known.endpoint == request.endpoint:
-            raise Rejected(f"'{request.resource_name}' is already registered at '{request.endpoint}'")
         channel = unix_channel(self._folder / request.endpoint)
         try:
             options = await channel.unary(OPTIONS, pb.Empty(), pb.DevicePluginOptions, time_limit=DIAL_SECONDS)

@@ -20,7 +20,7 @@ from ankaios.common.errors import Unavailable
 from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
-from ankaios.devices.core.grants import Allocated, merge_grants
+from ankaios.devices.core.grants import Allocated, merge_grants, without_names
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Slot, SlotConflict
 from ankaios.devices.foreign_devices import ForeignDevices
@@ -76,14 +76,14 @@ class WorkloadClaims:
         foreign = tuple(need for need in needs if need not in own)
         if reason := self._foreign.shortage(foreign):
             return Denied(reason)
-        slots = self._node.plan([(need.resource, need.quantity) for need in own], owner)
+        slots = self._node.plan(own, owner)
         return slots if isinstance(slots, Denied) else ClaimPlan(own, slots, foreign)
 
     def _meets(self, record: ClaimRecord, needs: Sequence[ResourceNeed]) -> bool:
         if self._is_lost(record):
             return False
-        held = {(it.container, it.resource): len(it.ids) for it in record.allocations}
-        return held == {(need.container, need.resource): need.quantity for need in needs}
+        held = {(it.container, it.resource, it.where): len(it.ids) for it in record.allocations}
+        return held == {(need.container, need.resource, need.where): need.quantity for need in needs}
 
     def _is_lost(self, record: ClaimRecord) -> bool:
         return record.lost or any(self._node.ledger.claim(held.slot) != held.claim for held in record.slots)
@@ -92,17 +92,19 @@ class WorkloadClaims:
         """The devices of a record must be usable before each start."""
         for allocation in record.allocations:
             if not self._is_usable(allocation):
-                reasons = self._node.reasons([allocation.resource])
+                reasons = [*self._node.reasons([allocation.resource])]
+                if not self._node.is_own(allocation.resource):
+                    reasons += filter(None, [self._foreign.outage(allocation.resource)])
                 return "; ".join([f"waits for its devices of {allocation.resource} to return", *reasons])
         foreign = (it.resource for it in record.allocations if not self._node.is_own(it.resource))
-        absent = (resource for resource in foreign if not self._foreign.is_ready(resource))
-        return next((f"waits for the device plugin of {resource}" for resource in absent), None)
+        outages = ((resource, self._foreign.outage(resource)) for resource in foreign)
+        return next((f"waits for the device plugin of {resource}: {why}" for resource, why in outages if why), None)
 
     def _is_usable(self, allocation: Allocation) -> bool:
         if not self._node.is_own(allocation.resource):
             return self._foreign.are_healthy(allocation.resource, allocation.ids)
         slots = self._node.slots(allocation.resource, allocation.ids).values()
-        return all(slot is not None and self._node.ledger.is_online(slot.instance) for slot in slots)
+        return all(slot is not None and self._node.is_usable(slot.instance) for slot in slots)
 
     # --- claiming ---
 
@@ -139,7 +141,7 @@ class WorkloadClaims:
             await self._allocator.claim(plan.slots.changes)
             for need, assignment in zip(plan.own, plan.slots.assignments, strict=True):
                 grant = self._node.grant(need.resource, assignment)
-                allocations.append(Allocation(need.resource, need.container, tuple(assignment), grant))
+                allocations.append(Allocation(need.resource, need.container, tuple(assignment), grant, need.where))
             await self._claim_foreign(owner, plan.foreign, allocations)
             return await self._record(owner, allocations)
         except BaseException:
@@ -184,18 +186,29 @@ class WorkloadClaims:
         """Write the record before the devices are used. Raises `SlotConflict` if a slot was revoked in the meantime."""
         record = ClaimRecord(owner, tuple(allocations), tuple(self._held_slots(owner)))
         described = [self._described(record, container) for container in record.containers]
-        grants = await asyncio.to_thread(self._write, record, described)
+        ambiguous = [self._node.ambiguous_names(device for it in each for device in it.devices) for each in described]
+        grants = await asyncio.to_thread(self._write, record, described, ambiguous)
         own_ids = sum(len(it.ids) for it in allocations if self._node.is_own(it.resource))
         if self._is_lost(record) or len(record.slots) < own_ids:
             raise SlotConflict(f"'{owner}' has lost a device while it was allocated")
         self.records[owner] = record
         return grants
 
-    def _write(self, record: ClaimRecord, described: Sequence[Sequence[Allocated]]) -> tuple[DeviceGrant, ...]:
-        """Runs in a thread: a slow disk must not delay other workloads."""
+    def _write(
+        self, record: ClaimRecord, described: Sequence[Sequence[Allocated]], ambiguous: Sequence[set[str]]
+    ) -> tuple[DeviceGrant, ...]:
+        """Runs in a thread: a slow disk must not delay other workloads.
+
+        `ambiguous` are names of environment variables that several own devices of a container define.
+        """
         grants: list[DeviceGrant] = []
         for number, container in enumerate(record.containers):
-            parts = (it.grant for it in record.allocations if it.container == container)
+            own = {each.resource for each in described[number] if each.devices}
+            parts = (
+                without_names(it.grant, ambiguous[number]) if it.resource in own else it.grant
+                for it in record.allocations
+                if it.container == container
+            )
             grant, conflicts = merge_grants(parts, container)
             for conflict in conflicts:
                 log.warning("devices of '%s': %s", record.owner, conflict)

@@ -16,6 +16,7 @@ MAX_OUTPUT = 64 * 1024 * 1024
 MAX_ERROR_TEXT = 64 * 1024
 LOG_PIECE = 64 * 1024
 _END_LIMIT = 5.0
+_LAST_OUTPUT = 0.2  # whatever a program left behind may keep its output open
 # Only where the system has no process descriptors: how long to wait between two looks whether a program has ended.
 _LOOKS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
@@ -78,6 +79,56 @@ async def stream_command(
             yield piece
     finally:
         await _end(process)
+
+
+async def probe_command(
+    program: str,
+    arguments: Sequence[str],
+    *,
+    limit: float,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    keep: int = 2048,
+    grace: float = 0.0,
+) -> tuple[int | None, bytes]:
+    """The exit code, None if the program did not end in time, and the end of its output, however much it prints.
+
+    The standard input stays open until then. A program with `grace` ends by itself when its standard input is closed.
+    """
+    process = _spawn(program, arguments, command_text(program, arguments), env, merge=True)
+    output = bytearray()
+    loop = asyncio.get_running_loop()
+    reading = loop.create_task(_keep_end(process.stdout, output, keep), name=f"output of {program}")
+    try:
+        async with asyncio.timeout(limit):
+            if stdin:
+                os.write(process.stdin, stdin)  # a pipe has room for it
+            await _ended(process)
+            await asyncio.wait([reading], timeout=_LAST_OUTPUT)
+    except TimeoutError:
+        return None, bytes(output)
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        await _end_gracefully(process, grace)
+    return process.exit_code, bytes(output)
+
+
+async def _end_gracefully(process: ChildProcess, grace: float) -> None:
+    try:
+        if grace and not process.has_ended():
+            process.close_stdin()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await _ended(process)
+    finally:
+        await _end(process)
+
+
+async def _keep_end(descriptor: int, output: bytearray, keep: int) -> None:
+    while piece := await _piece(descriptor):
+        output += piece
+        del output[:-keep]
 
 
 class _TooMuch(Exception):

@@ -5,14 +5,19 @@ and logs. States are polled, all containers with one listing.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from ankaios.common.execution_state import FAILED_LOST, ExecutionState
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
+from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -54,6 +59,7 @@ class ContainerdRuntime:
     def __init__(self, cli: NerdctlCli) -> None:
         self._cli = cli
         self._checkers = StateCheckers()
+        self._targets: dict[WorkloadId, CheckTarget] = {}
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         containers = await self._cli.labelled("agent", agent)
@@ -97,6 +103,24 @@ class ContainerdRuntime:
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self._cli.remove(workload)
+        self._targets.pop(workload, None)
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        """The process is asked for only once, nerdctl takes its time."""
+        del container
+        if (known := self._targets.get(workload)) is not None and process_start(known.pid) == known.start:
+            return known
+        target = self._targets[workload] = check_target_of(await self._cli.pid_of(workload))
+        return target
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        del container
+        return await self._cli.run_check(workload, command, limit)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        raise Unsupported("the HEALTHCHECK of an image cannot be used with containerd, declare a check")
 
     def processes(self, workload: WorkloadId) -> list[int]:
         del workload

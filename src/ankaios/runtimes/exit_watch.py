@@ -74,6 +74,12 @@ def parent_of(pid: int) -> int | None:
     return int(fields[1]) if len(fields) > 1 else None
 
 
+def session_of(pid: int) -> int | None:
+    """The process that leads its session."""
+    fields = _stat(pid)
+    return int(fields[3]) if len(fields) > 3 else None
+
+
 def command_line(pid: int) -> list[str]:
     return _read(f"/proc/{pid}/cmdline").decode(errors="surrogateescape").split("\0")[:-1]
 

@@ -4,14 +4,17 @@ In come workloads; out come states that the test sets. Everything asked of it is
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -69,6 +72,10 @@ class FakeRuntime:
         self.calls: list[tuple[str, str]] = []
         self.fail_always: dict[str, Exception] = {}
         self.has_logs = True
+        self.target = CheckTarget(0, 0)
+        self.check_results: list[CommandResult] = []
+        self.image_healthcheck: ExecCheck | None = None
+
         self.pids: dict[WorkloadId, list[int]] = {}
         self.closed = False
         self._fail_next: dict[str, list[Exception]] = {}
@@ -181,6 +188,20 @@ class FakeRuntime:
         await self._script("delete", workload)
         self.workloads.pop(workload, None)
         self._wake()
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        await self._script("target", container or workload)
+        return self.target
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        await self._script("run_check", " ".join(command))
+        return self.check_results.pop(0) if self.check_results else CommandResult(0)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        await self._script("image_check", workload)
+        return self.image_healthcheck
 
     def processes(self, workload: WorkloadId) -> list[int]:
         return list(self.pids.get(workload, ()))

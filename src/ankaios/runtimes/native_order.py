@@ -190,9 +190,12 @@ def make_order(
 
     `cgroups` is a plan of `cgroup_places.py`; only the last start with a `token` in its folder may go on.
     """
+    for name in (name for grant in extras.grants for name in grant.cdi_devices):
+        raise Unsupported(f"Cannot add devices. The native runtime has no CDI devices, such as '{name}'.")
     env = {"PATH": DEFAULT_PATH} | {key: inherited[key] for key in INHERITED if key in inherited}
     if user:
         env |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+    env |= extras.environment
     for grant in extras.grants:
         env |= grant.envs
     env |= _places(extras)

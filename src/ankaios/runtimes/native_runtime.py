@@ -15,16 +15,18 @@ import os
 import pwd
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
 from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, ExecutionState
+from ankaios.common.health import ExecCheck
 from ankaios.common.trusted_path import owner_fault, set_mode
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.cgroup_places import CgroupHierarchy, hierarchies_of_this_machine, plan_cgroups
-from ankaios.runtimes.command import CommandFailed, run_command
+from ankaios.runtimes.command import CommandFailed, probe_command, run_command
 from ankaios.runtimes.exit_watch import ExitWatch, watch_exit
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.native_cgroups import remove_cgroups
@@ -32,6 +34,8 @@ from ankaios.runtimes.native_mounts import remove_mount_point
 from ankaios.runtimes.native_order import NativeConfig, User, cgroup_limits, is_id, make_order
 from ankaios.runtimes.native_processes import NativeFolder, NativeProcess
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -44,6 +48,7 @@ from ankaios.runtimes.runtime_connector import (
 
 # Imported rather than run as a script, so that its compiled form is used.
 SHIM = "import sys; sys.path.append(sys.argv[1]); from ankaios.runtimes import native_shim as s; sys.exit(s.main())"
+CHECK = "import sys; sys.path.append(sys.argv[1]); from ankaios.runtimes import native_check as c; sys.exit(c.main())"
 PACKAGES = Path(__file__).parents[2]
 START_LIMIT = 30.0
 STOP_TIME = 10.0
@@ -51,6 +56,9 @@ KILL_TIME = 5.0
 TURN_TIME = 5.0  # a start takes milliseconds until the process is noted
 TURN_PAUSE = 0.005
 FOLDER_INTERVAL = 2.0
+CHECK_OVERHEAD = 5.0
+CHECKS_AT_A_TIME, MAX_CHECKS = 4, 1000
+MAX_CHECK_OUTPUT = 64 * 1024
 # The keeper tells the exit code about a millisecond after the process has ended.
 EXIT_CODE_PAUSES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
 
@@ -101,6 +109,7 @@ class NativeRuntime:
         self._stop_time = stop_time
         self._find_hierarchies = hierarchies
         self._checkers = StateCheckers()
+        self._check_slots = CallSlots(CHECKS_AT_A_TIME, waiting=MAX_CHECKS)
 
     @cached_property
     def _hierarchies(self) -> list[CgroupHierarchy]:
@@ -185,6 +194,35 @@ class NativeRuntime:
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
         return self._checkers.start(name, NativeStateGetter(self._of(workload)), sink)
 
+    # -- health checks
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        del container
+        found = self._of(workload).processes()
+        if found is None or not found[0].alive:
+            raise RuntimeFailed("its process is not found")
+        return CheckTarget(found[0].pid, found[0].start)
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        """The helper process ends in time by itself, and earlier if the agent does."""
+        target = await self.check_target(workload, container)
+        order = marshal.dumps({"process": target.pid, "command": list(command), "limit": limit})
+        async with self._check_slots.slot():
+            code, output = await probe_command(
+                sys.executable,
+                ["-I", "-S", "-c", CHECK, str(PACKAGES)],
+                limit=limit + CHECK_OVERHEAD,
+                stdin=b"%d\n%s" % (len(order), order),
+                keep=MAX_CHECK_OUTPUT,
+                grace=CHECK_OVERHEAD,
+            )
+        return _command_result(code, output)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        raise Unsupported("native processes have no image, declare a check")
+
     def processes(self, workload: WorkloadId) -> list[int]:
         found = self._of(workload).processes()
         return [found[0].pid] if found is not None and found[0].alive else []
@@ -245,6 +283,18 @@ class NativeRuntime:
 
     async def close(self) -> None:
         self._checkers.close()
+
+
+def _command_result(code: int | None, output: bytes) -> CommandResult:
+    """What the helper process reports about the command."""
+    if code is None:
+        return CommandResult(None)
+    try:
+        result = marshal.loads(output)
+        return CommandResult(result["code"], result["output"].decode(errors="replace"))
+    except (ValueError, EOFError, TypeError, KeyError) as fault:
+        text = output.decode(errors="replace")
+        raise RuntimeFailed(f"cannot run the command: {text or f'exit code {code}'}") from fault
 
 
 async def _signalled(process: NativeProcess, number: signal.Signals, limit: float) -> bool:

@@ -19,10 +19,12 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.check_command import run_in_container
 from ankaios.runtimes.command import CommandFailed, run_command, stream_command
-from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
 from ankaios.runtimes.state_cache import Loaded, StateCache
 
+MAX_CHECKS = 1000
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
 
 
@@ -43,6 +45,7 @@ class NerdctlCli:
         self.settings = settings
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
+        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
         self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
 
     async def _call(self, arguments: Sequence[str], limit: float) -> str:
@@ -90,6 +93,15 @@ class NerdctlCli:
         limit = self.settings.query_limit
         ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
         return parse_states(await self._call_now(["inspect", *ids], limit)) if ids else {}
+
+    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
+        async with self._check_slots.slot():
+            after = (container, *command)
+            return await run_in_container(self.settings.program, ["exec"], after, limit, self.settings.environment)
+
+    async def pid_of(self, container: str) -> int:
+        text = await self._call(["inspect", "--format={{.State.Pid}}", container], self.settings.query_limit)
+        return int(text) if text.strip().isdigit() else 0
 
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
         return stream_command(self.settings.program, arguments, self.settings.environment)

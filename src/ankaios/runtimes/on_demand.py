@@ -3,10 +3,13 @@
 In comes how to make it; everything else goes to what was made. Owned is the connector, once there is one.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -42,6 +45,17 @@ class OnDemand:
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self.load().delete_workload(workload)
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        return await self.load().check_target(workload, container)
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        return await self.load().run_check(workload, command, limit, container)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        return await self.load().image_check(workload)
 
     def processes(self, workload: WorkloadId) -> list[int]:
         return [] if self._made is None else self._made.processes(workload)

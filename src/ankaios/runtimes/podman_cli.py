@@ -15,15 +15,19 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from ankaios.common.health import ExecCheck
 from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.check_command import parse_image_healthcheck, run_in_container
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.command import CommandFailed, command_text, finish_command, run_command, stream_command
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.podman_environment import options_take_environment, settings_take_environment
 from ankaios.runtimes.podman_listing import Listing, parse_listing
 from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
-from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
 from ankaios.runtimes.state_cache import MAX_AGE, Loaded, StateCache
+
+MAX_CHECKS = 1000
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ class PodmanCli:
         self._plain_environment = settings.plain_environment()
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
+        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
         self.calls_under_way = 0  # those that may change something
         self._states: StateCache[Listing] = StateCache(self._list)
         self._patience = min(settings.list_limit, settings.query_limit)
@@ -107,6 +112,18 @@ class PodmanCli:
 
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
         return stream_command(self.settings.program, arguments, self._environment)
+
+    # -- health checks
+
+    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
+        """Checks have their own bound, so that no other call waits for one that hangs."""
+        async with self._check_slots.slot():
+            after = (container, *command)
+            return await run_in_container(self.settings.program, ["exec"], after, limit, self._environment)
+
+    async def image_check(self, container: str) -> ExecCheck | None:
+        arguments = ["inspect", "--type=container", "--format={{json .Config.Healthcheck}}", container]
+        return parse_image_healthcheck(await self._call(arguments, self.settings.query_limit))
 
     # -- states
 

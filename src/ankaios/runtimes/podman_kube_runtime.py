@@ -7,18 +7,23 @@ options, pods) is kept in the labels of two volumes, so that it outlives the age
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_config import log_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.kube_manifest import exits_are_final, is_pod_of
 from ankaios.runtimes.kube_workload import KubeConfig, KubeWorkload, listed_state, prepared_manifest, read_workload
 from ankaios.runtimes.merged_logs import LogSource, merged_logs
+from ankaios.runtimes.podman_listing import Container
 from ankaios.runtimes.podman_runtime import LISTED_BEFORE, Podman
 from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -48,6 +53,7 @@ class PodmanKubeRuntime:
         self._checkers = StateCheckers()
         self._workloads: dict[WorkloadId, KubeWorkload] = {}
         self._getters: dict[WorkloadId, PodmanKubeStateGetter] = {}
+        self._checked: dict[tuple[WorkloadId, str | None], str] = {}  # containers in which it was checked last
         self._others: dict[WorkloadId, set[str]] = {}  # pods that were there before a start that is not settled
 
     # -- finding
@@ -212,6 +218,41 @@ class PodmanKubeRuntime:
         self._workloads.pop(workload, None)
         self._getters.pop(workload, None)
         self._others.pop(workload, None)
+        for key in [key for key in self._checked if key[0] == workload]:
+            del self._checked[key]
+
+    # -- health checks
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        """All containers of a pod share one network, so without a name any of them will do for that."""
+        found = self._checked.get((workload, container))
+        if found is None or not self._podman.watch.pid_of(found):
+            containers = await self._containers(workload)
+            named = [each for each in containers if container is None or container in _kube_names(each)]
+            running = [each for each in named if each.pid]
+            if not running:
+                raise RuntimeFailed(f"no container '{container}' runs" if container else "no container runs")
+            found = self._checked[workload, container] = running[0].id
+        return check_target_of(await self._podman.pid_of(found))
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        containers = await self._containers(workload)
+        named = [each for each in containers if container is None or container in _kube_names(each)]
+        if len(named) != 1:
+            names = ", ".join(sorted(name for each in containers for name in _kube_names(each)))
+            raise RuntimeFailed(f"name one of its containers as `container`: {names}")
+        return await self._cli.run_check(named[0].id, command, limit)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        raise Unsupported("the HEALTHCHECK of an image cannot be used with podman-kube, declare a check")
+
+    async def _containers(self, workload: WorkloadId) -> list[Container]:
+        known = await self._known(workload)
+        listing = (await self._cli.listing()).get()
+        pods = known.pods if known and known.pods else ()
+        return [each for pod in pods for each in listing.of_pod(pod) if not each.infra]
 
     def processes(self, workload: WorkloadId) -> list[int]:
         getter = self._getters.get(workload)
@@ -221,14 +262,7 @@ class PodmanKubeRuntime:
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         """The output of all containers of all pods, whole lines, marked with the container if there are several."""
-        known = await self._known(workload)
-        listing = (await self._cli.listing()).get()
-        containers = [
-            container
-            for pod in (known.pods if known and known.pods else ())
-            for container in listing.of_pod(pod)
-            if not container.infra
-        ]
+        containers = await self._containers(workload)
         sources = [
             LogSource(container.names[0] if container.names else container.id[:12], self._cli.logs(arguments))
             for container in containers
@@ -240,3 +274,8 @@ class PodmanKubeRuntime:
     async def close(self) -> None:
         self._checkers.close()
         await self._podman.close()
+
+
+def _kube_names(container: Container) -> list[str]:
+    """`<pod>/<container>` as in a manifest; podman joins both by a hyphen."""
+    return [f"{name[:at]}/{name[at + 1 :]}" for name in container.names for at, sign in enumerate(name) if sign == "-"]

@@ -90,7 +90,7 @@ def _container(entry: object) -> Container | None:
     return Container(
         id=container_id,
         state=_text(entry.get("State")),
-        exit_code=_exit_code(entry.get("ExitCode")),
+        exit_code=None if _was_interrupted(entry) else _exit_code(entry.get("ExitCode")),
         pid=_pid(entry.get("Pid")),
         pod=_text(entry.get("Pod")),
         infra=entry.get("IsInfra") is True,
@@ -109,6 +109,12 @@ def _list(value: object) -> list[Any]:
 
 def _exit_code(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _was_interrupted(entry: dict[str, Any]) -> bool:
+    """It ran when the machine lost its power: newer versions of podman call it exited with code 0."""
+    started, ended = entry.get("StartedAt"), entry.get("ExitedAt")
+    return isinstance(started, int) and isinstance(ended, int) and ended < started
 
 
 def _pid(value: object) -> int:

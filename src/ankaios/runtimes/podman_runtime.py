@@ -6,9 +6,11 @@ their labels, so they may have any name. Nothing is owned but the knowledge whic
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
+from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import CREATE, ContainerConfig, create_arguments, log_arguments, run_arguments
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman_cli import PodmanCli
@@ -18,6 +20,8 @@ from ankaios.runtimes.podman_state_getter import PodmanStateGetter
 from ankaios.runtimes.podman_states import container_state
 from ankaios.runtimes.podman_watch import PodmanWatch
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -42,6 +46,14 @@ class Podman:
         self.cli = cli
         self.watch = PodmanWatch(cli.outdate_listing)
         self.resync = PodmanResync(cli, self.watch)
+
+    async def pid_of(self, container: str) -> int:
+        """Read from the pid file; podman is asked only if nothing is known about it. 0: it does not run."""
+        if pid := self.watch.pid_of(container):
+            return pid
+        listing = (await self.cli.listing()).get()
+        found = listing.by_id.get(container)
+        return found.pid if found else 0
 
     async def close(self) -> None:
         self.watch.close()
@@ -134,6 +146,19 @@ class PodmanRuntime:
             self._podman.watch.resume_reports(workload)
             raise
         self._restarted_by_podman.discard(workload)
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        del container
+        return check_target_of(await self._podman.pid_of(workload))
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        del container
+        return await self._cli.run_check(workload, command, limit)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        return await self._cli.image_check(workload)
 
     def processes(self, workload: WorkloadId) -> list[int]:
         return self._podman.watch.processes_of([workload])

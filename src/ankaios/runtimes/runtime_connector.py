@@ -4,7 +4,7 @@ In come rendered workloads and what they need from the host; out come runtime id
 connector passes the same contract tests.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import ExecutionState
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 WorkloadId = str
@@ -34,6 +35,7 @@ class Extras(Struct, frozen=True):
     files: Mapping[Path, str] = field(default_factory=dict)  # file on the host -> mount point
     reuse: WorkloadId | None = None  # start this one again instead of creating a new one
     grants: tuple[DeviceGrant, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)  # additional variables of native processes
 
 
 class Existing(Struct, frozen=True):
@@ -49,6 +51,20 @@ class LogOptions(Struct, frozen=True):
     tail: int | None = None
     since: str | None = None
     until: str | None = None
+
+
+class CheckTarget(Struct, frozen=True):
+    """The process in whose namespaces a workload is checked; `start` tells it from later ones with the same id."""
+
+    pid: int
+    start: int
+
+
+class CommandResult(Struct, frozen=True):
+    """`exit_code` is None if the command did not end in time, `output` the end of what it printed."""
+
+    exit_code: int | None
+    output: str = ""
 
 
 class StateChecker(Protocol):
@@ -93,6 +109,23 @@ class RuntimeConnector(Protocol):
         """Raw output of the workload in pieces of any size; closing the iterator ends the collection.
 
         Raises `Unsupported` if the runtime has no logs.
+        """
+        ...
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        """Of the given container, if the workload has several. It is asked for at each check, so it is cheap."""
+        ...
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        """Run a command inside the workload; after `limit` seconds it is ended with everything it started."""
+        ...
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        """The check that the image of the workload brings along.
+
+        Raises `Unsupported` if the runtime has no images.
         """
         ...
 

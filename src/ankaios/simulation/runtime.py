@@ -7,7 +7,7 @@ each start of the agent makes a new `SimulatedRuntime` for them, as the agent ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 
 from msgspec import Struct, field
@@ -19,8 +19,11 @@ from ankaios.common.execution_state import (
     SUCCEEDED_OK,
     ExecutionState,
 )
+from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import (
+    CheckTarget,
+    CommandResult,
     Existing,
     Extras,
     LogOptions,
@@ -185,6 +188,19 @@ class SimulatedRuntime:
         await self._call(f"delete '{workload}'")
         self._containers.remove(workload)
         await self._call(f"confirm the end of '{workload}'", can_fail=False)
+
+    async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
+        raise RuntimeFailed("simulated containers have no processes")
+
+    async def run_check(
+        self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
+    ) -> CommandResult:
+        """Commands succeed as long as the runtime answers."""
+        await self._call(f"run a check in '{workload}'")
+        return CommandResult(0)
+
+    async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
+        return None
 
     def processes(self, workload: WorkloadId) -> list[int]:
         return []  # simulated containers use neither processors nor memory

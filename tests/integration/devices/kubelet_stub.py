@@ -1,12 +1,17 @@
 """A kubelet as far as devices go, written from the description of its API alone: it shares no code with the product.
 
 Registration, device plugin and pod resources messages are defined here once more, field by field, and spoken with
-grpcio in threads. It deletes sockets when it starts, calls plugins back before it answers them, keeps a checkpoint over
-restarts, allocates one container at a time, and forgets devices of pods that ended when it is asked for pod resources.
+grpcio in threads. It deletes sockets when it starts, calls plugins back before it answers them, and refuses a socket it
+is connected to. It writes its checkpoint file when it allocates and when a plugin sends a list, restores its memory
+from it after a restart, and lists pods only when its sources are ready; init containers are never listed. It forgets
+devices of pods that ended when it is asked for pod resources or allocates, if its sources are ready.
 """
 
+import json
 import stat
 import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -109,7 +114,7 @@ class _Plugin:
         )
         return stub(request, timeout=10)
 
-    def watch(self, changed: threading.Condition) -> None:
+    def watch(self, changed: threading.Condition, listed: Callable[[], None]) -> None:
         stub = self.channel.unary_stream(
             "/v1beta1.DevicePlugin/ListAndWatch",
             request_serializer=lambda message: message.SerializeToString(),
@@ -120,6 +125,7 @@ class _Plugin:
                 with changed:
                     self.devices = {device.ID: device.health for device in response.devices}
                     self.lists.append(dict(self.devices))
+                    listed()
                     changed.notify_all()
         except (grpc.RpcError, ValueError):
             pass  # the plugin or this kubelet ended
@@ -136,7 +142,11 @@ class KubeletStub:
         self.plugin_folder.mkdir(parents=True, exist_ok=True)
         (folder / "pod-resources").mkdir(exist_ok=True)
         self._pod_resources = folder / "pod-resources" / "kubelet.sock"
-        self.checkpoint: dict[tuple[str, str, str], list[str]] = {}  # pod, container, resource -> ids
+        self.checkpoint: dict[tuple[str, str, str], list[str]] = {}  # in memory: pod, container, resource -> ids
+        self.responses: dict[tuple[str, str, str], bytes] = {}
+        self.active: set[str] = set()  # pods
+        self.sources_ready = True
+        self._admitting = threading.Lock()
         self.registrations: list[tuple[str, str]] = []
         self.plugins: dict[str, _Plugin] = {}
         self.changed = threading.Condition()
@@ -148,6 +158,7 @@ class KubeletStub:
         for path in self.plugin_folder.iterdir():
             if stat.S_ISSOCK(path.lstat().st_mode):
                 path.unlink()
+        self._read_checkpoint()
         self._serve(
             self.plugin_folder / "kubelet.sock", "v1beta1.Registration", "Register", self._register, "RegisterRequest"
         )
@@ -173,13 +184,54 @@ class KubeletStub:
         self._servers.clear()
         self.plugins.clear()
 
-    def restart(self) -> None:
+    def restart(self, sources_ready: bool = True) -> None:
+        """Pods continue to run. Until the sources are ready, the kubelet does not know them."""
         self.stop()
+        self.sources_ready = sources_ready
         self.start()
+
+    # --- checkpoint ---
+
+    @property
+    def checkpoint_file(self) -> Path:
+        return self.plugin_folder / "kubelet_internal_checkpoint"
+
+    def _write_checkpoint(self) -> None:
+        entries = [
+            {
+                "PodUID": pod,
+                "ContainerName": container,
+                "ResourceName": resource,
+                "DeviceIDs": {"-1": ids},
+                "AllocResp": b64encode(self.responses[pod, container, resource]).decode(),
+            }
+            for (pod, container, resource), ids in self.checkpoint.items()
+        ]
+        registered = {resource: sorted(plugin.devices) for resource, plugin in self.plugins.items()}
+        content = {"Data": {"PodDeviceEntries": entries or None, "RegisteredDevices": registered}, "Checksum": 1}
+        draft = self.checkpoint_file.with_name(".draft")
+        draft.write_text(json.dumps(content))
+        draft.replace(self.checkpoint_file)
+
+    def _read_checkpoint(self) -> None:
+        self.checkpoint, self.responses = {}, {}
+        if not self.checkpoint_file.exists():
+            return
+        for entry in json.loads(self.checkpoint_file.read_text())["Data"]["PodDeviceEntries"] or ():
+            key = entry["PodUID"], entry["ContainerName"], entry["ResourceName"]
+            self.checkpoint[key] = entry["DeviceIDs"]["-1"]
+            self.responses[key] = b64decode(entry["AllocResp"])
+
+    def _forget_ended_pods(self) -> None:
+        if self.sources_ready:
+            self.checkpoint = {key: ids for key, ids in self.checkpoint.items() if key[0] in self.active}
 
     def _register(self, request: Any, context: grpc.ServicerContext) -> Any:
         if request.version != "v1beta1" or "/" not in request.resource_name:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "version or name")
+        known = self.plugins.get(request.resource_name)
+        if known is not None and not known.ended and (request.resource_name, request.endpoint) in self.registrations:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "already connected")
         plugin = _Plugin(self.plugin_folder / request.endpoint)
         options = plugin.call("GetDevicePluginOptions", PB["Empty"](), "DevicePluginOptions")
         assert options.get_preferred_allocation_available
@@ -187,7 +239,7 @@ class KubeletStub:
             self.registrations.append((request.resource_name, request.endpoint))
             self.plugins[request.resource_name] = plugin
             self.changed.notify_all()
-        threading.Thread(target=plugin.watch, args=(self.changed,), daemon=True).start()
+        threading.Thread(target=plugin.watch, args=(self.changed, self._write_checkpoint), daemon=True).start()
         return PB["Empty"]()
 
     # --- what a test asks ---
@@ -198,7 +250,7 @@ class KubeletStub:
 
     def healthy(self, resource: str) -> list[str]:
         plugin = self.plugins.get(resource)
-        devices = plugin.devices if plugin else {}
+        devices = plugin.devices if plugin and not plugin.ended else {}
         return sorted(id_ for id_, health in devices.items() if health == "Healthy")
 
     def capacity(self) -> dict[str, int]:
@@ -210,17 +262,39 @@ class KubeletStub:
     def admit(
         self, pod: str, resource: str, quantity: int, container: str = "main", ids: list[str] | None = None
     ) -> Any:
-        """Allocate for one container, with the ids of the test or with those a kubelet would take."""
+        """Allocate for one container, with the ids of the test or with those a kubelet would take.
+
+        A container that starts again gets its devices without a call. Pods are admitted one after the other.
+        """
+        with self._admitting:
+            return self._admit(pod, resource, quantity, container, ids)
+
+    def _admit(self, pod: str, resource: str, quantity: int, container: str, ids: list[str] | None) -> Any:
+        self._forget_ended_pods()
+        if (pod, container, resource) in self.checkpoint:
+            return PB["ContainerAllocateResponse"].FromString(self.responses[pod, container, resource])
         plugin = self.plugins[resource]
-        chosen = ids or self._choose(plugin, resource, quantity)
+        chosen = ids or self._reusable(pod, resource)[:quantity]
+        chosen += self._choose(plugin, resource, quantity - len(chosen)) if len(chosen) < quantity and not ids else []
         request = PB["AllocateRequest"]()
         request.container_requests.add().devicesIDs.extend(chosen)
         try:
             response = plugin.call("Allocate", request, "AllocateResponse")
         except grpc.RpcError as error:
             raise AdmissionError(error.details()) from error
-        self.checkpoint[pod, container, resource] = chosen
+        with self.changed:
+            self.active.add(pod)
+            self.checkpoint[pod, container, resource] = chosen
+            self.responses[pod, container, resource] = response.container_responses[0].SerializeToString()
+            self._write_checkpoint()
         return response.container_responses[0]
+
+    def _reusable(self, pod: str, resource: str) -> list[str]:
+        """The devices of the init containers of the pod."""
+        held = {key: ids for key, ids in self.checkpoint.items() if key[0] == pod and key[2] == resource}
+        if any(not container.startswith("init") for _, container, _ in held):
+            return []
+        return [id_ for ids in held.values() for id_ in ids]
 
     def _choose(self, plugin: _Plugin, resource: str, quantity: int) -> list[str]:
         free = sorted(set(self.healthy(resource)) - self._allocated(resource))
@@ -234,11 +308,17 @@ class KubeletStub:
         return (preferred + [id_ for id_ in free if id_ not in preferred])[:quantity]
 
     def end_pod(self, pod: str) -> None:
-        self.checkpoint = {key: ids for key, ids in self.checkpoint.items() if key[0] != pod}
+        """The memory and the checkpoint still have its devices."""
+        self.active.discard(pod)
 
     def _list(self, request: Any, context: grpc.ServicerContext) -> Any:
         response = PB["ListPodResourcesResponse"]()
-        for (pod, container, resource), ids in self.checkpoint.items():
+        with self.changed:
+            self._forget_ended_pods()
+            listed = dict(self.checkpoint) if self.sources_ready else {}
+        for (pod, container, resource), ids in listed.items():
+            if container.startswith("init"):
+                continue
             found = response.pod_resources.add(name=pod, namespace="default").containers.add(name=container)
             found.devices.add(resource_name=resource, device_ids=ids)
         return response

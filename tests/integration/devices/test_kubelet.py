@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,25 +10,58 @@ import pytest
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import ResourceRequest
-from ankaios.devices import reconciler
+from ankaios.devices import pod_reconciler, reconciler
 from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.core.node_reports import NodeReports
 from ankaios.devices.device_manager import DeviceManager
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.host import DeviceHost, WaitingForDevices
 from tests.integration.devices.cluster import FakeHandler
 from tests.integration.devices.kubelet_stub import AdmissionError, KubeletStub, pairs
 from tests.support.short_paths import short_path  # noqa: F401
+from tests.support.waiting import until
 from tests.unit.devices.ledgers import snapshot
 
 CAM = "akri.sh/cam"
 FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
 
 
-@dataclass
 class Node:
-    kubelet: KubeletStub
+    """An agent beside a kubelet; the server is not connected, and the agent can be killed and started again."""
+
     manager: DeviceManager
-    handler: FakeHandler
+
+    def __init__(self, kubelet: KubeletStub, handler: FakeHandler, folder: Path) -> None:
+        self.kubelet = kubelet
+        self.handler = handler
+        self._folder = folder
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        host = DeviceHost(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
+        registry = HandlerRegistry({"fake": lambda: self.handler})
+        folder = self._folder
+        self.manager = DeviceManager("node-a", folder / "a", host, registry, folder / "k", folder / "h")
+        await asyncio.to_thread(self.manager.restore)
+        self._running = asyncio.create_task(self.manager.run())
+
+    async def kill(self) -> None:
+        """Nothing is released."""
+        assert self._running is not None
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+
+    async def restart(self) -> None:
+        await self.kill()
+        await self.start()
+
+    def claims(self) -> dict[str, str]:
+        return {str(slot): claim.usage for slot, claim in self.manager.node.ledger.claims_on("node-a").items()}
+
+    async def reviewed(self, rounds: int = 6) -> None:
+        """Until the reconciler has looked that often, which is longer than a slot may be unused."""
+        await asyncio.sleep(0.05 * rounds)
 
     async def admit(
         self,
@@ -53,22 +85,16 @@ class Node:
 @pytest.fixture
 async def node(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:  # noqa: F811
     monkeypatch.setattr(reconciler.every_round, "__defaults__", (0.05,))
-    monkeypatch.setattr(reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
+    monkeypatch.setattr(pod_reconciler.PodReconciler.__init__, "__defaults__", (0.1,))
     kubelet = KubeletStub(short_path / "k")
-    handler = FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"]))
-    host = DeviceHost(lambda message: None, lambda owner: None, lambda owner: None, lambda: None)
-    registry = HandlerRegistry({"fake": lambda: handler})
-    manager = DeviceManager("node-a", short_path / "a", host, registry, short_path / "k", short_path / "h")
+    node = Node(kubelet, FakeHandler(False, map(DiscoveredDevice, ["foo0", "foo1"])), short_path)
     await asyncio.to_thread(kubelet.start)
-    running = asyncio.create_task(manager.run())
-    manager.handle(configurations(capacity=2))
     async with asyncio.timeout(60):
-        node = Node(kubelet, manager, handler)
+        await node.start()
+        node.manager.handle(configurations(capacity=2))
         await node.wait(cam="0 1", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-0 {FOO1}-1")
         yield node
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+    await node.kill()
     await asyncio.to_thread(kubelet.stop)
 
 
@@ -171,3 +197,124 @@ async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_us
 async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Node) -> None:
     answer = await node.manager.acquire("w", [ResourceRequest("cam", 1)])
     assert answer == WaitingForDevices("the devices of this node are allocated by its kubelet")
+
+
+# --- restarts ---
+
+
+async def test_claims_of_pods_survive_a_restart_of_the_agent(node: Node) -> None:
+    """A device is not given to a second pod, and ids do not collide with those that the kubelet uses."""
+    await node.admit("pod1", ids=["0"])
+    await node.admit("pod2", f"akri.sh/{FOO0}", ids=[f"{FOO0}-1"])
+    before = node.claims()
+    await node.restart()
+    await node.wait(cam="0 1 2", cam_fbcb99=f"{FOO0}-0 {FOO0}-1", cam_d2981e=f"{FOO1}-1")
+    assert node.claims() == before == {f"{FOO1}-0": "C:0:node-a", f"{FOO0}-1": "node-a"}
+    assert await node.admit("pod3", quantity=2) == {
+        f"akri.agent.slot-{FOO0}-0": f"C:2:{FOO0}-0",
+        f"akri.agent.slot-{FOO1}-1": f"C:1:{FOO1}-1",
+    }
+
+
+async def test_local_devices_are_offered_after_a_restart_without_a_server(node: Node) -> None:
+    await node.restart()
+    await node.wait(cam="0 1")
+    assert await node.admit("pod1") == {f"akri.agent.slot-{FOO1}-0": f"C:0:{FOO1}-0"}
+
+
+async def test_claims_of_pods_that_ended_during_the_restart_are_released(node: Node) -> None:
+    await node.admit("pod1", ids=["0"])
+    await node.admit("pod2", ids=["1"])
+    await node.kill()
+    node.kubelet.end_pod("pod1")
+    await node.start()
+    await until(lambda: list(node.claims().values()) == ["C:1:node-a"])
+
+
+async def test_an_agent_that_lost_its_file_takes_over_what_the_kubelet_has_written(node: Node) -> None:
+    await node.admit("pod1", ids=["0"])
+    await node.admit("pod2", f"akri.sh/{FOO0}", ids=[f"{FOO0}-1"])
+    before = node.claims()
+    await node.kill()
+    (node._folder / "a/pods/claims.json").unlink()
+    await node.start()
+    await until(lambda: node.claims() == before)
+
+
+async def test_an_incomplete_list_after_a_restart_of_the_kubelet_frees_nothing(node: Node) -> None:
+    await node.admit("pod1", ids=["0"])
+    before = node.claims()
+    await asyncio.to_thread(node.kubelet.restart, False)
+    await node.wait(cam="0 1 2")
+    await node.reviewed()
+    assert node.claims() == before
+    node.kubelet.sources_ready = True
+    await node.reviewed()
+    assert node.claims() == before
+    node.kubelet.end_pod("pod1")
+    await until(lambda: not node.claims())
+
+
+async def test_both_restart_and_nothing_is_given_twice(node: Node) -> None:
+    await node.admit("pod1", f"akri.sh/{FOO0}", 2)
+    await node.kill()
+    await asyncio.to_thread(node.kubelet.restart, False)
+    await node.start()
+    await node.wait(cam="0", cam_fbcb99=f"{FOO0}-0 {FOO0}-1")
+    await node.reviewed()
+    assert await node.admit("pod2") == {f"akri.agent.slot-{FOO1}-0": f"C:0:{FOO1}-0"}
+    assert len(node.claims()) == 3
+
+
+async def test_an_init_container_holds_its_device_until_the_pod_ends(node: Node) -> None:
+    """It is never listed. The next container of the pod is given the same id."""
+    first = await node.admit("pod1", container="init-1")
+    await node.reviewed()
+    assert list(node.claims().values()) == ["C:0:node-a"]
+    assert await node.admit("pod1", container="main") == first
+    node.kubelet.end_pod("pod1")
+    await until(lambda: not node.claims())
+
+
+async def test_pods_that_are_admitted_in_parallel_get_different_slots(node: Node) -> None:
+    """Two kinds of resources for the same cameras: one of them is refused if it asks for a slot that is taken."""
+
+    async def admit(pod: int) -> dict[str, str]:
+        try:
+            return await node.admit(f"pod{pod}", CAM if pod % 2 else f"akri.sh/{FOO0}")
+        except AdmissionError:
+            return {}
+
+    answers = await asyncio.gather(*map(admit, range(8)))
+    slots = [slot for answer in answers for slot in answer]
+    assert len(slots) == len(set(slots)) == len(node.claims()) <= 4
+
+
+async def test_the_hint_keeps_pods_of_an_instance_from_being_refused(node: Node) -> None:
+    """The kubelet has an old list: a slot is taken through the configuration, and it does not know that yet."""
+    plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
+    await node.admit("pod1", ids=["0"])
+    await node.wait(cam_d2981e=f"{FOO1}-1")
+    plugin.devices = {f"{FOO1}-0": "Healthy", f"{FOO1}-1": "Healthy"}
+    assert await node.admit("pod2", f"akri.sh/{FOO1}") == {f"akri.agent.slot-{FOO1}-1": f"{FOO1}-1"}
+
+
+async def test_a_shared_slot_of_a_pod_is_reported_to_the_server_after_a_restart(node: Node) -> None:
+    """Otherwise the server would give it to another node."""
+    node.handler.shared = True
+    await node.kill()
+    await node.start()
+    sent: list[grpc.ToServer] = []
+    node.manager.allocator._send = sent.append
+    node.manager.connected()
+    shared = "cam-8120fe"
+    await until(lambda: node.manager.node.is_seen(shared))
+    node.manager.handle(grpc.DeviceUpdate(instances={shared: base.DeviceInstance(capacity=2)}))
+    await node.wait(cam_8120fe=f"{shared}-0 {shared}-1")
+    admitting = asyncio.create_task(node.admit("pod1", f"akri.sh/{shared}"))
+    await until(lambda: bool(sent))
+    node.manager.handle(grpc.SlotResponse(requestId=sent[0].slotRequest.requestId, granted=True))
+    assert await admitting == {f"akri.agent.slot-{shared}-0": f"{shared}-0"}
+    await node.restart()
+    report = NodeReports(node.manager.node).complete_report()
+    assert dict(report.seen[shared].deviceUsage.values)[f"{shared}-0"] == "node-a"

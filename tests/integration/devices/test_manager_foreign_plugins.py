@@ -91,14 +91,14 @@ async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(a
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
     await agent.acquire_when_possible("probe")
     agent.manager.release("probe")
-    await until(lambda: agent.manager.foreign.is_ready(GPU))
+    await until(lambda: agent.manager.foreign.outage(GPU) is None)
     first = await agent.manager.acquire("w1", requests)
     assert await agent.manager.acquire("w1", requests) == first  # the container starts again
     assert (plugin.allocated, plugin.started) == ([["g0"]], [["g0"]] * 2)
 
     await stopped(plugin)
     plugin = await a_plugin(agent, pre_start=True)  # the plugin starts again
-    await until(lambda: agent.manager.foreign.is_ready(GPU))
+    await until(lambda: agent.manager.foreign.outage(GPU) is None)
     assert await agent.manager.acquire("w1", requests) == first
     assert (plugin.allocated, plugin.started) == ([], [["g0"]])
 
@@ -107,7 +107,7 @@ async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(a
     await until(lambda: later.manager.foreign.folder.joinpath("kubelet.sock").exists())
     await stopped(plugin)
     plugin = await a_plugin(later, pre_start=True)  # the agent starts again, and so its plugins register again
-    await until(lambda: later.manager.foreign.is_ready(GPU) and later.manager.node.ledger.is_online("cam-fbcb99"))
+    await until(lambda: later.manager.foreign.outage(GPU) is None and later.manager.node.ledger.is_online("cam-fbcb99"))
     assert await later.manager.acquire("w1", requests) == first
     assert (plugin.allocated, plugin.started) == ([], [["g0"]])
 
@@ -125,8 +125,11 @@ async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(
     await until(lambda: not agent.manager.foreign.are_healthy(GPU, ["g0"]))
     assert await agent.acquire("w1", GPU, 1) == gone
     await stopped(plugin)
-    await until(lambda: not agent.manager.foreign.is_ready(GPU))
-    assert await agent.acquire("w1", GPU, 1) == gone
+    await until(lambda: agent.manager.foreign.outage(GPU) is not None)
+    lost = f"{gone.reason}; the device plugin '{plugin.endpoint}' is lost"
+    assert await agent.acquire("w1", GPU, 1) == WaitingForDevices(lost)
+    new = await agent.acquire("w2", GPU, 1)
+    assert new == WaitingForDevices(f"waits for 1 x {GPU}, 0 visible; the device plugin '{plugin.endpoint}' is lost")
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
     await stopped(plugin)
@@ -164,7 +167,7 @@ async def test_two_containers_do_not_count_on_the_same_device(agent: Agent) -> N
 async def test_what_no_runtime_could_use_is_not_taken_from_a_plugin(agent: Agent) -> None:
     plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, {"a\0b": "Healthy"})
     await asyncio.to_thread(plugin.start)
-    await until(lambda: agent.manager.foreign.is_ready(GPU))
+    await until(lambda: agent.manager.foreign.outage(GPU) is None)
     answer = await agent.acquire("w1", GPU, 1)
     assert answer == WaitingForDevices(
         f"cannot use what the plugin of '{GPU}' gives: 'GPU' cannot be a variable or annotation with this value",
@@ -185,7 +188,8 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     before = snapshot(agent.manager.node.ledger)
     requests = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
     answer = await agent.manager.acquire("w1", requests)
-    assert answer == WaitingForDevices(f"cannot allocate '{GPU}': out of order", failed=True)
+    reason = f"cannot allocate '{GPU}': the device plugin '{plugin.endpoint}' answers: out of order"
+    assert answer == WaitingForDevices(reason, failed=True)
     assert snapshot(agent.manager.node.ledger) == before
     assert agent.manager.foreign.count(GPU).allocated == 0
     plugin.refuses = False
@@ -242,10 +246,14 @@ async def test_what_cannot_be_a_plugin_is_refused(
     await stopped(plugin)
 
 
-async def test_the_same_plugin_cannot_register_twice_while_it_is_connected(agent: Agent) -> None:
+async def test_a_plugin_may_register_again_on_the_same_endpoint(agent: Agent) -> None:
+    """The newer connection serves; workloads keep their devices."""
     plugin = await a_plugin(agent)
-    with pytest.raises(grpc.RpcError, match="already registered"):
-        await asyncio.to_thread(plugin.register, "v1beta1", plugin.endpoint)
+    await agent.acquire_when_possible("w1", GPU, 1)
+    await asyncio.to_thread(plugin.register, "v1beta1", plugin.endpoint)
+    await until(lambda: agent.manager.foreign.outage(GPU) is None)
+    assert agent.manager.foreign.count(GPU).allocated == 1
+    await agent.acquire_when_possible("w2", GPU, 1)
     await stopped(plugin)
 
 

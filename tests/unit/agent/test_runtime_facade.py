@@ -8,6 +8,7 @@ import pytest
 
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
+from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
 from ankaios.agent.workload_task import SharedServices
@@ -35,7 +36,9 @@ class Facade:
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
-        around = SharedServices({"podman": self.podman}, self.folder, NoDevices(), self._report, lambda: 0.0)
+        health = HealthChecks(self.folder, tasks)
+        connectors = {"podman": self.podman}
+        around = SharedServices(connectors, self.folder, NoDevices(), self._report, lambda: 0.0, health)
         self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:

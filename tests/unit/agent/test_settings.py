@@ -167,3 +167,22 @@ def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path
 )
 def test_every_address_that_a_connection_takes_is_taken(url: str) -> None:
     assert read_agent_settings(["-n", "a", "-s", url]).server_url == url
+
+
+def test_the_state_folder_and_the_time_without_a_server_are_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = read_agent_settings(["-n", "a", "-k"])
+    assert (plain.state_dir, plain.offline_start_after) == (None, 5)
+    file = a_file(tmp_path, "version = 'v1'\nstate_dir = '/file'\noffline_start_after = 9\n")
+    settings = read_agent_settings(["-n", "a", "-k", "-x", file])
+    assert (settings.state_dir, settings.offline_start_after) == (Path("/file"), 9)
+    monkeypatch.setenv("ANKAGENT_STATE_DIR", "/env")
+    assert read_agent_settings(["-n", "a", "-k", "-x", file]).state_dir == Path("/env")
+    assert read_agent_settings(["-n", "a", "-k", "-x", file, "--state-dir", "/flag"]).state_dir == Path("/flag")
+
+
+def test_a_negative_time_without_a_server_is_refused(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "version = 'v1'\noffline_start_after = -1\n")
+    with pytest.raises(StartupFailed, match="'offline_start_after' must not be negative, found '-1'"):
+        read_agent_settings(["-n", "a", "-k", "-x", file])

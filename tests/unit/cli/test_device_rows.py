@@ -4,7 +4,7 @@ import io
 
 from ankaios.cli.commands.describe_device import describe_device
 from ankaios.cli.commands.describe_workload import describe_workload, exists
-from ankaios.cli.device_rows import device_rows, resource_rows, slots_of, slots_used_by
+from ankaios.cli.device_rows import agents_of, device_rows, resource_rows, slots_of, slots_used_by
 from ankaios.cli.output import CliOutput
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -68,6 +68,15 @@ def test_devices_show_the_used_slots_and_their_users() -> None:
         ("cam-1a2b3c", "cam", "n1, n2", "2", "1", "n2, web"),
         ("cam-ffffff", "cam", "n1", "0", "2", ""),
     ]
+
+
+def test_agents_that_do_not_see_a_device_are_marked() -> None:
+    instance = base.DeviceInstance(nodes=["n2", "n1"], onlineNodes=["n1"], attributes={"online": True})
+    assert agents_of(instance) == ["n1", "n2 (offline)"]
+    instance = base.DeviceInstance(nodes=["n1"], lost=True, attributes={"online": False}, offlineSinceMs=0)
+    assert agents_of(instance) == ["n1 (lost)"]
+    text = describe_device("cam-1", instance).text(in_a_pipe())
+    assert "no, since 1970-01-01 00:00:00 UTC, lost" in text
 
 
 def test_unused_slots_are_listed_too_in_order_of_their_number() -> None:

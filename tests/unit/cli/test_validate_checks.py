@@ -534,7 +534,9 @@ def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
     templated = broker.replace("        runtime: ", "        configs: {a: b}\n        runtime: ").partition(
         "        res"
     )[0]
-    assert findings(manifest(CAMERA + templated)) == []
+    (found,) = findings(manifest(CAMERA + templated))
+    assert (found.severity, found.path) == (ERROR, "deviceConfigurations.camera.broker.workload.configs.a")
+    assert found.message == "Workload references config key 'b' that does not exist in any of these files"
 
 
 def test_the_placeholder_of_a_broker_is_not_checked() -> None:
@@ -616,3 +618,50 @@ def test_paths_can_be_written_and_read() -> None:
     path = ("workloads", "web", "files", 0, "data")
     assert path_text(path) == "workloads.web.files[0].data"
     assert path_of("workloads.web.files[0].data") == path
+
+
+# --- health -----------------------------------------------------------------------------------------------------------
+
+
+def test_health_checks_that_an_agent_cannot_perform_are_errors() -> None:
+    text = manifest(
+        workload("""
+            agent: node
+            runtime: native
+            runtimeConfig: |
+              command: [sleep, "1"]
+            health:
+              image: true
+              exec: {command: []}
+              tcp: {port: 80, host: localhost}
+              notify: {interval: 1ms, timeout: 2h}
+              file: {path: /a, container: pod/c}
+            """)
+    )
+    image = "the HEALTHCHECK of an image cannot be used with the runtime 'native', declare a check"
+    assert told(text) == [
+        f"8: error: workloads.web.health: {image}",
+        "10: error: workloads.web.health.exec.command: the command is empty",
+        "11: error: workloads.web.health.tcp.host: 'localhost' is not an IP address",
+        "12: warning: workloads.web.health.notify.interval: 1ms is out of range, 100ms is used instead",
+        "12: warning: workloads.web.health.notify.timeout: 2h is out of range, 1h is used instead",
+        "13: warning: workloads.web.health.file.container: has no effect with the runtime 'native'",
+    ]
+
+
+def test_a_wrong_health_check_is_reported_where_it_is() -> None:
+    text = GOOD + "    health: {http: {port: 99999, interval: soon}, onUnhealthy: panic}\n"
+    messages = [line.partition("health.")[2] for line in told(text)]
+    assert messages == [
+        "http.port: 99999 is greater than the maximum of 65535",
+        'http.interval: "soon" is not a duration such as 5s or 500ms',
+        'onUnhealthy: "panic" is not one of "restart", "stop" or "none"',
+    ]
+    assert told(GOOD + "    health: image\n") == []
+
+
+def test_a_dependency_on_the_health_of_a_workload_without_checks_is_a_warning() -> None:
+    other = "  db:\n    agent: node\n    runtime: podman\n    runtimeConfig: 'image: x'\n"
+    found = told(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other)
+    assert [line.partition("db: ")[2] for line in found] == ["'db' has no health checks, so it never becomes healthy"]
+    assert told(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other + "    health: image\n") == []

@@ -2,10 +2,12 @@
 
 import pytest
 
+from ankaios.cli.output import CliOutput
 from ankaios.cli.workload_rows import (
     Instance,
     WorkloadFilter,
     WorkloadRow,
+    health_text,
     info_text,
     instance_name,
     instance_of,
@@ -13,6 +15,7 @@ from ankaios.cli.workload_rows import (
     state_text,
     update_row,
     workload_rows,
+    workload_table,
 )
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -141,3 +144,21 @@ def test_watched_rows_follow_the_states() -> None:
     assert update_row(rows, state(removed=0)) and not rows
     assert update_row(rows, state(removed=0))
     assert not update_row(rows, state(running=0))
+
+
+def test_health_has_a_column_if_a_workload_has_health_checks() -> None:
+    output = CliOutput()
+    plain = WorkloadRow(("a", "1", "n"), "podman", "Running(Ok)", "")
+    assert "HEALTH" not in workload_table(output, [plain])[0]
+    checked = execution_state("running", 0, "unhealthy: x")
+    checked.health.status = base.HEALTH_UNHEALTHY
+    lines = workload_table(output, [plain, plain._replace(instance=("b", "1", "n")).with_state(checked)])
+    assert lines[0].split()[-3:] == ["HEALTH", "ADDITIONAL", "INFO"]
+    assert lines[2].split() == ["b", "n", "podman", "Running(Ok)", "Unhealthy", "unhealthy:", "x"]
+
+
+def test_a_health_of_newer_servers_is_shown_as_unknown() -> None:
+    message = execution_state("running", 0)
+    assert health_text(message) == ""
+    message.health.status = 77  # type: ignore[assignment]
+    assert health_text(message) == "Unknown"

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.common.durations import duration_text, parse_duration
+from ankaios.common.durations import format_duration, parse_duration
 
 
 @given(st.integers(0, 99 * 3_600_000))
 def test_a_text_means_the_duration_it_was_made_from(milliseconds: int) -> None:
-    text = duration_text(milliseconds)
+    text = format_duration(milliseconds)
     if not text.endswith("ms") or milliseconds < 10**7:
         assert parse_duration(text) == milliseconds
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-STEPS = ("write_text", "chmod", "replace")  # of `Path`, one after the other
+STEPS = ("write_bytes", "chmod", "replace")  # of `Path`, one after the other
 
 
 class Crash(BaseException):
@@ -18,8 +18,9 @@ def crash_at(step: str) -> Iterator[None]:
     """What is done in the block ends at this step, half done where that can be."""
 
     def crash(path: Path, *values: object) -> None:
-        if step == "write_text":
-            path.write_bytes(b"{")
+        if step == "write_bytes":
+            with path.open("wb") as file:
+                file.write(b"{")
         raise Crash
 
     with pytest.MonkeyPatch.context() as patched:

@@ -8,6 +8,7 @@ from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.foreign_devices import ForeignDevices
+from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.devices.workload_claims import WorkloadClaims
 
@@ -31,3 +32,13 @@ def an_allocator(node: NodeDevices, changed: Callable[[DeviceChanges], None] = l
 def claims_of(node: NodeDevices, folder: Path, allocator: SlotAllocator | None = None) -> WorkloadClaims:
     foreign = ForeignDevices(folder / "plugins", lambda resource, registered: None)
     return WorkloadClaims(node, allocator or an_allocator(node), foreign, ClaimStore(folder))
+
+
+class UnwrittenPodClaims(PodClaims):
+    """Pod claims for tests that do not restart anything."""
+
+    def __init__(self, node: NodeDevices) -> None:
+        super().__init__(node, Path("/nowhere"))
+
+    async def save(self) -> None:
+        pass

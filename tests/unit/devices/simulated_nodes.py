@@ -59,6 +59,9 @@ class FakeForeign:
         names = [need.resource for need in needs]
         return f"waits for {names[0]}" if names else None
 
+    def outage(self, resource: str) -> str | None:
+        return "no device plugin for it is registered"
+
     def are_healthy(self, resource: str, ids: Sequence[str]) -> bool:
         return False
 

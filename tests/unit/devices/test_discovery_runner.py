@@ -3,6 +3,7 @@ import gc
 import logging
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, MissingPackage, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
-from ankaios.devices.discovery_runner import DiscoveryRunner
+from ankaios.devices.discovery_runner import LARGEST_PROPERTY, DiscoveryRunner, read_properties
 
 CAM = Configuration("cam", "fake", "details", {"user": b"x"})
 
@@ -50,6 +51,9 @@ class Runner:
     def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
         assert shared
         self.seen.append((configuration, source, len(devices)))
+
+    def discovery_possible(self, configuration: str, source: str) -> None:
+        self.failures = [failure for failure in self.failures if failure[1] != source]
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
         self.failures.append((configuration, source, reason))
@@ -259,3 +263,26 @@ async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_
     runner = await start(made, FakeHandler(devices(1), MissingPackage("install x"), MissingPackage("install x")))
     assert runner.seen == [("cam", "fake#0", 1)]
     assert runner.failures == [("cam", "fake#0", "install x")]
+
+
+async def test_a_handler_that_is_not_registered_is_the_reason_until_it_is(made: list[asyncio.Task[None]]) -> None:
+    runner = await start(made)
+    assert runner.failures == [("cam", "registration", "the discovery handler 'fake' is not registered")]
+    runner.registry.add(FakeHandler(devices(1)))
+    await runner.settle()
+    assert runner.failures == []
+
+
+def test_properties_are_read_from_files_and_are_no_part_of_the_configuration(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    files = {"password": str(secret)}
+    configuration = Configuration("cam", "onvif", properties={"user": b"admin"}, property_files=files)
+    assert read_properties(configuration) == {"user": b"admin", "password": b"s3cret"}
+    assert b"s3cret" not in repr(configuration).encode()
+    secret.unlink()
+    with pytest.raises(HandlerLost, match="cannot read the file of the property 'password'"):
+        read_properties(configuration)
+    secret.write_bytes(b"x" * (LARGEST_PROPERTY + 1))
+    with pytest.raises(HandlerLost, match="has more than"):
+        read_properties(configuration)

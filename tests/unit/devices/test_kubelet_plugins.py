@@ -7,17 +7,24 @@ import pytest
 
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.node_devices import NOT_CONNECTED
-from ankaios.devices.core.slot_ledger import SlotConflict
-from ankaios.devices.kubelet_plugins import ATTEMPTS, AllocationDenied, ConfigurationDevicePlugin, KubeletPlugins
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
+from ankaios.devices.kubelet_plugins import (
+    ATTEMPTS,
+    AllocationDenied,
+    ConfigurationDevicePlugin,
+    InstanceDevicePlugin,
+    KubeletPlugins,
+)
+from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.slot_allocator import NO_ANSWER
-from tests.unit.devices.nodes import LOCAL, a_node, an_allocator
+from tests.unit.devices.nodes import LOCAL, UnwrittenPodClaims, a_node, an_allocator
 from tests.unit.devices.test_slot_allocator import Allocator
 
 FOLDER = Path("/nowhere")
 
 
 def cameras_of(made: Allocator) -> ConfigurationDevicePlugin:
-    return ConfigurationDevicePlugin(made.node, made.slots, "cam")
+    return ConfigurationDevicePlugin(made.node, made.slots, UnwrittenPodClaims(made.node), "cam")
 
 
 async def test_an_allocation_fails_immediately_if_the_server_is_not_connected() -> None:
@@ -69,7 +76,7 @@ async def test_an_id_whose_device_is_gone_gets_no_empty_grant() -> None:
 async def test_each_device_and_each_configuration_has_a_plugin_as_long_as_it_exists() -> None:
     """[utest->akri~instance-level-resource~1] [utest->akri~configuration-level-resource~1]"""
     node = a_node()
-    plugins = KubeletPlugins(node, an_allocator(node), FOLDER)
+    plugins = KubeletPlugins(node, an_allocator(node), UnwrittenPodClaims(node), FOLDER)
     plugins.changed(node.known())
     both = ("akri.sh/cam", f"akri.sh/{LOCAL}")
     assert [resource in plugins._host for resource in both] == [True, True]
@@ -79,4 +86,30 @@ async def test_each_device_and_each_configuration_has_a_plugin_as_long_as_it_exi
     assert [resource in plugins._host for resource in both] == [True, True]
     plugins.changed(node.configure({}))
     assert [resource in plugins._host for resource in both] == [False, False]
-    assert ConfigurationDevicePlugin(node, an_allocator(node), "cam").advertised() == ()
+    assert ConfigurationDevicePlugin(node, an_allocator(node), UnwrittenPodClaims(node), "cam").advertised() == ()
+
+
+# --- claims on disk ---
+
+
+async def test_a_claim_that_cannot_be_written_is_denied_and_released(tmp_path: Path) -> None:
+    made = Allocator(shared=False)
+    claims = PodClaims(made.node, tmp_path)
+    cameras = ConfigurationDevicePlugin(made.node, made.slots, claims, "cam")
+    with pytest.raises(AllocationDenied, match="cannot keep the claims of pods"):
+        await cameras.allocate([["0"]])
+    assert made.used() == {}
+    claims.restore()
+    await cameras.allocate([["0"]])
+    assert len(made.used()) == 1
+
+
+async def test_the_hint_of_an_instance_never_contains_a_taken_slot(tmp_path: Path) -> None:
+    """The list that the kubelet has may be older than a claim through the configuration."""
+    node = a_node(capacity=4)
+    node.ledger.apply([SlotChange(Slot(LOCAL, 0), Claim("node-a", "0")), SlotChange(Slot(LOCAL, 1), Claim("node-a"))])
+    plugin = InstanceDevicePlugin(node, an_allocator(node), UnwrittenPodClaims(node), LOCAL)
+    all_ids = [f"{LOCAL}-{index}" for index in range(4)]
+    assert plugin.preferred(all_ids, [], 2) == [f"{LOCAL}-2", f"{LOCAL}-3"]
+    assert plugin.preferred(all_ids, [], 4) == [f"{LOCAL}-2", f"{LOCAL}-3", f"{LOCAL}-1"]
+    assert plugin.preferred(all_ids, [f"{LOCAL}-3"], 2) == [f"{LOCAL}-3", f"{LOCAL}-2"]

@@ -48,7 +48,9 @@ class Node:
         self.claims = claims_of(self.devices, folder, self.allocator)
         self.claims.restore()
         self.restarted: list[str] = []
-        self.lost = LostDevices(self.devices, self.allocator, self.claims, self.restarted.append)
+        self.lost = LostDevices(
+            self.devices, self.allocator, self.claims, self.restarted.append, folder / "stopped.json"
+        )
         self.claims.records["w1"] = ClaimRecord("w1", (), (HeldSlot(SLOT, CLAIM, INSTANCE, 1),))
         self.task = asyncio.create_task(self.lost.run())
 
@@ -173,3 +175,48 @@ async def test_claims_of_nobody_are_not_mourned(node: Node) -> None:
     node.see(now=1)
     node.lost.changed(node.devices.expire(11))
     assert node.restarted == []
+
+
+# --- restarts and changes ---
+
+
+async def test_a_stopped_workload_stays_stopped_across_a_restart_of_the_agent(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.configure(OnDeviceLost.STOP)
+    node.devices.ledger.apply([SlotChange(SLOT, CLAIM)])
+    node.see(now=0)
+    node.lost.changed(node.devices.expire(100))
+    node.lost.released("w1")
+    assert node.restarted == ["w1"]
+    again = Node(tmp_path)
+    again.see()
+    again.lost.restore()
+    reason = again.lost.stop_reason("w1")
+    assert reason is not None and reason.startswith("was stopped, waits for device")
+    again.see("foo0", now=1)
+    assert again.lost.stop_reason("w1") is None
+    third = Node(tmp_path)
+    third.lost.restore()
+    third.see()
+    assert third.lost.stop_reason("w1") is None
+
+
+async def test_the_policy_applies_when_the_configuration_is_deleted(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.configure(OnDeviceLost.STOP)
+    node.devices.ledger.apply([SlotChange(SLOT, CLAIM)])
+    node.lost.changed(node.devices.configure({}))
+    assert node.restarted == ["w1"]
+    assert node.lost.stop_reason("w1") is not None
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_changed_device_restarts_its_users_if_the_configuration_says_so(tmp_path: Path, restarts: bool) -> None:
+    node = Node(tmp_path)
+    node.devices.configure({"cam": Configuration("cam", "fake", restarts_on_change=restarts)})
+    node.devices.ledger.apply([SlotChange(SLOT, CLAIM)])
+    same = node.devices.observe("cam", "s", [DiscoveredDevice("foo0")], False, 1)
+    node.lost.changed(same)
+    assert node.restarted == []
+    node.lost.changed(node.devices.observe("cam", "s", [DiscoveredDevice("foo0", {"A": "1"})], False, 2))
+    assert node.restarted == (["w1"] if restarts else [])

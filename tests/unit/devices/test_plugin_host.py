@@ -1,6 +1,7 @@
 """Plugins that are offered to a kubelet, and what happens to them when its folder changes."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ankaios.devices.plugin_folder import KUBELET_SOCKET
 from tests.support.bugs import FailsOnce
 from tests.support.short_paths import short_path  # noqa: F401
 from tests.support.waiting import until
-from tests.unit.devices.nodes import a_node, an_allocator
+from tests.unit.devices.nodes import UnwrittenPodClaims, a_node, an_allocator
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def host(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr("ankaios.devices.kubelet_registration.POLL_SECONDS", 0.01)
     node = a_node()
     host = PluginHost(short_path)
-    host.add(ConfigurationDevicePlugin(node, an_allocator(node), "cam"))
+    host.add(ConfigurationDevicePlugin(node, an_allocator(node), UnwrittenPodClaims(node), "cam"))
     running = asyncio.create_task(host.run())
     await until(lambda: bool(sockets(host)))
     yield host
@@ -73,3 +74,20 @@ def test_a_file_that_does_not_exist_was_never_created(tmp_path: Path) -> None:
     assert created(tmp_path / "missing") == 0
     (tmp_path / "file").touch()
     assert created(tmp_path / "file") > 0
+
+
+async def test_sockets_that_an_earlier_agent_left_behind_are_removed_at_the_start(short_path: Path) -> None:  # noqa: F811
+    """Sockets that are served, and files of others, stay."""
+    left = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(2)]
+    for number, one in enumerate(left):
+        one.bind(str(short_path / f"akri-old-{number}.sock"))
+    left[1].listen()
+    (short_path / "akri-note.sock").write_text("no socket")
+    host = PluginHost(short_path)
+    running = asyncio.create_task(host.run())
+    await until(lambda: not (short_path / "akri-old-0.sock").exists())
+    assert sockets(host) == {"akri-old-1.sock", "akri-note.sock"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for one in left:
+        one.close()

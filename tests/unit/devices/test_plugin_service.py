@@ -17,7 +17,7 @@ from ankaios.devices.plugin_service import DevicePluginService
 from ankaios.grpc.server import ServerCall
 from ankaios.grpc.wire_format import CallFailed
 from tests.unit.devices.ledgers import snapshot
-from tests.unit.devices.nodes import an_allocator
+from tests.unit.devices.nodes import UnwrittenPodClaims, an_allocator
 
 A, B = "cam-fbcb99", "cam-d2981e"
 
@@ -58,10 +58,11 @@ class Node:
     def __init__(self) -> None:
         self.devices = NodeDevices("node-a")
         self.allocator = an_allocator(self.devices, self.changed)
+        self.claims = UnwrittenPodClaims(self.devices)
         self.services = {
-            "cam": DevicePluginService(ConfigurationDevicePlugin(self.devices, self.allocator, "cam")),
-            A: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, A)),
-            B: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, B)),
+            "cam": DevicePluginService(ConfigurationDevicePlugin(self.devices, self.allocator, self.claims, "cam")),
+            A: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, self.claims, A)),
+            B: DevicePluginService(InstanceDevicePlugin(self.devices, self.allocator, self.claims, B)),
         }
         self.devices.configure({"cam": Configuration("cam", "fake", capacity=2, offline_grace=0)})
         self.see("foo0", "foo1")
@@ -165,10 +166,12 @@ async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothi
 async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:
     """[utest->akri~cl-notification-rules~1]"""
     node = await watched()
-    node.services["cam-95f05d"] = DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, "cam-95f05d"))
+    node.services["cam-95f05d"] = DevicePluginService(
+        InstanceDevicePlugin(node.devices, node.allocator, node.claims, "cam-95f05d")
+    )
     changes = node.devices.observe("cam", "s", map(DiscoveredDevice, ("foo0", "foo1", "foo2")), False, 0)
     node.services |= {
-        name: DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, name))
+        name: DevicePluginService(InstanceDevicePlugin(node.devices, node.allocator, node.claims, name))
         for name in changes.instances
         if name not in node.services
     }
@@ -222,8 +225,8 @@ async def test_options_preferences_and_the_start_of_a_container() -> None:
         pb.DevicePluginOptions(get_preferred_allocation_available=True),
         pb.PreStartContainerResponse(),
     ]
-    wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=["0", "1"], allocation_size=1)
-    for name, expected in (("cam", ["0"]), (A, ["0"])):
+    for name, ids in (("cam", ["0", "1"]), (A, [f"{A}-0", f"{A}-1"])):
+        wanted = pb.ContainerPreferredAllocationRequest(available_deviceIDs=ids, allocation_size=1)
         call = FakeCall(pb.PreferredAllocationRequest(container_requests=[wanted]))
         await served(node.services[name], PREFERRED, call)
-        assert list(call.sent[0].container_responses[0].deviceIDs) == expected
+        assert list(call.sent[0].container_responses[0].deviceIDs) == ids[:1]

@@ -1,11 +1,8 @@
-import logging
 from pathlib import Path
-
-import pytest
 
 from ankaios.devices.claim_store import ClaimRecord
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
-from ankaios.devices.reconciler import PodReconciler, Reconciler, id_of
+from ankaios.devices.reconciler import Reconciler
 from tests.unit.devices.nodes import LOCAL as CAM
 from tests.unit.devices.nodes import a_node, an_allocator, claims_of
 
@@ -50,21 +47,3 @@ async def test_what_is_being_acquired_is_not_freed(tmp_path: Path) -> None:
     for now in (0, 100):
         await node.reconciler.review(now)
     assert node.used() == [0]
-
-
-def test_a_kubelet_knows_a_slot_by_an_id_without_prefix() -> None:
-    """Akri 0.13 compares ids with a prefix and so never frees slots of instances."""
-    assert id_of(Slot(CAM, 2), Claim("a")) == (f"akri.sh/{CAM}", f"{CAM}-2")
-    assert id_of(Slot(CAM, 2), Claim("a", "7")) == ("akri.sh/cam", "7")
-
-
-async def test_without_an_answer_of_the_kubelet_nothing_is_freed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    node = Node(tmp_path)
-    node.claim(0, "")
-    reconciler = PodReconciler(node.devices, node.allocator, tmp_path, unused_seconds=0)
-    with caplog.at_level(logging.INFO):
-        await reconciler.review(0)
-    assert node.used() == [0]
-    assert "cannot ask the kubelet" in caplog.text

@@ -146,7 +146,8 @@ async def test_a_record_whose_slot_was_revoked_does_not_count(node: Node) -> Non
 async def test_a_device_that_is_offline_must_return_before_the_next_start(node: Node) -> None:
     first = await node.claims.acquire("w1", (CAMERA,))
     node.devices.observe("cam", "s", [], False, 1)
-    waits = WaitingForDevices("waits for its devices of akri.sh/cam to return")
+    nothing = "the discovery handler 'fake' finds no device that matches its discoveryDetails"
+    waits = WaitingForDevices(f"waits for its devices of akri.sh/cam to return; {nothing}")
     assert await node.claims.acquire("w1", (CAMERA,)) == waits
     node.devices.observe("cam", "s", [DiscoveredDevice("foo0")], False, 2)
     assert await node.claims.acquire("w1", (CAMERA,)) == first

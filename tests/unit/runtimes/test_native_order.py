@@ -167,6 +167,13 @@ def test_the_folder_of_the_files_is_found_however_the_mount_point_is_written(
     assert make_order(NativeConfig.parse("command: [a]"), extras, "/folder", None, {})["files"] == folder
 
 
+def test_cdi_devices_are_reported_as_unsupported() -> None:
+    """A workload that starts without its device would fail later, and without a reason."""
+    grants = (DeviceGrant(cdi_devices=("vendor.com/camera=c1",)),)
+    with pytest.raises(Unsupported, match=r"The native runtime has no CDI devices, such as 'vendor\.com/camera=c1'"):
+        make_order(NativeConfig.parse("command: [x]"), Extras(grants=grants), "/f", None, {})
+
+
 def test_limits_of_a_cgroup_are_not_those_of_a_process() -> None:
     config = NativeConfig.parse("command: [app]\nlimits: {memory: 64Mi, pids: 10, openFiles: 5}")
     assert cgroup_limits(config) == {"memory": 64 * 1024**2, "pids": 10}

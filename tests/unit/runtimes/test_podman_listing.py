@@ -76,3 +76,11 @@ def test_no_containers_are_an_empty_list(text: str) -> None:
 def test_what_is_no_list_is_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
         parse_listing(text)
+
+
+def test_a_container_that_ran_when_the_power_failed_has_no_exit_code() -> None:
+    """Otherwise it would count as a job that has done its work."""
+    entry = {"Id": "a", "State": "exited", "ExitCode": 0, "StartedAt": 1794999582, "ExitedAt": -62135596800}
+    assert parse_listing(json.dumps([entry])).by_id["a"].exit_code is None
+    ended = {**entry, "ExitedAt": 1794999582}
+    assert parse_listing(json.dumps([ended])).by_id["a"].exit_code == 0

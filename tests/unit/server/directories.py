@@ -14,7 +14,12 @@ def a_configuration(**fields: object) -> base.DeviceConfiguration:
 
 
 def an_instance_message(
-    node: str, usage: dict[str, str] | None = None, shared: bool = True, capacity: int = 1, online: bool = True
+    node: str,
+    usage: dict[str, str] | None = None,
+    shared: bool = True,
+    capacity: int = 1,
+    online: bool = True,
+    properties: dict[str, str] | None = None,
 ) -> base.DeviceInstance:
     owners = {slot: f"w.{node}" for slot, text in (usage or {}).items() if text}
     return base.DeviceInstance(
@@ -25,6 +30,7 @@ def an_instance_message(
         nodes=[node],
         deviceUsage=base.StringMap(values=usage or {}),
         slotOwners=base.StringMap(values=owners),
+        brokerProperties=base.StringMap(values=properties or {}),
         attributes=base.DeviceAttributes(id="foo0", online=online),
     )
 

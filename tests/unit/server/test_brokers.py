@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.server.core.brokers import broker_name, brokers_of
+from ankaios.server.core.brokers import brokers_of
+from ankaios.server.core.replicas import derived_name
 from tests.unit.server.directories import a_configuration
 
 
@@ -136,7 +137,7 @@ def test_an_unknown_strategy_does_nothing() -> None:
 
 
 def test_a_long_name_is_shortened_and_stays_unique() -> None:
-    names = {broker_name("c" * 60, node) for node in ("node-a", "node-b")}
+    names = {derived_name("c" * 60, node) for node in ("node-a", "node-b")}
     assert len(names) == 2
     assert {len(name) for name in names} == {63}
-    assert broker_name("cam-1-job") == "cam-1-job"
+    assert derived_name("cam-1-job") == "cam-1-job"

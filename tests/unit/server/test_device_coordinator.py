@@ -11,6 +11,8 @@ from ankaios.common.execution_state import (
     REMOVED,
     RUNNING_OK,
     STOPPING,
+    SUCCEEDED_OK,
+    ExecutionState,
 )
 from ankaios.common.messages import ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
@@ -525,7 +527,7 @@ def test_of_two_agents_that_have_a_workload_the_first_to_say_so_keeps_it() -> No
 def test_nobody_is_asked_once_the_server_has_learned() -> None:
     story = DeviceStory()
     story.add("web", agent="", placement={})
-    assert effects_as_lines(story.join("n1"))[-1] == "n1: update +[web] -[]"
+    assert "n1: hello +[web]" in effects_as_lines(story.join("n1"))
     story.tells("n2", web("n2"))
     assert story.brokers() == {"web": "n1"}
 
@@ -624,8 +626,18 @@ def test_a_broker_is_rendered_with_configs() -> None:
     assert image() == "image: x"
     story.update({"desiredState": {"apiVersion": "v1", "configs": {"image": "y"}}}, "desiredState.configs.image")
     assert image() == "image: y"
-    story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.configs.image")
-    assert story.brokers() == {}
+    refused = error_of(story.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.configs.image"))
+    assert "the broker of device configuration 'cam' references config key 'image' that does not exist" in refused
+    assert image() == "image: y"
+
+
+def test_a_broker_with_a_missing_config_is_rejected_like_a_workload() -> None:
+    broker = a_broker("perNode")
+    broker["broker"]["workload"] |= {"runtimeConfig": "image: {{image}}", "configs": {"image": "image"}}
+    story = DeviceStory("n1")
+    refused = error_of(story.configure(**broker))
+    assert "the broker of device configuration 'cam' references config key 'image' that does not exist" in refused
+    assert "broker" not in story.get("desiredState")["desiredState"]["deviceConfigurations"]["cam"]
 
 
 def test_a_workload_of_the_user_goes_before_a_broker_of_the_same_name() -> None:
@@ -683,3 +695,118 @@ def test_a_broker_comes_when_the_user_gives_its_name_back() -> None:
     story.update(a_state(), f"desiredState.workloads.{name}")
     workloads = story.get("effectiveState.workloads")["effectiveState"]["workloads"]
     assert workloads[name]["runtimeConfig"] == "image: x"
+
+
+# --- slots that become free, and devices that are lost ---
+
+
+def test_a_placed_workload_gets_the_slot_that_another_one_reserved_and_did_not_need() -> None:
+    """The holder of a slot is replaced by two placed workloads; the first one claims before the holder is gone."""
+    story = DeviceStory("n1", capacity=2)
+    holder = InstanceName.of("x", "n1", "image: x")
+    story.add("x", agent="n1", config="image: x", **wants_cameras())
+    story.sees("n1", CAM, capacity=2, shared=False, usage={f"{CAM}-0": "C:0:n1"}, owner=str(holder))
+    new = {name: a_form(agent="", placement={}, **wants_cameras()) for name in ("p1", "p2")}
+    story.update(a_state(new), *(f"desiredState.workloads.{name}" for name in ("x", "p1", "p2")))
+    assert story.brokers() == {"p1": "n1", "p2": ""}
+    first = InstanceName.of("p1", "n1", "image: alpine:3")
+    usage = {f"{CAM}-0": "C:0:n1", f"{CAM}-1": "C:1:n1"}
+    story.sees("n1", CAM, complete=False, capacity=2, shared=False, usage=usage, owner=str(first))
+    usage = {f"{CAM}-1": "C:1:n1"}
+    story.sees("n1", CAM, complete=False, capacity=2, shared=False, usage=usage, owner=str(first))
+    assert story.brokers() == {"p1": "n1", "p2": ""}
+    assert "n1: update +[p2] -[]" in effects_as_lines(story.report("n1", {first: RUNNING_OK}))
+    assert story.brokers() == {"p1": "n1", "p2": "n1"}
+
+
+def test_placement_counts_only_devices_that_the_agent_itself_sees_online() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM, online=False)
+    story.sees("n2", CAM)
+    assert story.get("deviceInstances")["deviceInstances"][CAM]["onlineNodes"] == ["n2"]
+    story.add("web", agent="", placement={}, **wants_cameras())
+    assert story.brokers() == {"web": "n2"}
+
+
+def test_a_placed_workload_moves_when_its_agent_has_lost_the_device_and_another_one_has_it() -> None:
+    story = DeviceStory("n1", "n2", onDeviceLost="restart")
+    story.sees("n1", CAM)
+    story.sees("n2")
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.report("n1", {web("n1"): RUNNING_OK})
+    story.loses("n1", CAM)
+    story.report("n1", {web("n1"): PENDING_WAITING_TO_START})
+    assert story.brokers() == {"web": "n1"}
+    lines = effects_as_lines(story.sees("n2", CAM))
+    assert "n1: update +[] -[web]" in lines and "n2: update +[web] -[]" in lines
+    assert story.brokers() == {"web": "n2"}
+
+
+@pytest.mark.parametrize(("policy", "state"), [("keep", PENDING_WAITING_TO_START), ("restart", RUNNING_OK)])
+def test_a_workload_that_is_not_restarted_because_of_a_lost_device_stays(policy: str, state: ExecutionState) -> None:
+    story = DeviceStory("n1", "n2", onDeviceLost=policy)
+    story.sees("n1", CAM)
+    story.sees("n2")
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.loses("n1", CAM)
+    story.report("n1", {web("n1"): state})
+    story.sees("n2", CAM)
+    assert story.brokers() == {"web": "n1"}
+
+
+def test_a_workload_waits_for_a_device_that_is_offline_for_a_short_time() -> None:
+    story = DeviceStory("n1", "n2", onDeviceLost="restart")
+    story.sees("n1", CAM)
+    story.sees("n2")
+    story.add("web", agent="", placement={}, **wants_cameras())
+    story.sees("n1", CAM, complete=False, online=False)
+    story.report("n1", {web("n1"): PENDING_WAITING_TO_START})
+    story.sees("n2", "cam-a19705")
+    assert story.brokers() == {"web": "n1"}
+
+
+@pytest.mark.parametrize(("state", "agent"), [(RUNNING_OK, "n2"), (SUCCEEDED_OK, "n1")])
+def test_the_broker_of_a_device_goes_where_the_device_is_seen(state: ExecutionState, agent: str) -> None:
+    """One that has done its work is not run again."""
+    story = DeviceStory("n1", "n2", **a_broker("perDevice"))
+    story.sees("n1", CAM)
+    story.sees("n2", CAM)
+    assert story.brokers() == {f"{CAM}-job": "n1"}
+    story.report("n1", {InstanceName.of(f"{CAM}-job", "n1", "image: x"): state})
+    story.loses("n1", CAM)
+    assert story.brokers() == {f"{CAM}-job": agent}
+
+
+# --- selectors ---
+
+
+def test_a_workload_goes_to_the_agent_whose_device_has_the_properties() -> None:
+    story = DeviceStory("n1", "n2")
+    story.sees("n1", CAM, shared=False, properties={"VENDOR": "other"})
+    story.sees("n2", "cam-a19705", shared=False, properties={"VENDOR": "acme"})
+    resources = [{"name": "cam", "quantity": 1, "where": {"VENDOR": "acme"}}]
+    story.add("web", agent="", placement={}, resources=resources)
+    story.add("none", agent="", placement={}, resources=[{**resources[0], "where": {"VENDOR": "nobody"}}])
+    assert story.brokers() == {"none": "", "web": "n2"}
+    assert story.why("", "none").endswith("no agent has enough free devices for 1 x akri.sh/cam with VENDOR=nobody")
+
+
+def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> None:
+    story = DeviceStory("n1")
+    story.add("web", agent="n1", **wants_cameras())
+    usage = {f"{CAM}-0": "C:0:n1"}
+    story.sees("n1", CAM, shared=False, usage=usage, owner=str(web("n1")))
+    story.report("n1", {web("n1"): RUNNING_OK})
+    assert story.why("n1", "web") == "Running: "
+    story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")), online=False)
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is offline"
+    story.report("n1", {web("n1"): RUNNING_OK})
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is offline"
+    lost = an_instance_message("n1", usage, shared=False, online=False)
+    lost.slotOwners.values[f"{CAM}-0"] = str(web("n1"))
+    lost.lost, lost.offlineSinceMs = True, 1_700_000_000_000
+    story.from_agent("n1", deviceReport=grpc.DeviceReport(seen={CAM: lost}))
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is lost"
+    assert story.get("deviceInstances")["deviceInstances"][CAM]["lost"] is True
+    story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")))
+    assert story.why("n1", "web") == "Running: "

@@ -70,7 +70,7 @@ def test_a_broker_is_no_news_for_agents_except_what_happens_when_its_device_is_l
 def test_an_agent_without_devices_is_told_nothing() -> None:
     directory = DeviceDirectory()
     directory.configure({"cam": a_configuration()})
-    assert directory.hello("old", {}, offers_devices=False) == NOTHING
+    assert directory.hello("old", {}, offers_devices=False).messages == []
     assert not directory.offers_devices("old")
     changes = directory.report("old", a_report())
     assert changes == DirectoryChanges(warnings=changes.warnings)
@@ -324,15 +324,20 @@ def test_a_lost_node_can_claim_again_when_it_is_back() -> None:
     assert updates(changes, "a")[-1].instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:a"
 
 
-def test_a_slot_given_to_another_stays_with_the_other() -> None:
+@pytest.mark.parametrize(("is_desired", "winner"), [(True, "C:0:a"), (False, "C:0:b")])
+def test_of_two_that_hold_a_slot_the_older_one_keeps_it_if_it_is_still_to_run(is_desired: bool, winner: str) -> None:
+    """The agent was lost and its slot was granted to another one; the workload may have moved meanwhile."""
     directory = a_directory("a", "b")
+    directory._is_desired = lambda owner: is_desired
     request(directory, "a", claim_of("a"))
     directory.gone("a")
     ticks(directory, NODE_LOST_TICKS)
     request(directory, "b", claim_of("b"))
     directory.hello("a", {}, True)
     changes = directory.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
-    assert updates(changes, "a")[-1].instances[CAM].deviceUsage.values[f"{CAM}-0"] == "C:0:b"
+    assert updates(changes, "a")[-1].instances[CAM].deviceUsage.values[f"{CAM}-0"] == winner
+    assert updates(changes, "b")[-1:] == ([] if winner == "C:0:b" else updates(changes, "a")[-1:])
+    assert bool(changes.warnings) == is_desired
 
 
 def test_a_complete_report_is_the_truth_about_what_a_node_uses() -> None:
@@ -434,10 +439,85 @@ def test_room_is_what_a_container_could_get() -> None:
     directory = a_directory("a", capacity=2)
     directory.hello("b", {"zone": "x"}, True)
     directory.hello("old", {}, offers_devices=False)
-    assert directory.candidates() == {"a": {}, "b": {"zone": "x"}}
-    assert directory.free_devices("a", "akri.sh/cam") == FreeDevices({CAM: 2}, distinct=True)
-    assert directory.free_devices("a", f"akri.sh/{CAM}") == FreeDevices({CAM: 2})
-    assert directory.free_devices("b", "akri.sh/cam") == FreeDevices({}, distinct=True)
-    assert directory.free_devices("b", "x/gpu") == FreeDevices()
+    assert directory.candidates(with_devices=True) == {"a": {}, "b": {"zone": "x"}}
+    assert directory.candidates(with_devices=False) == {"a": {}, "b": {"zone": "x"}, "old": {}}
+    assert directory.free_devices("a", "akri.sh/cam", {}) == FreeDevices({CAM: 2}, distinct=True)
+    assert directory.free_devices("a", f"akri.sh/{CAM}", {}) == FreeDevices({CAM: 2})
+    assert directory.free_devices("b", "akri.sh/cam", {}) == FreeDevices({}, distinct=True)
+    assert directory.free_devices("b", "x/gpu", {}) == FreeDevices()
     directory.report("b", grpc.DeviceReport(resources=[base.NodeResource(name="x/gpu", allocatable=3, allocated=1)]))
-    assert directory.free_devices("b", "x/gpu") == FreeDevices({"b:x/gpu": 2})
+    assert directory.free_devices("b", "x/gpu", {}) == FreeDevices({"b:x/gpu": 2})
+
+
+# --- devices that are gone, but held ---
+
+
+def a_lost_message(node: str, shared: bool = True) -> base.DeviceInstance:
+    message = an_instance_message(node, {f"{CAM}-0": "C:0:" + node}, shared, online=False)
+    message.lost = True
+    message.offlineSinceMs = 1000
+    return message
+
+
+def test_a_lost_device_stays_in_the_state_as_long_as_a_workload_holds_it() -> None:
+    directory = a_directory("a")
+    request(directory, "a", claim_of("a"))
+    changes = directory.report("a", a_report(complete=False, cam_8120fe=a_lost_message("a")))
+    shown = changes.instances[CAM]
+    assert shown is not None and shown.lost and not shown.attributes.online
+    assert changes.unseen == [("a", CAM)]
+    assert directory.instances_of("cam") == {}
+    assert directory.free_devices("a", "akri.sh/cam", {}) == FreeDevices({}, distinct=True)
+    gone = directory.report("a", grpc.DeviceReport(gone=[CAM]))
+    assert gone.instances == {CAM: None}
+
+
+def test_a_device_that_another_agent_sees_is_not_shown_as_lost() -> None:
+    directory = a_directory("a", "b")
+    request(directory, "a", claim_of("a"))
+    changes = directory.report("a", a_report(complete=False, cam_8120fe=a_lost_message("a")))
+    shown = changes.instances[CAM]
+    assert shown is not None and not shown.lost and list(shown.nodes) == ["b"]
+    lost = directory.report("b", grpc.DeviceReport(gone=[CAM])).instances[CAM]
+    assert lost is not None and lost.lost
+    back = directory.report("a", a_report(complete=False, cam_8120fe=an_instance_message("a"))).instances[CAM]
+    assert back is not None and not back.lost and back.attributes.online
+
+
+def test_a_lost_device_is_forgotten_with_its_agent() -> None:
+    directory = a_directory("a")
+    directory.report("a", a_report(complete=False, cam_8120fe=a_lost_message("a", shared=False)))
+    directory.gone("a")
+    changes = [directory.tick() for _ in range(NODE_LOST_TICKS)]
+    assert changes[-1].instances == {CAM: None}
+
+
+def test_a_lost_device_that_nobody_holds_is_refused() -> None:
+    directory = a_directory("a")
+    message = a_lost_message("a")
+    message.deviceUsage.values.clear()
+    changes = directory.report("a", a_report(complete=False, cam_8120fe=message))
+    assert "nobody holds the lost device" in changes.warnings[0]
+
+
+# --- references in properties ---
+
+
+def test_agents_receive_the_texts_of_configuration_items_and_the_paths_of_files() -> None:
+    items: dict[str, object] = {"user": "admin", "list": ["x"]}
+    directory = DeviceDirectory(True, items.get)
+    handler = base.DiscoveryHandler(name="onvif")
+    handler.discoveryProperties.configs.update({"username": "user", "other": "list"})
+    handler.discoveryProperties.files["password"] = "/etc/secret"
+    directory.configure({"cam": base.DeviceConfiguration(discoveryHandler=handler)})
+
+    def sent(changes: DirectoryChanges) -> base.DiscoveryProperties:
+        configurations = updates(changes, "a")[-1].configurations.deviceConfigurations
+        return configurations["cam"].discoveryHandler.discoveryProperties
+
+    assert sent(directory.hello("a", {}, True)) == base.DiscoveryProperties(
+        values={"username": "admin"}, files={"password": "/etc/secret"}
+    )
+    items["user"] = "root"
+    assert directory.configs_changed(["unrelated"]) == NOTHING
+    assert sent(directory.configs_changed(["user"])).values["username"] == "root"

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +10,7 @@ from ankaios.server.core.placement import (
     PlacementRequest,
     Placements,
     choose_agent,
+    lacking,
     plan_placements,
 )
 
@@ -25,14 +26,22 @@ class FakeSupply:
         self.placements = Placements()
         self.fixed: PlacementDecision | None = None
 
-    def candidates(self) -> Mapping[str, Mapping[str, str]]:
+    def candidates(self, with_devices: bool) -> Mapping[str, Mapping[str, str]]:
         return {name: self.tags.get(name, {}) for name in self.agents}
 
-    def free_devices(self, agent: str, resource: str) -> FreeDevices:
-        return self.agents[agent].get(resource, FreeDevices())
+    def free_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        """Each property selects the devices whose names begin with its value."""
+        devices = self.agents[agent].get(resource, FreeDevices())
+        slots = {name: it for name, it in devices.slots.items() if all(map(name.startswith, where.values()))}
+        return FreeDevices(slots, devices.distinct)
 
-    def plan(self, requests: Mapping[str, PlacementRequest], *removed: str) -> dict[str, PlacementDecision | None]:
-        return plan_placements(requests, removed, self.placements, self, lambda name, request: self.fixed)
+    def all_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        return self.free_devices(agent, resource, where)
+
+    def plan(
+        self, requests: Mapping[str, PlacementRequest], *removed: str, stranded: Container[str] = ()
+    ) -> dict[str, PlacementDecision | None]:
+        return plan_placements(requests, removed, self.placements, self, lambda name, request: self.fixed, stranded)
 
     def place(self, workload: str, request: PlacementRequest) -> PlacementDecision:
         """Plan and commit one workload."""
@@ -80,7 +89,9 @@ def test_only_agents_with_the_tags_count() -> None:
 
 def test_a_workload_without_resources_goes_to_the_first_agent() -> None:
     assert FakeSupply(b={}, a={}).place("w", PlacementRequest()).reason == "agent 'a' is the first by name"
-    assert FakeSupply().place("w", PlacementRequest()).reason == "no connected agent offers devices"
+    assert FakeSupply().place("w", PlacementRequest()).reason == "no agent is connected"
+    tagged = PlacementRequest(tags=(("zone", "rear"),))
+    assert FakeSupply(a={}).place("w", tagged).reason == "no connected agent has the tags zone=rear"
 
 
 def test_a_placement_stays_while_the_request_is_the_same() -> None:
@@ -154,6 +165,68 @@ def test_workloads_of_a_lost_agent_need_another_placement() -> None:
     supply.placements.agent_lost("a")
     assert supply.placements.waiting() == ["w1"]
     assert supply.place("w1", wants()).agent == "b"
+
+
+# --- instances ---
+
+
+def an_instance(quantity: int = 0, spread: bool = True) -> PlacementRequest:
+    resources = (ResourceRequest("cam", quantity),) if quantity else ()
+    return PlacementRequest(resources, (), "web", spread)
+
+
+def test_instances_are_spread_over_the_agents_also_within_one_plan() -> None:
+    supply = FakeSupply(a={}, b={}, c={})
+    requests = {f"web-{number}": an_instance() for number in range(5)}
+    planned = supply.plan(requests)
+    assert [it.agent for it in planned.values() if it] == ["a", "b", "c", "a", "b"]
+    assert planned["web-1"] and planned["web-1"].reason == "agent 'b' has the fewest instances of 'web'"
+    supply.placements.apply(planned)
+    assert supply.placements.instances("web", "a") == 2
+    supply.placements.apply(supply.plan({}, "web-0", "web-3"))
+    assert supply.placements.instances("web", "a") == 0
+    assert supply.place("web-0", an_instance()).agent == "a"
+    assert supply.place("web-3", an_instance()).agent == "a"
+
+
+def test_instances_that_are_not_spread_go_where_the_devices_are() -> None:
+    supply = FakeSupply(a=cams(c1=3), b=cams(c2=1))
+    planned = supply.plan({f"web-{number}": an_instance(1, spread=False) for number in range(2)})
+    assert [it.agent for it in planned.values() if it] == ["a", "a"]
+    spread = supply.plan({f"web-{number}": an_instance(1) for number in range(2)})
+    assert [it.agent for it in spread.values() if it] == ["a", "b"]
+
+
+# --- selectors ---
+
+
+def test_a_selector_counts_only_devices_with_the_properties() -> None:
+    wanted = PlacementRequest((ResourceRequest("cam", 1, where={"VENDOR": "acme"}),))
+    supply = FakeSupply(a=cams(other=9), b=cams(acme1=1))
+    assert supply.place("w1", wanted).agent == "b"
+    waiting = supply.place("w2", wanted)
+    assert waiting.reason == "no agent has enough free devices for 1 x akri.sh/cam with VENDOR=acme"
+
+
+# --- lost devices ---
+
+
+def test_a_stranded_workload_moves_only_if_another_agent_can_serve_it() -> None:
+    supply = FakeSupply(a=cams(c1=1), b=cams())
+    supply.place("w", wants())
+    supply.agents["a"] = cams()
+    assert [it.resource for it in lacking(supply, "a", wants())] == ["akri.sh/cam"]
+    assert supply.plan({"w": wants()}, stranded=["w"]) == {}
+    assert supply.placements.reserved("c1") == 1
+    supply.agents["b"] = cams(c2=1)
+    moved = supply.plan({"w": wants()}, stranded=["w"])["w"]
+    assert moved is not None and moved.agent == "b"
+    assert supply.plan({"w": wants()}) == {}
+
+
+def test_an_agent_whose_devices_are_all_in_use_lacks_none() -> None:
+    assert lacking(FakeSupply(a=cams(c1=1, c2=1)), "a", wants(2)) == []
+    assert len(lacking(FakeSupply(a=cams(c1=2)), "a", wants(2))) == 1
 
 
 def test_a_named_device_is_counted_before_any_device() -> None:

@@ -175,7 +175,7 @@ async def test_an_internal_error_in_a_change_returns_to_the_stored_state(
 ) -> None:
     async with leading() as it:
         assert it.shell._server is not None
-        monkeypatch.setattr(it.shell._server._devices, "desired_changed", lambda _: 1 / 0)
+        monkeypatch.setattr(it.shell._server._devices, "desired_changed", lambda *_: 1 / 0)
         await it.update("web")
         assert "ZeroDivisionError" in (await it.middleware.next()).error.message
         await until(lambda: len(it.middleware.refused) >= 3)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.framing import Garbage, possible_last_frames
+from ankaios.agent.core.health import HealthResult, notification
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
 from ankaios.common.pb.ank_base_pb2 import Request, Response
@@ -48,7 +49,13 @@ class Skip(Struct, frozen=True):
     why: str
 
 
-Reaction = Accept | Answer | Forward | Close | Skip
+class Notified(Struct, frozen=True):
+    """What the workload reports about its health. It needs no access rule."""
+
+    result: HealthResult
+
+
+Reaction = Accept | Answer | Forward | Close | Skip | Notified
 ACCEPTED = FromAnkaios(controlInterfaceAccepted=ControlInterfaceAccepted()).SerializeToString()
 
 
@@ -107,6 +114,9 @@ class ControlSession:
                 return self._greet(message.hello.protocolVersion)
             case "request" if message and self.accepted:
                 return self._request(message.request)
+            case "healthNotification" if message and self.accepted:
+                report = message.healthNotification
+                return Notified(notification(is_healthy=report.healthy, text=report.text))
             case _ if self.accepted:
                 return Skip(frame.why if isinstance(frame, Garbage) else "no message that this agent understands")
             case _:

@@ -4,7 +4,7 @@ Comes in: own reports and what the server tells of other agents. Goes out: the s
 all that dependencies ask for. Owned here: the states; a removed workload is one that is not stored.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ankaios.common.execution_state import REMOVED, ExecutionState, transition
 from ankaios.common.workload import InstanceName
@@ -22,6 +22,9 @@ class ParameterStorage:
     def states_of(self, workload: str) -> Collection[ExecutionState]:
         """Of every known instance, whatever its id and agent."""
         return self._states.get(workload, {}).values()
+
+    def instances_of(self, workload: str) -> Mapping[InstanceName, ExecutionState]:
+        return self._states.get(workload, {})
 
     def state_of(self, name: InstanceName) -> ExecutionState | None:
         return self._states.get(name.workload, {}).get(name)

@@ -5,7 +5,7 @@
 
 from msgspec import Struct
 
-from ankaios.common.execution_state import ExecutionState
+from ankaios.common.execution_state import ExecutionState, HealthState
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 # Commands
@@ -61,7 +61,15 @@ class DevicesChanged(Struct, frozen=True):
     """There may be enough devices now."""
 
 
-Signal = StateSeen | RetryDue | DevicesChanged
+class HealthSeen(Struct, frozen=True):
+    """The health checks of the running workload changed their result. `at`: as in `StateSeen`."""
+
+    turn: int
+    health: HealthState
+    at: float = 0.0
+
+
+Signal = StateSeen | RetryDue | DevicesChanged | HealthSeen
 
 
 # Outcomes of effects
@@ -187,7 +195,19 @@ class Watch(Struct, frozen=True):
 
 
 class Unwatch(Struct, frozen=True):
-    pass
+    """Also ends its health checks."""
+
+
+class CheckHealth(Struct, frozen=True):
+    """Start its health checks, whose results carry `turn`."""
+
+    spec: WorkloadSpec
+    runtime_id: str
+    turn: int
+
+
+class StopHealthChecks(Struct, frozen=True):
+    """It does not run any more."""
 
 
 class DeleteContainer(Struct, frozen=True):
@@ -238,6 +258,8 @@ Effect = (
     | Identify
     | Watch
     | Unwatch
+    | CheckHealth
+    | StopHealthChecks
     | DeleteContainer
     | OpenInterface
     | CloseInterface

@@ -7,11 +7,13 @@ performs in order, feeding each outcome back before it takes the next command. O
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ankaios.agent.core.health import with_health
 from ankaios.agent.core.restart_policy import RestartHistory, needs_restart, plan_restart, with_restart
 from ankaios.agent.core.workload_events import (
     AcquireDevices,
     AdoptDevices,
     CancelRetry,
+    CheckHealth,
     CloseInterface,
     Command,
     Create,
@@ -24,6 +26,7 @@ from ankaios.agent.core.workload_events import (
     DevicesMissing,
     Effect,
     Event,
+    HealthSeen,
     Identified,
     Identify,
     NotIdentified,
@@ -46,12 +49,14 @@ from ankaios.agent.core.workload_events import (
     StartHasNoRoom,
     StartImpossible,
     StateSeen,
+    StopHealthChecks,
     Unwatch,
     Update,
     Watch,
     WatchBroken,
 )
 from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
     FAILED_LOST,
     FAILED_UNKNOWN,
     PENDING_STARTING,
@@ -59,12 +64,16 @@ from ankaios.common.execution_state import (
     PENDING_WAITING_TO_START,
     REMOVED,
     RUNNING_OK,
+    STARTING,
     STOPPING_DELETE_FAILED,
     STOPPING_REQUESTED_AT_RUNTIME,
     SUCCEEDED_OK,
     TRIGGERED_AT_RUNTIME,
+    UNHEALTHY,
     ExecutionState,
+    HealthState,
 )
+from ankaios.common.health import OnUnhealthy
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 FIRST_PAUSE = 0.5
@@ -82,14 +91,22 @@ class BecomeGone(Struct, frozen=True):
 
 
 class BecomeAgain(Struct, frozen=True):
-    """Aim of a delete: the same workload in a new container, with the devices it holds."""
+    """Aim of a delete: the same workload in a new container, with the devices it holds. `why` is reported."""
+
+    why: str = ""
+
+
+class BecomeStopped(Struct, frozen=True):
+    """Aim of a delete: it has failed for this reason and is not started again."""
+
+    why: str
 
 
 class TryAgain(Struct, frozen=True):
     """Aim of a delete: a start that is tried again, without what an earlier one may have left."""
 
 
-Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain | TryAgain
+Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain | BecomeStopped | TryAgain
 
 
 class Workload(Struct, frozen=True):
@@ -98,7 +115,8 @@ class Workload(Struct, frozen=True):
     `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for
     that is under way or waits to be tried again; nothing restarts meanwhile. `in_doubt`: without a known id there may
     be a container all the same; `resuming`: it is expected to run. `alive_since` is when the container was started, or
-    first seen running; `ended` is the state in which it ended while it waits for its restart.
+    first seen running; `ended` is the state in which it ended, or was unhealthy, while it waits for its restart.
+    `running` is the running state that the checker saw, without the health that was found since.
     """
 
     spec: WorkloadSpec
@@ -116,6 +134,8 @@ class Workload(Struct, frozen=True):
     alive_since: float | None = None
     ended: ExecutionState | None = None
     history: RestartHistory = RestartHistory()
+    running: ExecutionState | None = None
+    health: HealthState | None = None
 
     @property
     def name(self) -> InstanceName:
@@ -130,7 +150,7 @@ def reduce(w: Workload, event: Event) -> Step:
     match event:
         case Create() | Resume() | Update() | Delete() | Restart():
             return _command(w, event)
-        case StateSeen() | RetryDue() | DevicesChanged():
+        case StateSeen() | RetryDue() | DevicesChanged() | HealthSeen():
             return _signal(w, event)
         case _:
             return _outcome(w, event)
@@ -157,6 +177,8 @@ def _signal(w: Workload, signal: Signal) -> Step:
     match signal:
         case StateSeen(turn, state, at) if w.watching and turn == w.turn:
             return _seen(w, state, at)
+        case HealthSeen(turn, health, at) if w.watching and turn == w.turn and w.running is not None and not w.aim:
+            return _health_seen(w, w.running, health, at)
         case RetryDue(turn) if w.retrying and turn == w.turn:
             return _try_again(w)
         case DevicesChanged() if w.lacks_devices:
@@ -205,7 +227,7 @@ def _create(w: Workload, reuse: str | None) -> Step:
     return _vacate(replace(w, runtime_id=reuse), BecomeAgain()) if w.spec.resources else _launch(w, reuse)
 
 
-def _begin(w: Workload) -> Step:
+def _begin(w: Workload, why: str = "") -> Step:
     """A workload that needs devices says that it starts only when it has them.
 
     Its name becomes that of containers and folders, so one that might lead elsewhere is not started at all.
@@ -213,7 +235,7 @@ def _begin(w: Workload) -> Step:
     if InstanceName.parse(str(w.name)) != w.name:
         why = f"'{w.name}' is no name of a workload instance"
         return w, [Report(w.name, PENDING_STARTING_FAILED.because(why))]
-    return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w)
+    return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w, why=why)
 
 
 def _resume(w: Workload, runtime_id: str | None) -> Step:
@@ -226,13 +248,14 @@ def _identify(w: Workload) -> Step:
     return replace(w, retrying=False, in_doubt=True, resuming=True), [Identify(w.spec)]
 
 
-def _launch(w: Workload, reuse: str | None = None) -> Step:
-    return w, [Report(w.name, PENDING_STARTING.because(TRIGGERED_AT_RUNTIME)), Start(w.spec, reuse)]
+def _launch(w: Workload, reuse: str | None = None, why: str = "") -> Step:
+    text = f"{TRIGGERED_AT_RUNTIME} It was {why}" if why else TRIGGERED_AT_RUNTIME
+    return w, [Report(w.name, PENDING_STARTING.because(text)), Start(w.spec, reuse)]
 
 
 def _watch(w: Workload, runtime_id: str) -> Step:
     """The id and the number of the checker are stored; what older checkers still say is stale."""
-    watched = replace(w, runtime_id=runtime_id, turn=w.turn + 1, watching=True)
+    watched = replace(w, runtime_id=runtime_id, turn=w.turn + 1, watching=True, running=None, health=None)
     return watched, [Watch(w.spec, runtime_id, watched.turn)]
 
 
@@ -298,14 +321,47 @@ def _start_again(w: Workload) -> Step:
 def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
     """Report it, then restart if the policy says so; dependencies play no part in a restart."""
     w = w if w.aim else replace(w, attempts=0)
+    if state.is_same(RUNNING_OK):
+        return _runs(w, state, at)
+    checks: list[Effect] = [StopHealthChecks()] if w.running is not None and w.spec.health else []
+    was_unhealthy = w.ended is not None and w.ended.is_same(RUNNING_OK)
+    w = replace(w, running=None, health=None)
     if not w.aim and w.runtime_id is not None and needs_restart(w.spec.restart_policy, state):
-        return _ended(w, state, at)
-    reports: list[Effect] = [Report(w.name, state), *_release_ended(w.spec, state)]
-    if not state.is_same(RUNNING_OK):
-        return w, reports
-    if w.ended is not None:  # somebody started it meanwhile
-        return replace(w, retrying=False, ended=None, alive_since=at), [CancelRetry(), *reports]
-    return (replace(w, alive_since=at) if w.alive_since is None else w), reports
+        ended, effects = _ended(w, state, at)
+        return ended, [*checks, *effects]
+    if was_unhealthy:  # it ended by itself before its restart was due
+        checks.append(CancelRetry())
+        w = replace(w, retrying=False, ended=None)
+    return w, [*checks, Report(w.name, state), *_release_ended(w.spec, state)]
+
+
+def _runs(w: Workload, state: ExecutionState, at: float) -> Step:
+    checks: list[Effect] = []
+    if w.running is None and w.spec.health and w.runtime_id is not None and not w.aim:
+        checks = [CheckHealth(w.spec, w.runtime_id, w.turn)]
+        w = replace(w, health=HealthState(STARTING))
+    w = replace(w, running=state)
+    effects: list[Effect] = [Report(w.name, with_health(state, w.health)), *checks]
+    if w.ended is not None and not w.ended.is_same(RUNNING_OK):  # somebody started it meanwhile
+        return replace(w, retrying=False, ended=None, alive_since=at), [CancelRetry(), *effects]
+    return (replace(w, alive_since=at) if w.alive_since is None else w), effects
+
+
+def _health_seen(w: Workload, running: ExecutionState, health: HealthState, at: float) -> Step:
+    """Report it, and restart or stop an unhealthy workload if it is to be."""
+    w, state = replace(w, health=health), with_health(running, health)
+    action = w.spec.health.on_unhealthy if w.spec.health else OnUnhealthy.NONE
+    if health.status != UNHEALTHY or action is OnUnhealthy.NONE:
+        if w.ended is None:
+            return w, [Report(w.name, state)]
+        # It has recovered before its restart was due.
+        planned = RestartHistory(w.history.restarts - 1, w.history.short_lives)
+        return replace(w, retrying=False, ended=None, history=planned), [CancelRetry(), Report(w.name, state)]
+    if action is OnUnhealthy.STOP:
+        why = f"unhealthy: {health.text}"
+        stopping, effects = _vacate(w, BecomeStopped(why), why)
+        return stopping, [Report(w.name, state), *effects]
+    return _ended(w, state, at)
 
 
 def _release_ended(spec: WorkloadSpec, state: ExecutionState) -> list[Effect]:
@@ -336,6 +392,9 @@ def _announce_restart(w: Workload, state: ExecutionState) -> Effect:
 def _restart(w: Workload, state: ExecutionState) -> Step:
     """After a success the same container is started again, after everything else a new one."""
     w = replace(w, ended=None, alive_since=None)
+    if state.is_same(RUNNING_OK) and state.health is not None:
+        why = f"unhealthy: {state.health.text}"
+        return _vacate(w, BecomeAgain(why), why)
     if not state.is_same(SUCCEEDED_OK) or w.runtime_id is None:
         return _vacate(w, BecomeAgain())
     again, effects = _create(replace(w, watching=False), w.runtime_id)
@@ -365,21 +424,25 @@ def _delete(w: Workload) -> Step:
     return _vacate(w, BecomeGone())
 
 
-def _vacate(w: Workload, aim: Aim) -> Step:
+def _vacate(w: Workload, aim: Aim, why: str = "") -> Step:
     """Say that it stops, then delete the container, if there is one.
 
     Nothing to stop means that it does not run any more, so the system heals by going on.
     [impl->swdd~agent-workload-task-update-broken-allowed~1]
     [impl->swdd~agent-workload-task-delete-broken-allowed~1]
     """
-    effects: list[Effect] = [Report(w.name, STOPPING_REQUESTED_AT_RUNTIME)]
+    effects: list[Effect] = [Report(w.name, STOPPING_REQUESTED_AT_RUNTIME.because(why))]
+    if w.spec.health:
+        effects.append(StopHealthChecks())
     if w.retrying:
         effects.append(CancelRetry())
     if not _keeps_interface(w.spec, aim):
         effects.append(CloseInterface())
     if isinstance(w.aim, WorkloadSpec) and w.aim.instance_name not in (w.name, _instance(aim)):
         effects.append(Report(w.aim.instance_name, REMOVED))  # its predecessor could not be deleted, so it never came
-    stopping = replace(w, retrying=False, lacks_devices=False, resuming=False, ended=None, aim=aim)
+    stopping = replace(
+        w, retrying=False, lacks_devices=False, resuming=False, ended=None, running=None, health=None, aim=aim
+    )
     if w.runtime_id is None and not w.in_doubt:
         stopped, more = _deleted(stopping)
         return stopped, effects + more
@@ -397,7 +460,7 @@ def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:
             return (aim.instance_name, aim.access) == (spec.instance_name, spec.access)
         case BecomeAgain() | TryAgain():
             return True
-        case BecomeEmpty() | BecomeGone():
+        case BecomeEmpty() | BecomeGone() | BecomeStopped():
             return False
 
 
@@ -411,9 +474,13 @@ def _deleted(w: Workload) -> Step:
             tidy: Effect = RemoveFolder(w.name) if moved else RemoveFiles(w.name)
             new, effects = _begin(Workload(spec, turn=w.turn))
             return new, [*unwatch, tidy, *_release(w.spec), removed, *effects]
-        case BecomeAgain():
-            again, effects = _begin(Workload(w.spec, turn=w.turn, history=w.history))
+        case BecomeAgain(why):
+            again, effects = _begin(Workload(w.spec, turn=w.turn, history=w.history), why)
             return again, [*unwatch, RemoveFiles(w.name), removed, *effects]
+        case BecomeStopped(why):
+            stopped = Workload(w.spec, turn=w.turn, history=w.history)
+            failed = Report(w.name, FAILED_EXEC_FAILED.because(f"Stopped, {why}"))
+            return stopped, [*unwatch, RemoveFiles(w.name), *_release(w.spec), removed, failed]
         case TryAgain():
             sure, effects = _start_again(replace(w, runtime_id=None, watching=False, in_doubt=False, aim=None))
             return sure, [*unwatch, RemoveFiles(w.name), *effects]

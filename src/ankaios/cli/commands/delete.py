@@ -1,9 +1,11 @@
-"""`ank delete workload` and `ank delete config`."""
+"""`ank delete workload`, `ank delete config` and `ank delete device-configuration`."""
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.hints import hint_unknown_workloads
+from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, execution_error
+from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.update import update_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -25,4 +27,22 @@ def delete_configs(call: CommandCall) -> None:
             session.update(base.CompleteState(), masks)
         except RequestFailed as error:
             raise RequestFailed(f"Failed to delete configs: {execution_error(error)}", error.hint) from error
+        session.goodbye()
+
+
+def delete_device_configurations(call: CommandCall) -> None:
+    """Brokers of the configurations end with them."""
+    names: list[str] = call.values["names"]
+    with open_session(call, "Failed to delete device configurations") as session:
+        known = session.complete_state("desiredState.deviceConfigurations").desiredState.deviceConfigurations
+        for name in names:
+            if name not in known.deviceConfigurations:
+                hint = did_you_mean("device configuration", name, known.deviceConfigurations)
+                raise CliError(f"Device configuration '{name}' does not exist.", hint)
+        masks = [f"desiredState.deviceConfigurations.{name}" for name in names]
+        try:
+            session.update(base.CompleteState(), masks)
+        except RequestFailed as error:
+            text = f"Failed to delete device configurations: {execution_error(error)}"
+            raise RequestFailed(text, error.hint) from error
         session.goodbye()

@@ -1,9 +1,11 @@
 """`ank describe device`: slots, users, properties and device nodes of one discovered device."""
 
+from datetime import UTC, datetime
+
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
-from ankaios.cli.device_rows import SLOTS_HEADER, slots_of
+from ankaios.cli.device_rows import SLOTS_HEADER, agents_of, slots_of
 from ankaios.cli.output import CliError
 from ankaios.cli.suggestions import did_you_mean
 from ankaios.common.pb import ank_base_pb2 as base
@@ -26,10 +28,10 @@ def describe_device(name: str, instance: base.DeviceInstance) -> Description:
     description.fact("Device", name)
     description.fact("Configuration", instance.configurationName)
     description.fact("CDI name", instance.cdiName)
-    description.fact("Agents", ", ".join(sorted(instance.nodes)))
+    description.fact("Agents", ", ".join(agents_of(instance)))
     description.fact("Shared", "yes" if instance.shared else "no")
     if attributes.HasField("online"):
-        description.fact("Online", "yes" if attributes.online else "no")
+        description.fact("Online", _online(instance))
     description.fact("Slots", f"{instance.capacity}, {used} used, {max(instance.capacity - used, 0)} free")
     description.table("Slots", SLOTS_HEADER, [slot.cells() for slot in slots])
     description.table("Properties", ("NAME", "VALUE"), sorted(instance.brokerProperties.values.items()))
@@ -38,3 +40,12 @@ def describe_device(name: str, instance: base.DeviceInstance) -> Description:
     mounts = [(m.containerPath, m.hostPath, "read-only" if m.readOnly else "read-write") for m in attributes.mounts]
     description.table("Mounts", ("IN CONTAINER", "ON HOST", "ACCESS"), mounts)
     return description
+
+
+def _online(instance: base.DeviceInstance) -> str:
+    if instance.attributes.online:
+        return "yes"
+    since = ""
+    if instance.HasField("offlineSinceMs"):
+        since = datetime.fromtimestamp(instance.offlineSinceMs / 1000, UTC).strftime(", since %Y-%m-%d %H:%M:%S UTC")
+    return f"no{since}{', lost' if instance.lost else ''}"

@@ -7,7 +7,7 @@ from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
 from ankaios.cli.session import Session
 from ankaios.cli.suggestions import did_you_mean
-from ankaios.cli.workload_rows import info_text, state_style, state_text, workload_instances
+from ankaios.cli.workload_rows import health_style, health_text, info_text, state_style, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -63,7 +63,14 @@ def _add_instances(description: Description, name: str, state: base.CompleteStat
             text = state_text(execution_state)
             description.fact("Instance", ".".join(instance))
             description.fact("State", text, state_style(text))
+            health = health_text(execution_state)
+            description.fact("Health", health, health_style(health))
+            description.fact("Restarted", _times(execution_state.restarts))
             description.fact("Reason", info_text(execution_state) or _missing_agent(instance[2], state))
+
+
+def _times(number: int) -> str:
+    return "" if not number else "once" if number == 1 else f"{number} times"
 
 
 def _missing_agent(agent: str, state: base.CompleteState) -> str:
@@ -73,7 +80,9 @@ def _missing_agent(agent: str, state: base.CompleteState) -> str:
 def _add_dependencies(description: Description, workload: base.Workload, state: base.CompleteState) -> None:
     states: dict[str, list[str]] = {}
     for instance, execution_state in workload_instances(state.workloadStates):
-        states.setdefault(instance[0], []).append(state_text(execution_state))
+        health = health_text(execution_state)
+        text = f"{state_text(execution_state)}, {health}" if health else state_text(execution_state)
+        states.setdefault(instance[0], []).append(text)
     rows = [
         (needed, base.AddCondition.Name(condition), ", ".join(sorted(states.get(needed, ["does not exist"]))))
         for needed, condition in sorted(workload.dependencies.dependencies.items())

@@ -81,7 +81,7 @@ SET = Command(
 
 DELETE = Command(
     "delete",
-    "Delete workloads or configuration items",
+    "Delete workloads, configuration items or device configurations",
     group=GROUP,
     examples=(("ank delete workload web", "stop and remove a workload"),),
     children=(
@@ -100,6 +100,17 @@ DELETE = Command(
             aliases=("configs",),
             positionals=(Positional("names", "<CONFIG_NAME>...", "Keys of the items", complete="configs"),),
             examples=(("ank delete config ports", "remove one item"),),
+        ),
+        Command(
+            "device-configuration",
+            "Delete device configurations, with their brokers",
+            "delete:delete_device_configurations",
+            aliases=("device-configurations",),
+            positionals=(
+                Positional("names", "<NAME>...", "Names of the configurations", complete="deviceConfigurations"),
+            ),
+            details="A workload that uses a device continues as onDeviceLost of the configuration says.",
+            examples=(("ank delete device-configuration camera", "discover no cameras any more"),),
         ),
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ankaios.cli.validation.dependency_checks import check_cycles, check_dependencies
 from ankaios.cli.validation.device_checks import check_device_configuration, check_resources
 from ankaios.cli.validation.findings import Form, ManifestFile, ManifestFinding, Path, Problem, ValidationReport
+from ankaios.cli.validation.health_checks import check_health, check_healthy_dependencies
 from ankaios.cli.validation.manifest_reading import read_manifest
 from ankaios.cli.validation.manifest_set import Entry, ManifestSet, combine
 from ankaios.cli.validation.runtime_checks import check_runtime, check_runtime_name
@@ -45,6 +46,8 @@ def validate(texts: Iterable[tuple[str, bytes]], *, complete: bool = True) -> li
 def _check_workload(name: str, form: Form, manifests: ManifestSet) -> Iterator[Problem]:
     yield from check_runtime_name(form)
     yield from check_dependencies(form, manifests)
+    yield from check_healthy_dependencies(form, manifests)
+    yield from check_health(form)
     yield from check_resources(form, manifests)
     yield from check_config_keys(form, manifests)
     yield from check_templates(name, form, manifests)
@@ -60,7 +63,9 @@ def _check_workload(name: str, form: Form, manifests: ManifestSet) -> Iterator[P
 def _check_broker(form: Form, manifests: ManifestSet) -> Iterator[Problem]:
     """A broker gets its name and agent when a device is discovered, so they are not checked."""
     yield from check_runtime_name(form)
+    yield from check_health(form)
     yield from check_resources(form, manifests)
+    yield from check_config_keys(form, manifests)
     if "configs" not in form:
         yield from check_runtime(form)
 

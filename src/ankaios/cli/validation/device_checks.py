@@ -50,7 +50,10 @@ def _check_handler(handler: Form) -> Iterator[Problem]:
         hint = f", did you mean '{guess}'?" if guess else ": one of this name must register with the agents"
         yield Problem(("discoveryHandler", "name"), f"'{name}' is no built-in discovery handler{hint}", WARNING)
         return
-    properties = {key: value.encode() for key, value in handler.get("discoveryProperties", {}).items()}
+    given = handler.get("discoveryProperties", {})
+    # The content of a reference is known to the agent only, and other properties may depend on it.
+    is_known = all(isinstance(value, str) for value in given.values())
+    properties = {key: value.encode() for key, value in given.items()} if is_known else {}
     try:
         _HANDLERS[name](handler.get("discoveryDetails", ""), properties)
     except Rejected as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ankaios.common.durations import DURATION_PATTERN, LONGEST_NUMBER, duration_text, parse_duration
+from ankaios.common.durations import DURATION_PATTERN, LONGEST_NUMBER, format_duration, parse_duration
 from ankaios.common.errors import Rejected
 from ankaios.common.model.kind import Kind, Schema
 from ankaios.common.model.values import Malformed, Violation, not_of_type, shown, wrong_type
@@ -83,10 +83,10 @@ class Duration(Scalar):
     python_type, expected, json_type = str, "a duration such as 5s or 500ms", "string"
 
     def read(self, value: Any) -> str:
-        return duration_text(self.to_wire(value))
+        return format_duration(self.to_wire(value))
 
     def to_form(self, value: int) -> str:
-        return duration_text(value)
+        return format_duration(value)
 
     def to_wire(self, value: Any) -> int:
         milliseconds = parse_duration(value)

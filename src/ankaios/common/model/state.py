@@ -18,17 +18,8 @@ from ankaios.common.execution_state_conversion import HEALTH_WORDS, STATE_WORDS,
 from ankaios.common.model.containers import ListOf, MapOf, WrappedMap
 from ankaios.common.model.message import Message
 from ankaios.common.model.objects import Field
-from ankaios.common.model.scalars import (
-    Boolean,
-    Duration,
-    Enumeration,
-    Integer,
-    ScalarText,
-    Text,
-    TrimmedText,
-    Words,
-)
-from ankaios.common.model.unions import ConfigItem, ExecutionStateKind, HealthKind, Variants
+from ankaios.common.model.scalars import Boolean, Duration, Enumeration, Integer, ScalarText, Text, TrimmedText, Words
+from ankaios.common.model.unions import ConfigItem, ExecutionStateKind, HealthKind, TextSources, Variants
 from ankaios.common.model.values import Form
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -91,8 +82,26 @@ RESOURCE_REQUEST = Message(
     ),
     quantity=Field(Integer(minimum=1), "How many of them.", default=1, stores_default=True),
     container=Field(Text(), "For podman-kube: the container <pod>/<container> that gets the devices."),
+    where=Field(TEXTS, "Properties that each device must have, with these values."),
 )
-PLACEMENT = Message(base.Placement, tags=Field(TEXTS, "Tags that the agent must have, with these values."))
+PLACEMENT = Message(
+    base.Placement,
+    tags=Field(TEXTS, "Tags that the agent must have, with these values."),
+    replicas=Field(
+        Integer(),
+        "How many instances run, named <workload>-0, <workload>-1 and so on. Without it there is one, with the name of "
+        "the workload.",
+    ),
+    spread=Field(
+        Boolean(), "With replicas: an agent with fewer instances of the workload is preferred.", default=False
+    ),
+    everyAgent=Field(
+        Boolean(),
+        "One instance runs on each agent that has the tags, named <workload>-<agent>. Not together with replicas.",
+        default=False,
+    ),
+    replicaOf=Field(Text(), "Only in the effective state: the workload of which this is an instance."),
+)
 
 _CHECK_FIELDS = {
     "interval": Field(
@@ -230,7 +239,8 @@ WORKLOAD = _Workload(
     resources=Field(ListOf(RESOURCE_REQUEST), "Devices the workload needs before it starts."),
     placement=Field(
         PLACEMENT,
-        "Instead of an agent: the server chooses one that has all these tags and the requested devices.",
+        "Instead of an agent: the server chooses one that has all these tags and the requested devices, or runs "
+        "several instances.",
     ),
     health=Field(
         HEALTH,
@@ -251,7 +261,14 @@ DISCOVERY_HANDLER = Message(
     base.DiscoveryHandler,
     name=Field(Text(), "For example udev, onvif, opcua or debugEcho.", required=True),
     discoveryDetails=Field(Text(), "Configuration of the handler, usually YAML text."),
-    discoveryProperties=Field(TEXTS, "More configuration of the handler, such as credentials."),
+    discoveryProperties=Field(
+        TextSources(
+            config=Field(NAME, "Key of a configuration item that is a string."),
+            file=Field(Text(names.ABSOLUTE_PATH_PATTERN), "Path of a file that the agent reads, for secrets."),
+        ),
+        "More configuration of the handler, such as credentials. Each is a text or names where the text is.",
+        keeps_empty=False,
+    ),
 )
 BROKER = Message(
     base.Broker,
@@ -297,6 +314,11 @@ DEVICE_CONFIGURATION = Message(
         "What happens to a workload whose device is gone for good.",
         default="keep",
     ),
+    onDeviceChanged=Field(
+        Enumeration(base.OnDeviceChanged, "keep", "restart"),
+        "What happens to a workload when the properties, mounts or device nodes of its device change.",
+        default="keep",
+    ),
 )
 DEVICE_MOUNT = Message(
     base.DeviceMount,
@@ -330,6 +352,11 @@ DEVICE_INSTANCE = Message(
     brokerProperties=Field(TEXTS, "Environment variables for every user of the device."),
     attributes=Field(DEVICE_ATTRIBUTES, "What the discovery handler reported."),
     slotOwners=Field(TEXTS, "Slots by name, and the workload instance that owns each."),
+    onlineNodes=Field(ListOf(Text()), "Agents that see it now; the others saw it and may see it again."),
+    offlineSinceMs=Field(
+        Integer(maximum=2**63 - 1), "Since when no agent sees it, in milliseconds since 1970. Not set while one does."
+    ),
+    lost=Field(Boolean(), "Whether it is gone for good, and shown because a workload still holds one of its slots."),
 )
 
 # --- agents -----------------------------------------------------------------------------------------------------------

@@ -80,6 +80,81 @@ class Variants(Composite):
         return next((variant.part(key) for variant in self.variants.values() if key in variant.fields), None)
 
 
+class TextSources(Composite):
+    """Texts by name. Instead of a text, an object with one key names where the text is; `sources` are these keys.
+
+    In protobuf, texts and the references of each source are maps of one message: `values`, `configs`, `files`.
+    """
+
+    name = "textSource"
+
+    def __init__(self, **sources: Field) -> None:
+        self.sources = sources
+
+    def to_form(self, value: Any) -> Form:
+        form: Form = dict(value.values)
+        for source in self.sources:
+            form |= {key: {source: reference} for key, reference in getattr(value, f"{source}s").items()}
+        return dict(sorted(form.items()))
+
+    def fill(self, target: Any, value: Any) -> None:
+        for key, entry in self.read(value).items():
+            if isinstance(entry, str):
+                target.values[key] = entry
+            else:
+                ((source, reference),) = entry.items()
+                getattr(target, f"{source}s")[key] = reference
+
+    def read(self, value: Any) -> Form:
+        form, key = {}, ""
+        try:
+            for key, entry in read_map(value).items():
+                form[key] = entry if isinstance(entry, str) else self._read_reference(entry)
+        except Malformed as fault:
+            raise fault.below(key) from None
+        return form
+
+    def _read_reference(self, entry: Any) -> Form:
+        keys = " or ".join(f"`{source}`" for source in self.sources)
+        if not isinstance(entry, dict):
+            raise wrong_type(entry, f"a string or a map with {keys}")
+        if len(entry) != 1 or not entry.keys() <= self.sources.keys():
+            raise Malformed(f"expected a map with exactly one key, {keys}")
+        ((source, reference),) = entry.items()
+        return {source: self.sources[source].kind.read_at(reference, source)}
+
+    def violations(self, value: Any, at: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield at, not_of_type(value, "object")
+            return
+        for key, entry in value.items():
+            yield from self._entry_violations(entry, pointer(at, key))
+
+    def _entry_violations(self, entry: Any, at: str) -> Iterator[Violation]:
+        if isinstance(entry, str):
+            return
+        if not isinstance(entry, dict):
+            yield at, not_of_type(entry, "string", "object")
+        elif len(entry) != 1 or not entry.keys() <= self.sources.keys():
+            yield at, f"{shown(entry)} is not valid under any of the schemas listed in the 'oneOf' keyword"
+        else:
+            for source, reference in entry.items():
+                yield from self.sources[source].kind.violations(reference, pointer(at, source))
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        references = [
+            {
+                "type": "object",
+                "required": [source],
+                "additionalProperties": False,
+                "properties": {source: kind.schema(definitions)},
+            }
+            for source, kind in self.sources.items()
+        ]
+        definitions[self.name] = {"oneOf": [{"type": "string"}, *references]}
+        return {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{self.name}"}}
+
+
 class ConfigItem(Composite):
     """A string, or lists and maps of config items. `levels` is how deep they may be nested."""
 

@@ -90,6 +90,11 @@ class OnDeviceLost(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_DEVICE_LOST_STOP: _ClassVar[OnDeviceLost]
     ON_DEVICE_LOST_RESTART: _ClassVar[OnDeviceLost]
 
+class OnDeviceChanged(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_DEVICE_CHANGED_KEEP: _ClassVar[OnDeviceChanged]
+    ON_DEVICE_CHANGED_RESTART: _ClassVar[OnDeviceChanged]
+
 class BrokerStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     BROKER_PER_NODE: _ClassVar[BrokerStrategy]
@@ -150,6 +155,8 @@ DISTINCT_PREFERRED: Distinct
 ON_DEVICE_LOST_KEEP: OnDeviceLost
 ON_DEVICE_LOST_STOP: OnDeviceLost
 ON_DEVICE_LOST_RESTART: OnDeviceLost
+ON_DEVICE_CHANGED_KEEP: OnDeviceChanged
+ON_DEVICE_CHANGED_RESTART: OnDeviceChanged
 BROKER_PER_NODE: BrokerStrategy
 BROKER_PER_DEVICE: BrokerStrategy
 BROKER_PER_CONFIGURATION: BrokerStrategy
@@ -886,20 +893,30 @@ class ResourceRequests(_message.Message):
     def __init__(self, resources: _Optional[_Iterable[_Union[ResourceRequest, _Mapping]]] = ...) -> None: ...
 
 class ResourceRequest(_message.Message):
-    __slots__ = ("name", "quantity", "container")
+    __slots__ = ("name", "quantity", "container", "where")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUANTITY_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
     name: str
     quantity: int
     container: str
-    def __init__(self, name: _Optional[str] = ..., quantity: _Optional[int] = ..., container: _Optional[str] = ...) -> None: ...
+    where: StringMap
+    def __init__(self, name: _Optional[str] = ..., quantity: _Optional[int] = ..., container: _Optional[str] = ..., where: _Optional[_Union[StringMap, _Mapping]] = ...) -> None: ...
 
 class Placement(_message.Message):
-    __slots__ = ("tags",)
+    __slots__ = ("tags", "replicas", "spread", "everyAgent", "replicaOf")
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    EVERYAGENT_FIELD_NUMBER: _ClassVar[int]
+    REPLICAOF_FIELD_NUMBER: _ClassVar[int]
     tags: Tags
-    def __init__(self, tags: _Optional[_Union[Tags, _Mapping]] = ...) -> None: ...
+    replicas: int
+    spread: bool
+    everyAgent: bool
+    replicaOf: str
+    def __init__(self, tags: _Optional[_Union[Tags, _Mapping]] = ..., replicas: _Optional[int] = ..., spread: bool = ..., everyAgent: bool = ..., replicaOf: _Optional[str] = ...) -> None: ...
 
 class NodeResources(_message.Message):
     __slots__ = ("resources",)
@@ -933,7 +950,7 @@ class DeviceConfigurationMap(_message.Message):
     def __init__(self, deviceConfigurations: _Optional[_Mapping[str, DeviceConfiguration]] = ...) -> None: ...
 
 class DeviceConfiguration(_message.Message):
-    __slots__ = ("discoveryHandler", "capacity", "brokerProperties", "broker", "placement", "distinct", "offlineGraceSeconds", "onDeviceLost")
+    __slots__ = ("discoveryHandler", "capacity", "brokerProperties", "broker", "placement", "distinct", "offlineGraceSeconds", "onDeviceLost", "onDeviceChanged")
     DISCOVERYHANDLER_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     BROKERPROPERTIES_FIELD_NUMBER: _ClassVar[int]
@@ -942,6 +959,7 @@ class DeviceConfiguration(_message.Message):
     DISTINCT_FIELD_NUMBER: _ClassVar[int]
     OFFLINEGRACESECONDS_FIELD_NUMBER: _ClassVar[int]
     ONDEVICELOST_FIELD_NUMBER: _ClassVar[int]
+    ONDEVICECHANGED_FIELD_NUMBER: _ClassVar[int]
     discoveryHandler: DiscoveryHandler
     capacity: int
     brokerProperties: StringMap
@@ -950,7 +968,8 @@ class DeviceConfiguration(_message.Message):
     distinct: Distinct
     offlineGraceSeconds: int
     onDeviceLost: OnDeviceLost
-    def __init__(self, discoveryHandler: _Optional[_Union[DiscoveryHandler, _Mapping]] = ..., capacity: _Optional[int] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., broker: _Optional[_Union[Broker, _Mapping]] = ..., placement: _Optional[_Union[DevicePlacement, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, str]] = ..., offlineGraceSeconds: _Optional[int] = ..., onDeviceLost: _Optional[_Union[OnDeviceLost, str]] = ...) -> None: ...
+    onDeviceChanged: OnDeviceChanged
+    def __init__(self, discoveryHandler: _Optional[_Union[DiscoveryHandler, _Mapping]] = ..., capacity: _Optional[int] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., broker: _Optional[_Union[Broker, _Mapping]] = ..., placement: _Optional[_Union[DevicePlacement, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, str]] = ..., offlineGraceSeconds: _Optional[int] = ..., onDeviceLost: _Optional[_Union[OnDeviceLost, str]] = ..., onDeviceChanged: _Optional[_Union[OnDeviceChanged, str]] = ...) -> None: ...
 
 class DiscoveryHandler(_message.Message):
     __slots__ = ("name", "discoveryDetails", "discoveryProperties")
@@ -959,8 +978,39 @@ class DiscoveryHandler(_message.Message):
     DISCOVERYPROPERTIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     discoveryDetails: str
-    discoveryProperties: StringMap
-    def __init__(self, name: _Optional[str] = ..., discoveryDetails: _Optional[str] = ..., discoveryProperties: _Optional[_Union[StringMap, _Mapping]] = ...) -> None: ...
+    discoveryProperties: DiscoveryProperties
+    def __init__(self, name: _Optional[str] = ..., discoveryDetails: _Optional[str] = ..., discoveryProperties: _Optional[_Union[DiscoveryProperties, _Mapping]] = ...) -> None: ...
+
+class DiscoveryProperties(_message.Message):
+    __slots__ = ("values", "configs", "files")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class FilesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, str]
+    configs: _containers.ScalarMap[str, str]
+    files: _containers.ScalarMap[str, str]
+    def __init__(self, values: _Optional[_Mapping[str, str]] = ..., configs: _Optional[_Mapping[str, str]] = ..., files: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StringMap(_message.Message):
     __slots__ = ("values",)
@@ -1009,7 +1059,7 @@ class DeviceInstanceMap(_message.Message):
     def __init__(self, deviceInstances: _Optional[_Mapping[str, DeviceInstance]] = ...) -> None: ...
 
 class DeviceInstance(_message.Message):
-    __slots__ = ("configurationName", "cdiName", "capacity", "shared", "nodes", "deviceUsage", "brokerProperties", "attributes", "slotOwners")
+    __slots__ = ("configurationName", "cdiName", "capacity", "shared", "nodes", "deviceUsage", "brokerProperties", "attributes", "slotOwners", "onlineNodes", "offlineSinceMs", "lost")
     CONFIGURATIONNAME_FIELD_NUMBER: _ClassVar[int]
     CDINAME_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
@@ -1019,6 +1069,9 @@ class DeviceInstance(_message.Message):
     BROKERPROPERTIES_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     SLOTOWNERS_FIELD_NUMBER: _ClassVar[int]
+    ONLINENODES_FIELD_NUMBER: _ClassVar[int]
+    OFFLINESINCEMS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     configurationName: str
     cdiName: str
     capacity: int
@@ -1028,7 +1081,10 @@ class DeviceInstance(_message.Message):
     brokerProperties: StringMap
     attributes: DeviceAttributes
     slotOwners: StringMap
-    def __init__(self, configurationName: _Optional[str] = ..., cdiName: _Optional[str] = ..., capacity: _Optional[int] = ..., shared: bool = ..., nodes: _Optional[_Iterable[str]] = ..., deviceUsage: _Optional[_Union[StringMap, _Mapping]] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., attributes: _Optional[_Union[DeviceAttributes, _Mapping]] = ..., slotOwners: _Optional[_Union[StringMap, _Mapping]] = ...) -> None: ...
+    onlineNodes: _containers.RepeatedScalarFieldContainer[str]
+    offlineSinceMs: int
+    lost: bool
+    def __init__(self, configurationName: _Optional[str] = ..., cdiName: _Optional[str] = ..., capacity: _Optional[int] = ..., shared: bool = ..., nodes: _Optional[_Iterable[str]] = ..., deviceUsage: _Optional[_Union[StringMap, _Mapping]] = ..., brokerProperties: _Optional[_Union[StringMap, _Mapping]] = ..., attributes: _Optional[_Union[DeviceAttributes, _Mapping]] = ..., slotOwners: _Optional[_Union[StringMap, _Mapping]] = ..., onlineNodes: _Optional[_Iterable[str]] = ..., offlineSinceMs: _Optional[int] = ..., lost: bool = ...) -> None: ...
 
 class DeviceAttributes(_message.Message):
     __slots__ = ("id", "mounts", "deviceSpecs", "online")

@@ -38,6 +38,16 @@ def allocate_instance(
     return [{id_: known[id_] for id_ in request} for request in requests]
 
 
+class Selection(Struct, frozen=True):
+    """Restricts a container request to the `matching` instances; None: any.
+
+    Requests of the same `group` are met by different instances; None: the request is a group by itself.
+    """
+
+    group: str | None = None
+    matching: frozenset[str] | None = None
+
+
 def allocate_configuration(
     ledger: SlotLedger,
     configuration: str,
@@ -45,19 +55,20 @@ def allocate_configuration(
     requests: Sequence[Sequence[str]],
     *,
     distinct: bool = True,
+    selections: Sequence[Selection] = (),
 ) -> list[Assignment] | Denied:
     """The configuration-level rules.
 
     Container requests are independent of each other. Ids that are already claimed keep their slots; they are assigned
     first, so that no other id takes an instance they need. Every other id gets a slot of the instance with the most
-    free slots.
+    free slots. `selections` has one entry for each request of a workload; a kubelet has none.
     [impl->akri~cl-allocate-per-container-request~1]
     [impl->akri~cl-allocate-reuses-previous-claim~1]
     [impl->akri~cl-allocate-denies-too-few-devices~1]
     """
     search = _Search(ledger, configuration, distinct)
-    for request in requests:
-        if denied := search.add_container(request, node):
+    for number, request in enumerate(requests):
+        if denied := search.add_container(request, node, selections[number] if selections else None):
             return denied
     return search.assign()
 
@@ -71,9 +82,17 @@ class _Container(Struct):
     fresh: list[str] = field(default_factory=list)
     fixed: set[str] = field(default_factory=set)  # instances of its claimed ids
     chosen: list[str] = field(default_factory=list)  # instances for its fresh ids, in their order
+    matching: frozenset[str] | None = None
+    siblings: "list[_Container]" = field(default_factory=list)  # all requests of this container, with itself
+
+    def accepts(self, instance: str) -> bool:
+        return self.matching is None or instance in self.matching
 
     def uses(self, instance: str) -> bool:
-        return instance in self.fixed or instance in self.chosen
+        """Whether the instance cannot be chosen for another id."""
+        return not self.accepts(instance) or any(
+            instance in each.fixed or instance in each.chosen for each in (self.siblings or [self])
+        )
 
 
 class _Search:
@@ -85,9 +104,15 @@ class _Search:
         self._distinct = distinct
         self._containers: list[_Container] = []
         self._taken: Counter[str] = Counter()
+        self._siblings: dict[str, list[_Container]] = {}
 
-    def add_container(self, request: Sequence[str], node: str) -> Denied | None:
+    def add_container(self, request: Sequence[str], node: str, selection: Selection | None) -> Denied | None:
         container = _Container()
+        if selection is not None:
+            container.matching = selection.matching
+        if selection is not None and selection.group is not None:
+            container.siblings = self._siblings.setdefault(selection.group, [])
+            container.siblings.append(container)
         for id_ in request:
             if not is_virtual_id(id_) or id_ in container.claimed or id_ in container.fresh:
                 return Denied(f"'{id_}' is no virtual device id, or is requested twice")
@@ -120,7 +145,7 @@ class _Search:
         """[impl->akri~cl-allocate-most-free-slots-first~1] [impl->akri~cl-allocate-unique-instances~1]"""
         best = self._most_free(container)
         if best is None and not self._distinct:
-            best = self._most_free(_Container())
+            best = self._most_free(_Container(matching=container.matching))
         if best is None:
             return False
         container.chosen.append(best)

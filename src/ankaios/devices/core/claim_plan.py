@@ -8,39 +8,52 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ankaios.common.workload import ResourceRequest
-from ankaios.devices.core.allocation import Assignment, Denied, allocate_configuration, changes_of
+from ankaios.common.workload import ResourceRequest, described_resource
+from ankaios.devices.core.allocation import Assignment, Denied, Selection, allocate_configuration, changes_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
 
 class ResourceNeed(Struct, frozen=True):
-    """`quantity` devices of one resource for one container."""
+    """`quantity` devices of one resource for one container. `where`: properties that each of them must have."""
 
     container: str | None
     resource: str
     quantity: int
+    where: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def description(self) -> str:
+        return described_resource(self.resource, dict(self.where))
 
 
 def needs_of(requests: Iterable[ResourceRequest]) -> tuple[ResourceNeed, ...]:
-    """One need for each container and resource; requests for the same resource are added up."""
-    needs: dict[tuple[str | None, str], int] = {}
+    """One need for each container, resource and selector; requests for the same ones are added up."""
+    needs: dict[ResourceNeed, int] = {}
     for request in requests:
         if request.quantity:
-            key = (request.container, request.resource)
+            key = ResourceNeed(request.container, request.resource, 0, tuple(sorted(request.where.items())))
             needs[key] = needs.get(key, 0) + request.quantity
-    return tuple(ResourceNeed(container, resource, quantity) for (container, resource), quantity in needs.items())
+    return tuple(replace(need, quantity=quantity) for need, quantity in needs.items())
 
 
 class SlotNeed(Struct, frozen=True):
-    """A need that devices in the ledger can meet; `target` is an instance or a configuration."""
+    """A need that devices in the ledger can meet; `target` is an instance or a configuration.
+
+    `matching` are the instances with the properties that are asked for; None: any. Needs of the same `group` for one
+    configuration are met by different devices; None: the need is a group by itself.
+    """
 
     resource: str
     target: str
     quantity: int
     by_configuration: bool
     distinct: bool = True
+    matching: frozenset[str] | None = None
+    group: str | None = None
+    description: str = ""
 
     @property
     def configuration(self) -> str:
@@ -88,6 +101,8 @@ def plan_slots(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str, owner: 
 
 
 def _free_slots(ledger: SlotLedger, need: SlotNeed) -> Assignment:
+    if need.matching is not None and need.target not in need.matching:
+        return {}
     free = ledger.free_slots(need.target)[: need.quantity]
     return {str(slot): slot for slot in (Slot(need.target, index) for index in free)}
 
@@ -96,7 +111,8 @@ def _spread(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str) -> list[As
     target, distinct = needs[0].target, needs[0].distinct
     fresh = fresh_ids(ledger.virtual_ids(target, node))
     requests = [list(islice(fresh, min(need.quantity, _most_useful(ledger, need)))) for need in needs]
-    found = allocate_configuration(ledger, target, node, requests, distinct=distinct)
+    selections = [Selection(need.group, need.matching) for need in needs]
+    found = allocate_configuration(ledger, target, node, requests, distinct=distinct, selections=selections)
     if isinstance(found, Denied):
         return _denied(ledger, max(needs, key=lambda need: need.quantity))
     return found
@@ -110,7 +126,10 @@ def _most_useful(ledger: SlotLedger, need: SlotNeed) -> int:
 
 
 def _denied(ledger: SlotLedger, need: SlotNeed) -> Denied:
-    if need.by_configuration:
+    if need.matching is not None:
+        visible = sum(map(ledger.is_online, need.matching))
+        free = sum(bool(ledger.free_slots(name)) for name in need.matching)
+    elif need.by_configuration:
         visible = ledger.visible(need.target)
         free = ledger.free_instances(need.target)
         if not need.distinct:
@@ -118,4 +137,4 @@ def _denied(ledger: SlotLedger, need: SlotNeed) -> Denied:
     else:
         visible = ledger.capacity(need.target) if ledger.is_online(need.target) else 0
         free = len(ledger.free_slots(need.target))
-    return Denied(shortage(need.resource, need.quantity, visible, free))
+    return Denied(shortage(need.description or need.resource, need.quantity, visible, free))

@@ -41,6 +41,8 @@ class Configuration(Struct, frozen=True):
     distinct: bool = True
     offline_grace: float | None = None
     on_lost: OnDeviceLost = OnDeviceLost.KEEP
+    restarts_on_change: bool = False
+    property_files: Mapping[str, str] = field(default_factory=dict)  # properties that are read when discovery starts
 
     @property
     def resource(self) -> str:
@@ -54,7 +56,11 @@ class Configuration(Struct, frozen=True):
 
     def discovers_like(self, other: "Configuration") -> bool:
         """Whether a running discovery can continue when the configuration changes to the other."""
-        return (self.handler, self.details, self.properties) == (other.handler, other.details, other.properties)
+        return self._discovery == other._discovery
+
+    @property
+    def _discovery(self) -> tuple[object, ...]:
+        return self.handler, self.details, self.properties, self.property_files
 
 
 _ON_LOST = {
@@ -63,6 +69,7 @@ _ON_LOST = {
     base.ON_DEVICE_LOST_RESTART: OnDeviceLost.RESTART,
 }
 _DISTINCT = (base.DISTINCT_REQUIRED, base.DISTINCT_PREFERRED)
+_ON_CHANGED = (base.ON_DEVICE_CHANGED_KEEP, base.ON_DEVICE_CHANGED_RESTART)
 
 
 def configuration_from_pb(name: str, message: base.DeviceConfiguration) -> Configuration:
@@ -73,11 +80,13 @@ def configuration_from_pb(name: str, message: base.DeviceConfiguration) -> Confi
         handler=handler.name,
         details=handler.discoveryDetails,
         properties={key: value.encode() for key, value in sorted(handler.discoveryProperties.values.items())},
+        property_files=dict(sorted(handler.discoveryProperties.files.items())),
         capacity=message.capacity if message.HasField("capacity") else 1,
         broker_properties=dict(sorted(message.brokerProperties.values.items())),
         distinct=message.distinct == base.DISTINCT_REQUIRED,
         offline_grace=float(message.offlineGraceSeconds) if message.HasField("offlineGraceSeconds") else None,
         on_lost=_ON_LOST[message.onDeviceLost],
+        restarts_on_change=message.onDeviceChanged == base.ON_DEVICE_CHANGED_RESTART,
     )
 
 
@@ -100,14 +109,19 @@ def _check(name: str, message: base.DeviceConfiguration) -> None:
         raise _refusal(name, "discoveryHandler.name is missing")
     if message.capacity > LARGEST_CAPACITY:
         raise _refusal(name, f"capacity is {message.capacity}, at most {LARGEST_CAPACITY} is possible")
-    for key in message.discoveryHandler.discoveryProperties.values:
+    properties = message.discoveryHandler.discoveryProperties
+    for key in (*properties.values, *properties.configs, *properties.files):
         if not _PROPERTY.fullmatch(key):
             raise _refusal(name, f"discoveryProperties has '{key}', expected [_A-Za-z][_A-Za-z0-9]*")
+    for key, path in properties.files.items():
+        if not path.startswith("/") or "\0" in path:
+            raise _refusal(name, f"discoveryProperties.{key} has the file '{path}', expected an absolute path")
     for key, value in message.brokerProperties.values.items():
         if not is_variable(key, value):
             raise _refusal(name, f"brokerProperties has '{key}', which cannot be an environment variable")
-    if message.onDeviceLost not in _ON_LOST or message.distinct not in _DISTINCT:
-        raise _refusal(name, "distinct or onDeviceLost has an unknown value")
+    is_known = message.onDeviceLost in _ON_LOST and message.onDeviceChanged in _ON_CHANGED
+    if not is_known or message.distinct not in _DISTINCT:
+        raise _refusal(name, "distinct, onDeviceLost or onDeviceChanged has an unknown value")
 
 
 def _refusal(name: str, why: str) -> Rejected:

@@ -5,10 +5,11 @@ devices file. Grants of several plugins for one container are merged as a kubele
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.devices.core.inventory import Instance
@@ -36,14 +37,15 @@ def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict
 def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> DeviceGrant:
     """The grant for all devices of one container.
 
-    Each property K of a device with hash h becomes `K_<H>`. Plain `K` is set only if it is unambiguous: for a single
-    device, or if the configuration sets it for all of them.
+    Each property K of a device with hash h becomes `K_<H>`. Plain `K` is set only if it is unambiguous: if exactly one
+    device defines it, or the configuration sets it for all of them.
     """
     envs: dict[str, str] = {}
+    ambiguous = ambiguous_names((device, configured) for device in devices)
     for device in devices:
         for key, value in broker_properties(device.instance, configured).items():
             envs[f"{key}_{device.instance.hash.upper()}"] = value
-            if len(devices) == 1 or key in configured:
+            if key not in ambiguous:
                 envs[key] = value
     return DeviceGrant(
         envs=dict(sorted(envs.items())),
@@ -51,6 +53,24 @@ def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -
         devices=_first_of_each(node for device in devices for node in device.instance.device.device_specs),
         annotations=dict(sorted(slot_annotation(device) for device in devices)),
     )
+
+
+def ambiguous_names(devices: Iterable[tuple[GrantedDevice, Mapping[str, str]]]) -> set[str]:
+    """Properties that more than one device or configuration defines; each device comes with those of its configuration.
+
+    They exist only with the hash of the device.
+    """
+    definers: dict[str, set[tuple[str, str]]] = {}
+    for device, configured in devices:
+        for key in broker_properties(device.instance, configured):
+            instance = device.instance
+            definer = ("configuration", instance.configuration) if key in configured else ("device", instance.name)
+            definers.setdefault(key, set()).add(definer)
+    return {key for key, found in definers.items() if len(found) > 1}
+
+
+def without_names(grant: DeviceGrant, names: Container[str]) -> DeviceGrant:
+    return replace(grant, envs={key: value for key, value in grant.envs.items() if key not in names})
 
 
 def slot_annotation(device: GrantedDevice) -> tuple[str, str]:

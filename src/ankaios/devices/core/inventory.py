@@ -16,6 +16,7 @@ from ankaios.devices.core.discovered_device import DiscoveredDevice
 
 LONGEST_DEVICE_ID = 4096
 MOST_DEVICES = 4096
+REGISTRATION_SECONDS = 30.0  # handlers of other processes register every ten seconds
 
 
 def instance_hash(device_id: str, node: str | None) -> str:
@@ -62,6 +63,7 @@ class InventoryChanges(Struct):
 class _Record(Struct):
     instance: Instance
     sources: set[str] = field(default_factory=set)  # empty: it is missing, or no source has reported yet
+    restored: bool = False  # from before a restart, and not seen since
 
 
 class _Known(Struct):
@@ -81,7 +83,7 @@ class Inventory:
         known.configuration = configuration
         for name, instance in list(self._unconfigured.items()):
             if instance.configuration == configuration.name:
-                known.records[name] = _Record(self._unconfigured.pop(name))
+                known.records[name] = _Record(self._unconfigured.pop(name), restored=True)
 
     def remove(self, configuration: str) -> InventoryChanges:
         known = self._known.pop(configuration, None)
@@ -98,7 +100,7 @@ class Inventory:
         if known is None:
             self._unconfigured[instance.name] = instance
         else:
-            known.records.setdefault(instance.name, _Record(instance))
+            known.records.setdefault(instance.name, _Record(instance, restored=True))
 
     def observe(
         self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
@@ -152,6 +154,7 @@ class Inventory:
             record.instance = instance
             changes.changed.append(instance.name)
         record.sources.add(source)
+        record.restored = False
 
     def expire(self, now: float) -> InventoryChanges:
         """Remove the instances that were offline for longer than their configuration allows."""
@@ -168,7 +171,10 @@ class Inventory:
                 changes.offline.remove(name)
 
     def _deadline(self, known: _Known, name: str) -> float:
-        return known.missing[name] + known.configuration.grace(known.records[name].instance.shared)
+        """After a restart, another handler of the same name may have the device and needs the time to register."""
+        record = known.records[name]
+        grace = known.configuration.grace(record.instance.shared)
+        return known.missing[name] + (max(grace, REGISTRATION_SECONDS) if record.restored else grace)
 
     def next_deadline(self) -> float | None:
         """The earliest time at which `expire` has an effect."""
@@ -180,6 +186,10 @@ class Inventory:
             if name in known.records:
                 return known.records[name].instance
         return self._unconfigured.get(name)
+
+    def missing_since(self, name: str) -> float | None:
+        """When the first list without the device arrived; None while a list contains it."""
+        return next((known.missing[name] for known in self._known.values() if name in known.missing), None)
 
     def is_online(self, name: str) -> bool:
         known = (known.records.get(name) for known in self._known.values())

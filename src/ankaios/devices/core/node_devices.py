@@ -5,20 +5,21 @@ and wake-ups follow; plans and grants for workloads. Owns the ledger of the node
 a copy of the server's ledger for shared devices.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import SlotNeed, SlotPlan, plan_slots
+from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, plan_slots
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.grants import GrantedDevice, grant_for
+from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
 from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
@@ -28,13 +29,16 @@ NOT_RECEIVED = "the server has not yet sent who uses its shared devices"
 
 
 class DeviceChanges(Struct):
-    """The effect of one step. `vanished` are devices that are removed, `revoked` are claims of this node that the
-    server does not have, `warnings` are messages for the log.
+    """The effect of one step. `vanished` are devices that are removed, `altered` are devices that have other properties
+    now, `removed` are configurations that do not exist any more, `revoked` are claims of this node that the server does
+    not have, `warnings` are messages for the log.
     """
 
     instances: set[str] = field(default_factory=set)
     configurations: set[str] = field(default_factory=set)
     vanished: list[Instance] = field(default_factory=list)
+    altered: list[Instance] = field(default_factory=list)
+    removed: dict[str, Configuration] = field(default_factory=dict)
     revoked: dict[Slot, Claim] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -59,6 +63,8 @@ class NodeDevices:
         self.configurations: dict[str, Configuration] = {}
         self._inventory = Inventory(node)
         self._failures: dict[str, dict[str, str]] = {}  # configuration -> source -> why it discovers nothing
+        self._listed: dict[str, set[str]] = {}  # configuration -> sources that have sent a list
+        self._lost: dict[str, tuple[Instance, float | None]] = {}  # held by workloads though gone, since when
 
     # --- configurations and devices ---
 
@@ -68,7 +74,9 @@ class NodeDevices:
         for name in self.configurations.keys() - configurations.keys():
             self._apply(changes, self._inventory.remove(name))
             changes.configurations.add(name)
+            changes.removed[name] = self.configurations[name]
             self._failures.pop(name, None)
+            self._listed.pop(name, None)
         for name, configuration in configurations.items():
             before = self.configurations.get(name)
             if before != configuration:
@@ -76,6 +84,7 @@ class NodeDevices:
                 changes.configurations.add(name)
             if before is None or not before.discovers_like(configuration):
                 self._failures.pop(name, None)
+                self._listed.pop(name, None)
         self._apply(changes, self._inventory.drop_unconfigured())
         self.configurations = dict(configurations)
         for instance in self._inventory.instances():
@@ -90,7 +99,10 @@ class NodeDevices:
         changes = DeviceChanges()
         if self._failures.get(configuration, {}).pop(source, None):
             changes.configurations.add(configuration)
-        return self._apply(changes, self._inventory.observe(configuration, source, devices, shared, now))
+        if configuration in self.configurations and source not in self._listed.setdefault(configuration, set()):
+            self._listed[configuration].add(source)
+            changes.configurations.add(configuration)
+        return self._apply(changes, self._inventory.observe(configuration, source, devices, shared, now), now)
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> DeviceChanges:
         """The source discovers nothing for this reason, which waiting workloads report."""
@@ -99,8 +111,14 @@ class NodeDevices:
         self._failures.setdefault(configuration, {})[source] = reason
         return DeviceChanges(configurations={configuration})
 
+    def discovery_possible(self, configuration: str, source: str) -> DeviceChanges:
+        """The failure of the source is over, though it has not sent a list yet."""
+        if self._failures.get(configuration, {}).pop(source, None) is None:
+            return DeviceChanges()
+        return DeviceChanges(configurations={configuration})
+
     def expire(self, now: float) -> DeviceChanges:
-        return self._apply(DeviceChanges(), self._inventory.expire(now))
+        return self._apply(DeviceChanges(), self._inventory.expire(now), now)
 
     def next_deadline(self) -> float | None:
         return self._inventory.next_deadline()
@@ -113,16 +131,20 @@ class NodeDevices:
         self.ledger.open(instance.name, instance.configuration, capacity, online=False)
         self.ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
 
-    def _apply(self, changes: DeviceChanges, inventory: InventoryChanges) -> DeviceChanges:
+    def _apply(self, changes: DeviceChanges, inventory: InventoryChanges, now: float | None = None) -> DeviceChanges:
         names = (*inventory.appeared, *inventory.changed, *inventory.returned, *inventory.offline)
         for instance in filter(None, map(self._inventory.get, names)):
+            self._lost.pop(instance.name, None)
             self._open(instance)
             changes.add(instance)
         for instance in inventory.vanished:
             self.ledger.close(instance.name)
             self.shared.remove(instance.name)
+            if self.ledger.claims(instance.name):
+                self._lost[instance.name] = instance, now
             changes.add(instance)
         changes.vanished += inventory.vanished
+        changes.altered += filter(None, map(self._inventory.get, inventory.changed))
         changes.warnings += [f"a discovered device is ignored: {text}" for text in inventory.rejected]
         return changes
 
@@ -183,12 +205,31 @@ class NodeDevices:
             return SlotNeed(resource, target, quantity, True, self.configurations[target].distinct)
         return None
 
+    def _selected(self, wanted: ResourceNeed) -> SlotNeed | None:
+        need = self.slot_need(wanted.resource, wanted.quantity)
+        if need is None:
+            return None
+        matching = None
+        if wanted.where:
+            names = self.ledger.instances(need.target) if need.by_configuration else [need.target]
+            matching = frozenset(name for name in names if self.has_properties(name, wanted.where))
+        return replace(need, matching=matching, group=wanted.container or "", description=wanted.description)
+
+    def has_properties(self, name: str, where: Iterable[tuple[str, str]]) -> bool:
+        """Whether the device has these properties, its own ones or those of its configuration."""
+        instance = self._inventory.get(name)
+        if instance is None:
+            return False
+        configuration = self.configurations.get(instance.configuration)
+        properties = broker_properties(instance, configuration.broker_properties if configuration else {})
+        return all(properties.get(key) == value for key, value in where)
+
     def is_own(self, resource: str) -> bool:
         return self.slot_need(resource, 0) is not None
 
-    def plan(self, wanted: Sequence[tuple[str, int]], owner: str) -> SlotPlan | Denied:
-        """The slots for all these quantities of own resources, or all reasons why there are none."""
-        needs = [need for resource, quantity in wanted if (need := self.slot_need(resource, quantity)) is not None]
+    def plan(self, wanted: Iterable[ResourceNeed], owner: str) -> SlotPlan | Denied:
+        """The slots for all these needs of own resources, or all reasons why there are none."""
+        needs = list(filter(None, map(self._selected, wanted)))
         found = plan_slots(self.ledger, needs, self.node, owner)
         if isinstance(found, Denied):
             return Denied("; ".join([found.reason, *self.reasons(need.resource for need in needs)]))
@@ -205,7 +246,12 @@ class NodeDevices:
                 yield NOT_CONNECTED
             elif any(self._inventory.is_online(name) and not self.shared.is_known(name) for name in shared):
                 yield NOT_RECEIVED
-            yield from self._failures.get(configuration, {}).values()
+            failures = self._failures.get(configuration, {})
+            yield from failures.values()
+            is_any_seen = any(map(self._inventory.is_online, self.ledger.instances(configuration)))
+            if not failures and self._listed.get(configuration) and not is_any_seen:
+                handler = self.configurations[configuration].handler
+                yield f"the discovery handler '{handler}' finds no device that matches its discoveryDetails"
 
     def slots(self, resource: str, ids: Iterable[str]) -> dict[str, Slot | None]:
         """The slots behind the ids of an own resource; None for an id without a claim."""
@@ -233,10 +279,33 @@ class NodeDevices:
         configuration = self.configurations.get(devices[0].instance.configuration) if devices else None
         return grant_for(devices, configuration.broker_properties if configuration else {})
 
+    def ambiguous_names(self, devices: Iterable[GrantedDevice]) -> set[str]:
+        """Properties that more than one of these devices defines, which may be of different configurations."""
+        known = self.configurations
+        configured = {name: known[name].broker_properties for name in known}
+        return ambiguous_names((it, configured.get(it.instance.configuration, {})) for it in devices)
+
     # --- queries ---
 
     def instance(self, name: str) -> Instance | None:
         return self._inventory.get(name)
+
+    def is_usable(self, name: str) -> bool:
+        """Whether a workload that has claimed the device can start. Without a server the claims of this node count."""
+        without_server = name in self.shared and not self.shared.connected and self._inventory.is_online(name)
+        return self.ledger.is_online(name) or without_server
+
+    def lost(self, name: str) -> Instance | None:
+        """A device that is gone, as long as a workload of this node holds one of its slots."""
+        instance, _ = self._lost.get(name, (None, None))
+        if instance is not None and not self.ledger.claims(name):
+            del self._lost[name]
+            return None
+        return instance
+
+    def offline_since(self, name: str) -> float | None:
+        """When the device was missed for the first time; None while it is seen, or if that is not known."""
+        return self._lost[name][1] if name in self._lost else self._inventory.missing_since(name)
 
     def is_seen(self, name: str) -> bool:
         """Whether a discovery handler reports the device now."""
@@ -244,7 +313,8 @@ class NodeDevices:
 
     def known(self) -> DeviceChanges:
         """Everything that exists, restored devices included."""
-        return DeviceChanges({instance.name for instance in self._inventory.instances()}, set(self.configurations))
+        names = {instance.name for instance in self._inventory.instances()}
+        return DeviceChanges(names | set(filter(self.lost, list(self._lost))), set(self.configurations))
 
     def unseen_claims(self) -> dict[Slot, Claim]:
         """Claims of this node on shared devices that are gone."""

@@ -4,7 +4,7 @@ Input: what changed. Output: a report of exactly that, or of everything for a ne
 reported, so that a device that is gone is reported as gone once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -17,8 +17,11 @@ from ankaios.devices.core.slot_ledger import SlotChange
 
 
 class NodeReports:
-    def __init__(self, node: NodeDevices) -> None:
+    """`wall_clock` converts a time of the node's clock to seconds since 1970."""
+
+    def __init__(self, node: NodeDevices, wall_clock: Callable[[float], float] = lambda time: time) -> None:
         self._node = node
+        self._wall_clock = wall_clock
         self._reported: set[str] = set()
 
     def report(self, changes: DeviceChanges) -> grpc.DeviceReport:
@@ -43,6 +46,10 @@ class NodeReports:
             if instance is not None and name in self._node.ledger:
                 report.seen[name].CopyFrom(self._message(instance))
                 self._reported.add(name)
+            elif (instance := self._node.lost(name)) is not None:
+                report.seen[name].CopyFrom(self._message(instance))
+                report.seen[name].lost = True
+                self._reported.add(name)
             elif name in self._reported:
                 report.gone.append(name)
                 self._reported.discard(name)
@@ -54,6 +61,9 @@ class NodeReports:
         properties = configuration.broker_properties if configuration else {}
         message = instance_to_pb(instance, node.node, properties, node.is_seen(instance.name))
         message.capacity = ledger.capacity(instance.name)
+        since = node.offline_since(instance.name)
+        if since is not None:
+            message.offlineSinceMs = int(self._wall_clock(since) * 1000)
         usage, owners = ledger.usage(instance.name), ledger.owners(instance.name)
         for slot in map(str, node.shared.requested):
             usage.pop(slot, None)

@@ -13,7 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ankaios.common.errors import Unavailable
+from ankaios.devices.checked_file import read_checked, write_checked
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler, parse_endpoint
 from ankaios.devices.pb import discovery_pb2 as pb
@@ -41,8 +44,10 @@ def handlers_directory() -> Path:
 class RegistrationServer:
     """Serves registrations from `start` to `close`."""
 
-    def __init__(self, registry: HandlerRegistry, directory: Path | None = None) -> None:
+    def __init__(self, registry: HandlerRegistry, directory: Path | None = None, file: Path | None = None) -> None:
+        """`file` has the endpoints for the next agent, which calls them before they register again."""
         self._registry = registry
+        self._file = file
         self.path = (directory or handlers_directory()) / SOCKET_NAME
         self._made: list[Path] = []  # the innermost first
         self._handlers: dict[tuple[str, Endpoint], RemoteHandler] = {}
@@ -55,6 +60,7 @@ class RegistrationServer:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _remove_stale(self.path)
             await self._server.start()
+            self._restore()
         except (OSError, Unavailable) as error:
             self._remove_folders()
             raise Unavailable(
@@ -97,10 +103,35 @@ class RegistrationServer:
             self._forget_absent()
         if len(self._handlers) >= MAX_ENDPOINTS:
             raise ValueError(f"there are already {MAX_ENDPOINTS} handlers; stop one that is not needed")
-        handler = RemoteHandler(request.name, endpoint, request.shared, on_gone=self._forget)
-        self._handlers[request.name, endpoint] = handler
-        self._registry.add(handler)
+        self._add(request.name, endpoint, request.shared)
+        self._save()
         log.info("discovery handler '%s' registered at '%s'", request.name, endpoint)
+
+    def _add(self, name: str, endpoint: Endpoint, shared: bool) -> None:
+        handler = RemoteHandler(name, endpoint, shared, on_gone=self._forget)
+        self._handlers[name, endpoint] = handler
+        self._registry.add(handler)
+
+    def _restore(self) -> None:
+        """Handlers of an earlier agent. One that cannot be reached for long is forgotten as after a loss."""
+        if self._file is None or not self._file.exists():
+            return
+        try:
+            known = msgspec.convert(read_checked(self._file.read_text()), list[tuple[str, Endpoint, bool]])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("the discovery handlers in '%s' cannot be read: %r", self._file, error)
+            return
+        for name, endpoint, shared in known[:MAX_ENDPOINTS]:
+            if (name, endpoint) not in self._handlers:
+                self._add(name, endpoint, shared)
+
+    def _save(self) -> None:
+        if self._file is not None:
+            known = [(name, endpoint, it.shared) for (name, endpoint), it in self._handlers.items()]
+            try:
+                write_checked(self._file, known)
+            except OSError as error:
+                log.warning("cannot keep the discovery handlers in '%s': %s", self._file, error)
 
     def _forget_absent(self) -> None:
         """A handler that no configuration names is never called, so its absence is noticed only here."""
@@ -112,6 +143,7 @@ class RegistrationServer:
         if self._handlers.get((handler.name, handler.endpoint)) is handler:
             del self._handlers[handler.name, handler.endpoint]
             self._registry.remove(handler)
+            self._save()
             log.info("discovery handler '%s' at '%s' is forgotten", handler.name, handler.endpoint)
 
 

@@ -189,7 +189,8 @@ class AnkaiosServer:
     def prepare_start(self, desired: Form, *, as_update: bool = False) -> PreparedUpdate:
         """The startup state, checked like every update. As an update it leaves entries that it does not contain."""
         change = change_by_addition if as_update else change_by_replacement
-        return prepare_update(self.state, change(self.state.desired, {"desiredState": desired}))
+        changed = change(self.state.desired, {"desiredState": desired})
+        return prepare_update(self.state, changed, self._devices.agents())
 
     def finish_start(
         self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None, now: float = 0.0
@@ -202,7 +203,7 @@ class AnkaiosServer:
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._note_update(UpdateOrigin("", "startup manifest"), prepared, changes)
         self._take_over(prepared, self._devices.plan(changes))
-        self._devices.desired_changed(prepared.desired)
+        self._devices.desired_changed(prepared.desired, prepared.rendered)
         return self._entries.take()
 
     def restore(
@@ -214,7 +215,7 @@ class AnkaiosServer:
         self._hooked.restore(restored.hooked)
         self._devices.restore(restored.placements)
         self._take_over(restored.update, self._devices.plan(restored.update.changes))
-        self._devices.desired_changed(restored.update.desired)
+        self._devices.desired_changed(restored.update.desired, restored.update.rendered)
         return self._entries.take()
 
     # --- agents -------------------------------------------------------------------------------------------------------
@@ -265,9 +266,10 @@ class AnkaiosServer:
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
         self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
-        effects += self._greetings()
+        effects += self._seen_changes()
+        own = self._commit_own()  # decides what runs on the agent, which its greeting contains
         usage = self._usage.agent_connected(agent, hello)
-        return [*effects, *self._seen_changes(), *messages, *self._commit_own(), *usage]
+        return [*effects, *self._greetings(), *messages, *own, *usage]
 
     def _note_deleting_agent(self, agent: str, hello: grpc.AgentHello) -> None:
         """An agent of Eclipse Ankaios deletes what its greeting does not contain, so it is not greeted after a loss."""
@@ -328,7 +330,8 @@ class AnkaiosServer:
         for name, state in states:
             if state.is_same(REMOVED):
                 self._forget_workload(name)
-        return effects + broadcast_states(states)
+        effects += broadcast_states(states)
+        return effects + self._commit_own() if self._devices.has_due else effects
 
     def _forget_workload(self, name: InstanceName) -> None:
         """[impl->swdd~server-cleans-up-state~1]
@@ -430,7 +433,7 @@ class AnkaiosServer:
         try:
             change = self._requested_change(request)
             self._check_rights(origin.requester, change)
-            prepared = prepare_update(self.state, change)
+            prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
             return [_refuse_update(request.requestId, fault)]
         if self._has_hooks and prepared.changes:
@@ -474,7 +477,7 @@ class AnkaiosServer:
         except UpdateRejected as fault:
             effects = [_refuse_update(origin.request_id, fault), *self._commit_own()]
         self._unanswered = None
-        return effects
+        return effects + self._greetings()
 
     def _turn(self) -> list[Effect]:
         """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
@@ -494,7 +497,7 @@ class AnkaiosServer:
         self._watch()
         self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
-        messages = self._devices.desired_changed(prepared.desired)
+        messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
         events = self._seen_changes()
         success = update_success(origin.request_id, committed, self._history.current if origin.wants_revision else None)
         consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
@@ -540,7 +543,7 @@ class AnkaiosServer:
         self._watch()
         planned = self._devices.due()
         nothing = DesiredChange(self.state.desired["apiVersion"])
-        committed = self._take_over(PreparedUpdate(nothing, {}, planned.changes), planned)
+        committed = self._take_over(PreparedUpdate(nothing, planned.rendered, planned.changes), planned)
         return self._consequences(committed, self._seen_changes())
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ Input: a configuration with a broker and its instances. Output: the workloads th
 of the effective state only. A broker is removed with its instance; while the instance is offline, the broker stays.
 """
 
-from collections.abc import Callable, Container, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,17 +12,17 @@ from msgspec.structs import replace
 
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import WORKLOAD
-from ankaios.common.names import MAX_NAME_LENGTH
+from ankaios.common.names import MAX_REPLICAS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 from ankaios.server.core.config_renderer import render_workload
 from ankaios.server.core.conventions import check_rendered_workload
+from ankaios.server.core.replicas import derived_name
 
 Form = dict[str, Any]
 PLACEHOLDER = "{{PLACEHOLDER}}"
 CONFIGURATION_TAG = "akri-configuration"
 INSTANCE_TAG = "akri-instance"
-MOST_REPLICAS = 1000
 
 
 class BrokerSet(Struct, frozen=True):
@@ -38,6 +37,15 @@ class BrokerSet(Struct, frozen=True):
 
     def without(self, names: Container[str]) -> "BrokerSet":
         return replace(self, forms={name: form for name, form in self.forms.items() if name not in names})
+
+
+def config_references(form: Form) -> Iterator[tuple[str, str]]:
+    """The configuration items that a device configuration refers to, with the part that does."""
+    for key in form.get("broker", {}).get("workload", {}).get("configs", {}).values():
+        yield "the broker", key
+    for name, value in form["discoveryHandler"].get("discoveryProperties", {}).items() if form else ():
+        if isinstance(value, dict) and "config" in value:
+            yield f"the property '{name}'", value["config"]
 
 
 def plan_brokers(
@@ -98,7 +106,7 @@ def _per_node(
     workloads: dict[str, Form] = {}
     for name, instance in instances.items():
         names = {
-            node: broker_name(f"{name}-broker", node if instance.shared else "") for node in sorted(instance.nodes)
+            node: derived_name(f"{name}-broker", node if instance.shared else "") for node in sorted(instance.nodes)
         }
         owners = map(InstanceName.parse, instance.slotOwners.values.values())
         using = {owner.workload for owner in owners if owner is not None}
@@ -124,7 +132,7 @@ def _per_device(
         else:
             form |= {"agent": min(instance.nodes, default="")}
             form.pop("placement", None)
-        workloads[broker_name(f"{name}-job")] = form
+        workloads[derived_name(f"{name}-job")] = form
     return workloads
 
 
@@ -137,7 +145,7 @@ def _per_configuration(
     """
     broker = message.broker
     quantity = broker.quantity if broker.HasField("quantity") else 1
-    wanted = min(broker.replicas if broker.HasField("replicas") else 1, MOST_REPLICAS)
+    wanted = min(broker.replicas if broker.HasField("replicas") else 1, MAX_REPLICAS)
     capacities = [instance.capacity for instance in instances.values()]
     distinct = message.distinct == base.DISTINCT_REQUIRED
     possible = next((n for n in range(wanted, 0, -1) if _can_serve(capacities, n, quantity, distinct)), 0)
@@ -147,7 +155,7 @@ def _per_configuration(
         form["tags"] = {**form.get("tags", {}), CONFIGURATION_TAG: configuration}
         if not form.setdefault("agent", ""):
             form.setdefault("placement", {})
-        workloads[broker_name(f"{configuration}-broker", str(number))] = form
+        workloads[derived_name(f"{configuration}-broker", str(number))] = form
     return workloads
 
 
@@ -173,12 +181,3 @@ def _with_resource(broker: base.Broker, target: str, quantity: int) -> Form:
         if request["name"] == PLACEHOLDER:
             request["name"] = resource
     return form | {"resources": requests}
-
-
-def broker_name(base_name: str, suffix: str = "") -> str:
-    """A name that is too long is shortened and made unique by a hash."""
-    name = f"{base_name}-{suffix}" if suffix else base_name
-    if len(name) <= MAX_NAME_LENGTH:
-        return name
-    digest = blake2b(name.encode(), digest_size=4).hexdigest()
-    return f"{name[: MAX_NAME_LENGTH - len(digest) - 1]}-{digest}"

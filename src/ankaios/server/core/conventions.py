@@ -19,6 +19,7 @@ from ankaios.common.names import (
 from ankaios.common.state_manipulation import Form
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.replicas import check_replicas
 
 
 def check_api_version(version: str) -> None:
@@ -72,6 +73,7 @@ def check_rendered_workload(workload: RenderedWorkload) -> None:
     """
     check_workload_name(workload.instance_name.workload)
     check_agent_name(workload.form["agent"])
+    check_replicas(workload.instance_name.workload, workload.form)
     for rules in workload.form.get("controlInterfaceAccess", {}).values():
         for rule in rules:
             _check_rule(rule)

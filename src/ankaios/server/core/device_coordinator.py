@@ -8,7 +8,9 @@ brokers, and which of these are outdated.
 import logging
 from collections.abc import Container, Iterable, Mapping
 
-from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, STOPPING, ExecutionState
+from msgspec.structs import replace
+
+from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, RUNNING_OK, STOPPING, SUCCEEDED_OK, ExecutionState
 from ankaios.common.messages import ToAgent
 from ankaios.common.model.state import DEVICE_CONFIGURATION, DEVICE_INSTANCE, NODE_RESOURCE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -22,8 +24,10 @@ from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, DirectoryChanges
 from ankaios.server.core.known_placements import KnownPlacements
-from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements
+from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements, lacking
+from ankaios.server.core.replicas import changed_instances
 from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.state_update import compare_rendered
 from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.stored_placements import StoredPlacements
 from ankaios.server.core.workload_plan import (
@@ -51,11 +55,14 @@ class DeviceCoordinator:
         self._sessions = sessions
         self._entries = entries
         self._stored = StoredPlacements()
-        self._directory = DeviceDirectory()
+        self._directory = DeviceDirectory(config_of=state.config, is_desired=self._is_desired)
+        self._offline: dict[str, dict[str, str]] = {}  # by workload instance: its devices that nobody sees, with a text
         self._placements = Placements()
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
         self._stale: set[str] = set()  # configurations whose brokers have to be planned
         self._supply_changed = False
+        self._agents_changed = False
+        self._suspects: set[str] = set()  # placed workloads whose agents may be unable to serve them
         self._is_learning = True  # agents may still reconnect after the start of the server
         self._holders: dict[str, InstanceName] = {}  # workloads that use devices, known while learning
         self._known = KnownPlacements()  # known while learning
@@ -104,19 +111,21 @@ class DeviceCoordinator:
         """A second has passed."""
         return self._apply(self._directory.tick())
 
-    def desired_changed(self, change: DesiredChange) -> list[ToAgent]:
-        """The desired state was committed."""
+    def desired_changed(self, change: DesiredChange, rendered: Iterable[str] = ()) -> list[ToAgent]:
+        """The desired state was committed. `rendered` are the names of workloads and instances that changed."""
+        names = {*change.workloads, *rendered}
         configurations = {
             name: None if form is None else DEVICE_CONFIGURATION.from_form(form)
             for name, form in change.device_configurations.items()
         }
         messages = self._apply(self._directory.configure(configurations))
+        messages += self._apply(self._directory.configs_changed(change.configs))
         for agent, tags in change.agent_tags.items():
             messages += self._apply(self._directory.tags_changed(agent, tags))
         self._stale |= change.device_configurations.keys()
         self._stale |= {name for name in self._directory.configurations if self._uses(name, change.configs)}
         for name, brokers in self._brokers.items():
-            if taken := brokers.names & change.workloads.keys():
+            if taken := brokers.names & names:
                 self._brokers[name] = brokers.without(taken)
                 self._stale.add(name)
         self._supply_changed |= bool(change.agent_tags)
@@ -128,16 +137,32 @@ class DeviceCoordinator:
         return any(config in configs for config in broker.workload.configs.configs.values())
 
     def states_seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
-        """A workload beyond waiting has its devices. The end of an earlier instance is of no importance."""
+        """A workload beyond waiting has its devices. The end of an earlier instance is of no importance.
+
+        Devices that were reserved and not claimed are free for others now.
+        """
         for name, state in states:
-            waits = state.state == PENDING_INITIAL.state and state.sub_state in _WAITING
             if not self._state.is_desired(name):
                 continue
-            if not waits and state.state not in _ENDING:
-                self._placements.started(name.workload)
+            if not state.additional_info and str(name) in self._offline:
+                self._put_offline(str(name))
+            if _waits(state):
+                self._suspect(name.workload)
+            elif state.state not in _ENDING:
+                self._supply_changed |= self._placements.started(name.workload)
             if state.is_same(REMOVED) and self._sessions.is_unsent(name):
                 # The agent has removed the instance it had; the desired one has the same name and was not sent.
                 self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self._facts))
+
+    def _suspect(self, workload: str) -> None:
+        placement = self._placements.get(workload)
+        if placement is not None and placement.agent and placement.request.resources:
+            self._suspects.add(workload)
+
+    @property
+    def has_due(self) -> bool:
+        """Whether `due` may return something."""
+        return bool(self._stale or self._supply_changed or self._agents_changed or self._suspects)
 
     def _apply(self, changes: DirectoryChanges) -> list[ToAgent]:
         for name, instance in changes.instances.items():
@@ -147,6 +172,10 @@ class DeviceCoordinator:
         for agent in changes.lost:
             self._placements.agent_lost(agent)
             self._entries.note_all(self._stored.agent_lost(agent))
+        for agent in {agent for agent, _ in changes.unseen}:
+            for workload in self._placements.placed_on(agent):
+                self._suspect(workload)
+        self._agents_changed |= changes.agents_changed
         for text in changes.warnings:
             _log.warning("%s", text)
         self._supply_changed |= changes.changes_supply
@@ -158,6 +187,33 @@ class DeviceCoordinator:
         if before is None or form is None or any(before.get(key) != form.get(key) for key in _MATTERS_FOR_BROKERS):
             self._stale.add(name.rpartition("-")[0])
         self._state.replace_device_instance(name, form)
+        self._explain_offline(name, before or {}, form or {})
+
+    def _explain_offline(self, name: str, before: Form, now: Form) -> None:
+        """The state of a workload that runs with a device that nobody sees names the device."""
+        offline = now and not now.get("attributes", {}).get("online", True)
+        text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}" if offline else ""
+        owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}
+        for owner in owners:
+            holds = owner in now.get("slotOwners", {}).values()
+            texts = self._offline.setdefault(owner, {})
+            known = texts.pop(name, "")
+            if text and holds:
+                texts[name] = text
+            if texts.get(name, "") != known:
+                self._put_offline(owner)
+            if not texts:
+                del self._offline[owner]
+
+    def _is_desired(self, owner: str) -> bool:
+        name = InstanceName.parse(owner)
+        return name is not None and self._state.is_desired(name)
+
+    def _put_offline(self, owner: str) -> None:
+        name = InstanceName.parse(owner)
+        state = self._state.workload_states.get(name) if name is not None else None
+        if name is not None and state is not None and state.state == RUNNING_OK.state:
+            self._state.put_states({name: state.because("; ".join(self._offline.get(owner, {}).values()))})
 
     # --- plans ---
 
@@ -166,16 +222,62 @@ class DeviceCoordinator:
         return plan_workloads(changes, self._facts)
 
     def due(self) -> PlannedChanges:
-        """Brokers to add and remove, and waiting workloads to place, because of all events since the last call."""
+        """Brokers and instances to add and remove, workloads to place, because of all events since the last call."""
         self._update_learning()
-        changes = self._broker_changes(self._stale)
-        waiting: dict[str, RenderedWorkload] = {}
+        rendered = self._changed_instances()
+        replicas = compare_rendered(self._state, rendered)
+        brokers = self._broker_changes(self._stale)
+        changes = WorkloadChanges({**replicas.added, **brokers.added}, {**replicas.deleted, **brokers.deleted})
+        waiting: list[str] = []
         if self._supply_changed or changes.deleted:
-            changed = changes.added.keys() | changes.deleted.keys()
-            names = (name for name in self._placements.waiting() if name in self._state.effective)
-            waiting = {name: self._state.effective[name] for name in names if name not in changed}
-        self._stale, self._supply_changed = set(), False
-        return plan_workloads(changes, self._facts, waiting)
+            waiting = self._placements.waiting()
+        stranded = set(filter(self._is_stranded, self._suspects))
+        changed = changes.added.keys() | changes.deleted.keys()
+        names = (name for name in (*waiting, *stranded) if name in self._state.effective and name not in changed)
+        planned = plan_workloads(changes, self._facts, {name: self._state.effective[name] for name in names}, stranded)
+        self._stale, self._supply_changed, self._agents_changed = set(), False, False
+        self._suspects = stranded
+        return replace(planned, rendered=rendered)
+
+    def _changed_instances(self) -> dict[str, RenderedWorkload | None]:
+        """Instances of workloads that run on every agent, because of agents that came, changed or are lost."""
+        if not self._agents_changed:
+            return {}
+        state = self._state
+        return changed_instances(
+            state.on_every_agent, self.agents(), state.instances_of, state.rendered, state.desired["workloads"]
+        )
+
+    def agents(self) -> dict[str, Mapping[str, str]]:
+        """Agents that instances can run on, with their tags."""
+        return self._directory.agents()
+
+    def _is_stranded(self, workload: str) -> bool:
+        """Whether its agent has lost devices for good that it needs, and it may run elsewhere.
+
+        A workload may if it was restarted because of the loss and waits. The broker of a device goes where its device
+        is seen, unless it has done its work.
+        """
+        placement, rendered = self._placements.get(workload), self._state.effective.get(workload)
+        if placement is None or not placement.agent or rendered is None:
+            return False
+        if not self._directory.has_reported(placement.agent):
+            return False
+        missing = lacking(self._directory, placement.agent, placement.request)
+        state = self._state.workload_states.get(rendered.instance_name)
+        if missing and self._is_broker_of_device(workload, placement.request):
+            return state is None or state.state != SUCCEEDED_OK.state
+        is_waiting = state is None or _waits(state)
+        return bool(missing) and is_waiting and all(self._directory.moves_when_lost(it.resource) for it in missing)
+
+    def _is_broker_of_device(self, workload: str, request: PlacementRequest) -> bool:
+        configurations = (it.resource.rpartition("/")[2].rpartition("-")[0] for it in request.resources)
+        return any(
+            workload in self._brokers[name].names
+            and self._directory.configurations[name].broker.strategy == base.BROKER_PER_DEVICE
+            for name in configurations
+            if name in self._brokers and name in self._directory.configurations
+        )
 
     def commit(self, planned: PlannedChanges) -> None:
         """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
@@ -215,7 +317,7 @@ class DeviceCoordinator:
     def _plan_brokers(self, configuration: str, existing: Mapping[str, Form]) -> BrokerSet:
         message = self._directory.configurations.get(configuration, base.DeviceConfiguration())
         instances = self._directory.instances_of(configuration) if message.HasField("broker") else {}
-        user_workloads = self._state.desired["workloads"]
+        user_workloads = self._state.rendered
         brokers = plan_brokers(configuration, message, instances, existing, user_workloads, self._state.config)
         for text in brokers.faults:
             _log.warning("%s", text)
@@ -236,7 +338,7 @@ class DeviceCoordinator:
         if before is not None and self._directory.may_run(before, request.accepts):
             return PlacementDecision(request, before, f"it was on agent '{before}' before the server started")
         if self._is_learning:
-            return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates() else NO_AGENT)
+            return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates(False) else NO_AGENT)
         absent = self._known.reported_agent_of(name.workload, name.id)
         if absent is not None and self._directory.may_run(absent, request.accepts):
             return PlacementDecision(request, absent, f"it was on agent '{absent}' according to another agent")
@@ -247,8 +349,11 @@ class DeviceCoordinator:
     def may_greet(self, agent: str) -> bool:
         """Whether it is known which workloads belong on the agent; it deletes those that its greeting does not contain.
 
-        That takes time only after a start of the server, and only if there are workloads that the server places.
+        That takes time only after a start of the server, and only if there are workloads that the server places; or
+        while mutating hooks process an update, if there are workloads that run on every agent.
         """
+        if self._agents_changed and self._state.on_every_agent:
+            return False
         if not self._past_matters() or not self._directory.offers_devices(agent):
             return True
         held = (name for name in self._holders.values() if name.agent == agent)
@@ -271,3 +376,8 @@ class DeviceCoordinator:
 
     def _lacks_devices(self, agent: str) -> bool:
         return agent in self._state.agents and not self._directory.offers_devices(agent)
+
+
+def _waits(state: ExecutionState) -> bool:
+    """The workload has not got its devices yet."""
+    return state.state == PENDING_INITIAL.state and state.sub_state in _WAITING

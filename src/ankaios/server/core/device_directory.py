@@ -8,7 +8,7 @@ A server that has just started has no claims. It sends and grants no slots befor
 and to report theirs, counted from the first one that did; otherwise a slot could get a second owner.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -29,14 +29,17 @@ NOT_SETTLED = "the server has just started and waits for the reports of its agen
 
 class DirectoryChanges(Struct):
     """The effect of one event. `instances` and `resources` are the new content of `deviceInstances.<name>` (None:
-    removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `warnings` are
-    for the log.
+    removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `unseen` are
+    devices by the agent that has lost them, `agents_changed`: there are other agents or tags, `warnings` are for the
+    log.
     """
 
     messages: list[ToAgent] = field(default_factory=list)
     instances: dict[str, base.DeviceInstance | None] = field(default_factory=dict)
     resources: dict[str, tuple[base.NodeResource, ...]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    unseen: list[tuple[str, str]] = field(default_factory=list)
+    agents_changed: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -64,13 +67,23 @@ class _Agent(Struct):
 class DeviceDirectory:
     """Each method for an event returns its effect."""
 
-    def __init__(self, settled: bool = False) -> None:
+    def __init__(
+        self,
+        settled: bool = False,
+        config_of: Callable[[str], object] = lambda key: None,
+        is_desired: Callable[[str], bool] = lambda owner: True,
+    ) -> None:
+        """`config_of` returns a configuration item, `is_desired` whether the owner of a claim is to run where it is."""
         self._agents: dict[str, _Agent] = {}
         self._registry = DeviceRegistry(lambda node: self._agents[node].connected)
         self._settled = settled
         self._now = 0
         self._first_hello: int | None = None
         self._changes = DirectoryChanges()
+        self._config_of = config_of
+        self._is_desired = is_desired
+        self._lost: dict[str, dict[str, base.DeviceInstance]] = {}  # by device and agent: gone, but held by a workload
+        self._forgotten: dict[str, dict[Slot, Claim]] = {}  # claims of agents that were lost
 
     def _take_changes(self) -> DirectoryChanges:
         changes, self._changes = self._changes, DirectoryChanges()
@@ -86,7 +99,7 @@ class DeviceDirectory:
                 self._registry.configurations.pop(name, None)
                 for instance in instances:
                     self._registry.drop(instance)
-                    self._changes.instances[instance] = None
+                    self._gone(instance)
             else:
                 self._registry.configurations[name] = configuration
                 self._publish(instances)
@@ -100,7 +113,7 @@ class DeviceDirectory:
         if not record.connected or not record.offers_devices:
             return
         wanted = {
-            name: _for_agents(configuration)
+            name: _for_agents(configuration, self._config_of)
             for name, configuration in self.configurations.items()
             if discovers(configuration, agent, record.tags)
         }
@@ -115,9 +128,18 @@ class DeviceDirectory:
 
     # --- agents ---
 
+    def configs_changed(self, keys: Container[str]) -> DirectoryChanges:
+        """Configurations may refer to these configuration items."""
+        properties = (it.discoveryHandler.discoveryProperties.configs for it in self.configurations.values())
+        if any(key in keys for configs in properties for key in configs.values()):
+            for agent in self._agents:
+                self._send_configurations(agent)
+        return self._take_changes()
+
     def hello(self, agent: str, tags: Mapping[str, str], offers_devices: bool) -> DirectoryChanges:
-        if self._first_hello is None and offers_devices:
+        if self._first_hello is None:
             self._first_hello = self._now
+        self._changes.agents_changed = True
         record = self._agents.setdefault(agent, _Agent())
         record.tags, record.offers_devices = dict(tags), offers_devices
         record.connected = record.said_hello = True
@@ -131,6 +153,7 @@ class DeviceDirectory:
     def tags_changed(self, agent: str, tags: Mapping[str, str]) -> DirectoryChanges:
         if agent in self._agents:
             self._agents[agent].tags = dict(tags)
+            self._changes.agents_changed = True
             self._send_configurations(agent)
         return self._take_changes()
 
@@ -151,21 +174,55 @@ class DeviceDirectory:
                 self._send_slots([name], self._shared(self._registry.seen_by(name)))
         for name, record in list(self._agents.items()):
             if not record.connected and self._now - record.gone_since >= NODE_LOST_TICKS:
+                claims = self.ledger.claims_on(name).items()
+                self._forgotten[name] = {slot: it for slot, it in claims if self._registry.is_shared(slot.instance)}
                 self._forget(name)
                 self._changes.lost.append(name)
+                self._changes.agents_changed = True
                 del self._agents[name]
         return self._take_changes()
 
     def _forget(self, agent: str) -> None:
+        for name in [name for name, agents in self._lost.items() if agent in agents]:
+            self._found_again(agent, name)
         self._unsee(agent, self._registry.seen_by(agent))
         self._publish(self._registry.forget_claims(agent, {}))
 
     def _unsee(self, agent: str, names: Iterable[str]) -> None:
         for name in sorted(names):
+            self._changes.unseen.append((agent, name))
             if self._registry.unsee(agent, name):
                 self._publish([name])
             else:
-                self._changes.instances[name] = None
+                self._gone(name)
+
+    # --- devices that are gone, but held ---
+
+    def _gone(self, name: str) -> None:
+        """No agent sees the device. It stays in the state as long as a workload holds one of its slots."""
+        views = self._lost.get(name)
+        self._changes.instances[name] = views[min(views)] if views else None
+
+    def _lose(self, agent: str, name: str, message: base.DeviceInstance) -> None:
+        try:
+            self._registry.check_lost(agent, name, message)
+        except Rejected as fault:
+            self._changes.warnings.append(f"agent '{agent}' reports an invalid device: {fault}")
+            return
+        message.attributes.online = False
+        self._lost.setdefault(name, {})[agent] = message
+        if name in self._registry.seen_by(agent):
+            self._unsee(agent, [name])
+        elif name not in self._registry:
+            self._gone(name)
+
+    def _found_again(self, agent: str, name: str) -> None:
+        """The agent sees the device again, or no workload of it holds a slot any more."""
+        views = self._lost.get(name, {})
+        if views.pop(agent, None) is not None and not views:
+            del self._lost[name]
+        if name not in self._registry:
+            self._gone(name)
 
     # --- reports ---
 
@@ -178,10 +235,17 @@ class DeviceDirectory:
         if record is None or not record.offers_devices:
             self._changes.warnings.append(f"agent '{agent}' reports devices, but offers none according to its hello")
             return self._take_changes()
-        claims = self._see(agent, report.seen)
+        lost = {name for name, message in report.seen.items() if message.lost}
+        present = {name: message for name, message in report.seen.items() if name not in lost}
+        for name in sorted(name for name, agents in self._lost.items() if agent in agents):
+            if name not in lost and (report.complete or name in present or name in report.gone):
+                self._found_again(agent, name)
+        claims = self._see(agent, present)
         sees = self._registry.seen_by(agent)
         self._unsee(agent, sees - report.seen.keys() if report.complete else sees & set(report.gone))
-        seen = self._registry.seen_by(agent) & report.seen.keys()
+        for name in sorted(lost):
+            self._lose(agent, name, report.seen[name])
+        seen = self._registry.seen_by(agent) & present.keys()
         if report.complete:
             claims |= self._registry.hold_unseen(agent, report.held)
             self._take_claims(agent, claims)
@@ -210,11 +274,24 @@ class DeviceDirectory:
         """
         held = {slot: claim for slot, claim in claims.items() if claim.node == agent}
         self._publish(self._registry.forget_claims(agent, held))
+        self._take_back(agent, held)
         for slot, claim in claims.items():
             record = self._agents.get(claim.node)
             if claim.node == agent or record is None or not record.said_hello:
                 self.expect(claim.node)
                 self._registry.restore(slot, claim)
+
+    def _take_back(self, agent: str, held: Mapping[Slot, Claim]) -> None:
+        """The agent was lost and returns. Its claims are older than those that others were granted in between."""
+        for slot, claim in self._forgotten.pop(agent, {}).items():
+            holder = self.ledger.claim(slot)
+            is_twice = held.get(slot) == claim and holder is not None and holder.node != agent
+            if is_twice and holder is not None and self._is_desired(claim.owner):
+                text = f"slot '{slot}' is held twice: '{claim.owner}' had it before '{holder.owner}', which loses it"
+                self._changes.warnings.append(text)
+                self.ledger.apply([SlotChange(slot, holder, takes=False)])
+                self._registry.restore(slot, claim)
+                self._publish([slot.instance])
 
     def _take_resources(self, agent: str, report: grpc.DeviceReport) -> None:
         record = self._agents[agent]
@@ -327,20 +404,58 @@ class DeviceDirectory:
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
         return self._registry.instances_of(configuration)
 
-    def candidates(self) -> dict[str, Mapping[str, str]]:
-        return {name: it.tags for name, it in sorted(self._agents.items()) if it.connected and it.offers_devices}
+    def agents(self) -> dict[str, Mapping[str, str]]:
+        """Agents that are connected or may return, with their tags."""
+        return {name: it.tags for name, it in sorted(self._agents.items()) if it.said_hello}
 
-    def free_devices(self, agent: str, resource: str) -> FreeDevices:
+    def candidates(self, with_devices: bool) -> dict[str, Mapping[str, str]]:
+        return {
+            name: it.tags
+            for name, it in sorted(self._agents.items())
+            if it.connected and (it.offers_devices or not with_devices)
+        }
+
+    def free_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        return self._devices(
+            agent,
+            resource,
+            where,
+            lambda name: len(self.ledger.free_slots(name)) if self._registry.is_online_at(name, agent) else 0,
+            lambda known: max(0, known.allocatable - known.allocated),
+        )
+
+    def all_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        """As if nothing was in use, and those that are offline for a short time were online."""
+        return self._devices(agent, resource, where, self.ledger.capacity, lambda known: known.capacity)
+
+    def _devices(
+        self,
+        agent: str,
+        resource: str,
+        where: Mapping[str, str],
+        slots: Callable[[str], int],
+        quantity: Callable[[base.NodeResource], int],
+    ) -> FreeDevices:
         sees = self._registry.seen_by(agent)
         target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
         if target in sees:
-            return FreeDevices({target: len(self.ledger.free_slots(target))})
+            return FreeDevices({target: slots(target)} if self._has(target, where) else {})
         if target in self.configurations and resource != target:
             seen = (name for name in sees if self._registry.configuration_of(name) == target)
             required = self.configurations[target].distinct == base.DISTINCT_REQUIRED
-            return FreeDevices({name: len(self.ledger.free_slots(name)) for name in seen}, required)
+            return FreeDevices({name: slots(name) for name in seen if self._has(name, where)}, required)
         known = self._agents[agent].resources.get(resource)
-        return FreeDevices({f"{agent}:{resource}": max(0, known.allocatable - known.allocated)} if known else {})
+        return FreeDevices({f"{agent}:{resource}": quantity(known)} if known and not where else {})
+
+    def _has(self, name: str, where: Mapping[str, str]) -> bool:
+        public = self._registry.public(name)
+        return not where or (public is not None and where.items() <= dict(public.brokerProperties.values).items())
+
+    def moves_when_lost(self, resource: str) -> bool:
+        """Whether a workload that loses such a device for good is restarted, and so may be restarted elsewhere."""
+        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
+        configuration = self.configurations.get(target) or self.configurations.get(target.rpartition("-")[0])
+        return configuration is not None and _on_lost(configuration) == base.ON_DEVICE_LOST_RESTART
 
 
 def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping[str, str]) -> bool:
@@ -353,19 +468,33 @@ def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping
     return agent in named or (bool(wanted) and all(tags.get(key) == value for key, value in wanted.items()))
 
 
-def _for_agents(configuration: base.DeviceConfiguration) -> base.DeviceConfiguration:
+def _for_agents(
+    configuration: base.DeviceConfiguration, config_of: Callable[[str], object]
+) -> base.DeviceConfiguration:
     """Agents do not need broker and placement, and a change of these must not disturb them.
 
-    Only brokers that may use any device can go elsewhere when they lose theirs, so they are restarted.
+    They have no configuration items, so they get the texts; an item that is no text is left out.
     """
     message = base.DeviceConfiguration()
     message.CopyFrom(configuration)
-    anywhere = message.HasField("broker") and message.broker.strategy == base.BROKER_PER_CONFIGURATION
-    if anywhere and not message.HasField("onDeviceLost"):
-        message.onDeviceLost = base.ON_DEVICE_LOST_RESTART
+    if (policy := _on_lost(configuration)) != message.onDeviceLost:
+        message.onDeviceLost = policy
+    properties = message.discoveryHandler.discoveryProperties
+    for name, key in properties.configs.items():
+        if isinstance(text := config_of(key), str):
+            properties.values[name] = text
+    properties.configs.clear()
     message.ClearField("broker")
     message.ClearField("placement")
     return message
+
+
+def _on_lost(configuration: base.DeviceConfiguration) -> base.OnDeviceLost:
+    """Brokers that may use any device can go elsewhere when they lose theirs, so they are restarted by default."""
+    anywhere = configuration.HasField("broker") and configuration.broker.strategy == base.BROKER_PER_CONFIGURATION
+    if anywhere and not configuration.HasField("onDeviceLost"):
+        return base.ON_DEVICE_LOST_RESTART
+    return configuration.onDeviceLost
 
 
 def _slots(instance: base.DeviceInstance) -> tuple[int, dict[str, str], dict[str, str]]:

@@ -60,6 +60,13 @@ class DeviceRegistry:
             self._mirror(name, {slot: claim for slot, claim in claims.items() if claim.node == node})
         return claims if device.shared else {}
 
+    def check_lost(self, node: str, name: str, message: base.DeviceInstance) -> None:
+        """Check the report of a device that is gone; Rejected if it cannot be shown."""
+        if name.rpartition("-")[0] != message.configurationName or list(message.nodes) != [node]:
+            raise Rejected(f"'{name}' is no device of '{message.configurationName}' on that node")
+        if message.capacity > LARGEST_CAPACITY or not claims_from_pb(name, message):
+            raise Rejected(f"nobody holds the lost device '{name}'")
+
     def unsee(self, node: str, name: str) -> bool:
         """The node does not see the device any more. Returns whether another node does; else it is removed."""
         del self._devices[name].views[node]
@@ -146,6 +153,8 @@ class DeviceRegistry:
         public.nodes.extend(sorted(views))
         public.capacity = self.ledger.capacity(name)
         public.attributes.online = self.ledger.is_online(name)
+        del public.onlineNodes[:]
+        public.onlineNodes.extend(node for node in sorted(views) if self.is_online_at(name, node))
         public.deviceUsage.values.clear()
         public.deviceUsage.values.update(self.ledger.usage(name))
         public.slotOwners.values.clear()
@@ -164,6 +173,11 @@ class DeviceRegistry:
 
     def viewers(self, name: str) -> list[str]:
         return sorted(self._devices[name].views)
+
+    def is_online_at(self, name: str, node: str) -> bool:
+        """Whether this node sees the device now; another one may see it though this one does not."""
+        view = self._devices[name].views.get(node)
+        return view is not None and view.attributes.online and self._is_connected(node)
 
     def seen_by(self, node: str) -> AbstractSet[str]:
         return self._seen.get(node, frozenset())

@@ -21,6 +21,7 @@ from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.delete_graph import DeleteGraph
 from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.replicas import owner_of, runs_on_every_agent
 
 
 class Index:
@@ -56,12 +57,15 @@ class ServerState:
         }
         self.recorder = ChangeRecorder(self.tree)
         self.delete_graph = DeleteGraph()
-        # As rendered, before mutating hooks: what the next update is compared with.
+        # As rendered, before mutating hooks: what the next update is compared with. Contains replicated workloads and
+        # their instances.
         self.rendered: dict[str, RenderedWorkload] = {}
+        self.on_every_agent: dict[str, RenderedWorkload] = {}
         # As sent to agents.
         self.effective: dict[str, RenderedWorkload] = {}
         self._users_of_config = Index()
         self._on_agent = Index()
+        self._instances = Index()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +86,10 @@ class ServerState:
         [impl->swdd~agent-from-agent-field~1]
         """
         return [self.effective[name] for name in sorted(self._on_agent[agent])] if agent else []
+
+    def instances_of(self, workload: str) -> list[str]:
+        """The names of the instances of a replicated workload."""
+        return sorted(self._instances[workload])
 
     def is_desired(self, name: InstanceName) -> bool:
         workload = self.effective.get(name.workload)
@@ -108,10 +116,13 @@ class ServerState:
 
     def put_rendered(self, workloads: Mapping[str, RenderedWorkload | None]) -> None:
         for name, workload in workloads.items():
-            if workload is None:
-                self.rendered.pop(name, None)
-            else:
+            old = self.rendered.pop(name, None)
+            self._instances.move(name, _owners(old), _owners(workload))
+            self.on_every_agent.pop(name, None)
+            if workload is not None:
                 self.rendered[name] = workload
+                if runs_on_every_agent(workload.form):
+                    self.on_every_agent[name] = workload
 
     def put_effective(self, workloads: Mapping[str, RenderedWorkload | None]) -> None:
         for name, workload in workloads.items():
@@ -156,6 +167,11 @@ _OPTIONAL_MAPS = {*COMPLETE_STATE.empty_parts(), *STATE.empty_parts()}
 
 def _references(workload: Form) -> set[str]:
     return set(workload.get("configs", {}).values())
+
+
+def _owners(workload: RenderedWorkload | None) -> tuple[str, ...]:
+    owner = "" if workload is None else owner_of(workload.form)
+    return (owner,) if owner else ()
 
 
 def _agents(workload: RenderedWorkload | None) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ configs changed are rendered, checked and compared.
 """
 
 from collections.abc import Container, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import DeletedWorkload, InstanceName
+from ankaios.server.core.brokers import config_references
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.conventions import (
     check_api_version,
@@ -27,6 +29,7 @@ from ankaios.server.core.conventions import (
 )
 from ankaios.server.core.cycle_check import find_cycle
 from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.replicas import AgentTags, changed_instances, instances_of, is_replicated, owner_of
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
 from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
@@ -54,14 +57,16 @@ class CommittedUpdate(Struct, frozen=True):
 # --- prepare ----------------------------------------------------------------------------------------------------------
 
 
-def prepare_update(state: ServerState, change: DesiredChange) -> PreparedUpdate:
-    """Decide what the change means, or why it cannot be."""
+def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags | None = None) -> PreparedUpdate:
+    """Decide what the change means, or why it cannot be. `agents` are those that instances can run on."""
     _check_before_rendering(state, change)
     try:
         rendered = _render_affected(state, change)
+        rendered = {**_instances(state, change, rendered, {**(agents or {}), **change.agent_tags}), **rendered}
+        _check_config_users(state, change)
     except Rejected as fault:
         raise InvalidState(str(fault)) from fault
-    prepared = PreparedUpdate(change, rendered, _compare(state, rendered))
+    prepared = PreparedUpdate(change, rendered, compare_rendered(state, rendered))
     _check_cycles(state, prepared)
     return prepared
 
@@ -90,13 +95,7 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
     [impl->swdd~server-state-compares-rendered-workloads~1]
     """
     stored = state.desired["workloads"]
-
-    def config_of(key: str) -> Any:
-        if key not in change.configs:
-            return state.config(key)
-        item = change.configs[key]
-        return MISSING if item is None else item
-
+    config_of = partial(_config, state, change)
     rendered: dict[str, RenderedWorkload | None] = {}
     for name in sorted(_affected(state, change)):
         form = change.workloads[name] if name in change.workloads else stored[name]
@@ -109,19 +108,77 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
     return rendered
 
 
+def _config(state: ServerState, change: DesiredChange, key: str) -> Any:
+    """The configuration item after the change, or MISSING."""
+    if key not in change.configs:
+        return state.config(key)
+    item = change.configs[key]
+    return MISSING if item is None else item
+
+
+def _check_config_users(state: ServerState, change: DesiredChange) -> None:
+    """Configuration items that device configurations refer to must exist, as those of workloads must."""
+    if not change.device_configurations and not change.configs:
+        return
+    for name, form in {**state.desired.get("deviceConfigurations", {}), **change.device_configurations}.items():
+        for user, key in config_references(form or {}):
+            is_concerned = name in change.device_configurations or key in change.configs
+            if is_concerned and _config(state, change, key) is MISSING:
+                raise Rejected(
+                    f"{user} of device configuration '{name}' references config key '{key}' that does not exist"
+                )
+
+
+def _instances(
+    state: ServerState, change: DesiredChange, rendered: Mapping[str, RenderedWorkload | None], agents: AgentTags
+) -> dict[str, RenderedWorkload | None]:
+    """The instances of replicated workloads that change. Their names must not be those of other workloads."""
+    _check_dependencies(state, change, rendered)
+    changed = changed_instances(rendered, agents, state.instances_of, state.rendered, ())
+    for name in change.workloads:
+        if (other := state.rendered.get(name)) is not None and changed.get(name, other) is not None:
+            _check_name(name, other)
+    for name, instance in changed.items():
+        if instance is not None and change.workloads.get(name, state.desired["workloads"].get(name)) is not None:
+            _check_name(name, instance)
+    return changed
+
+
+def _check_name(name: str, instance: RenderedWorkload) -> None:
+    if owner := owner_of(instance.form):
+        raise Rejected(f"workload '{name}' has the name of an instance of workload '{owner}', choose another one")
+
+
+def _check_dependencies(
+    state: ServerState, change: DesiredChange, rendered: Mapping[str, RenderedWorkload | None]
+) -> None:
+    """A dependency on a replicated workload would never be fulfilled, because only its instances have states."""
+    new = {name for name, workload in rendered.items() if workload is not None and is_replicated(workload.form)}
+    new -= {name for name in new if name in state.rendered and is_replicated(state.rendered[name].form)}
+    dependents = {**state.desired["workloads"], **change.workloads} if new else change.workloads
+    for name, form in dependents.items():
+        for dependency in (form or {}).get("dependencies", ()):
+            other = rendered[dependency] if dependency in rendered else state.rendered.get(dependency)
+            if other is not None and is_replicated(other.form):
+                raise Rejected(
+                    f"workload '{name}' depends on '{dependency}', which has several instances; name one of them, such "
+                    f"as '{next(iter(instances_of(other, {'<agent>': {}})), dependency)}'"
+                )
+
+
 def _affected(state: ServerState, change: DesiredChange) -> set[str]:
     return set(change.workloads).union(*(state.users_of_config(key) for key in change.configs))
 
 
-def _compare(state: ServerState, rendered: Mapping[str, RenderedWorkload | None]) -> WorkloadChanges:
-    """What agents have is the effective workload; that is what goes away.
+def compare_rendered(state: ServerState, rendered: Mapping[str, RenderedWorkload | None]) -> WorkloadChanges:
+    """What agents have is the effective workload; that is what goes away. Of a replicated one the instances run.
 
     [impl->swdd~server-detects-new-workload~1]
     [impl->swdd~server-detects-deleted-workload~1]
     [impl->swdd~server-detects-changed-workload~1]
     """
     return WorkloadChanges(
-        added={name: workload for name, workload in rendered.items() if workload is not None},
+        added={name: it for name, it in rendered.items() if it is not None and not is_replicated(it.form)},
         deleted={name: state.effective[name].instance_name for name in rendered if name in state.effective},
     )
 

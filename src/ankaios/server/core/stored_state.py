@@ -14,6 +14,7 @@ from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.replicas import instances_of, is_replicated
 from ankaios.server.core.state_update import PreparedUpdate
 from ankaios.server.core.stored_entries import (
     AGENT_TAGS_KIND,
@@ -168,13 +169,14 @@ def _render(desired: DesiredChange, faults: list[str]) -> dict[str, RenderedWork
             rendered[name] = render_workload(name, form, lambda key: desired.configs.get(key, MISSING))
         except Rejected as fault:
             faults.append(f"workload '{name}': {fault}")
-    return rendered
+    instances = {name: it for workload in rendered.values() for name, it in instances_of(workload, {}).items()}
+    return {**instances, **rendered}
 
 
 def _with_hooked(
     rendered: Mapping[str, RenderedWorkload], hooked: Mapping[str, JsonValue], faults: list[str]
 ) -> dict[str, RenderedWorkload]:
-    added = dict(rendered)
+    added = {name: workload for name, workload in rendered.items() if not is_replicated(workload.form)}
     for name, value in hooked.items():
         added.pop(name, None)
         if not value:

@@ -4,7 +4,7 @@ Input: the changes, and facts about agents, devices and present placements. Outp
 by planning, so a preview and a commit can use the same function.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -35,7 +35,8 @@ class PlannedChanges(Struct, frozen=True):
 
     `placements` are the placements that change, None for removed ones. `states` are states other than the initial one;
     those of waiting workloads contain the reason. `unsent` are added workloads that are not sent to their agents now,
-    `never_sent` are deleted ones that their agents never received.
+    `never_sent` are deleted ones that their agents never received. `rendered` are instances of replicated workloads
+    that changed because of agents, not because of an update.
     """
 
     changes: WorkloadChanges
@@ -43,6 +44,7 @@ class PlannedChanges(Struct, frozen=True):
     states: Mapping[InstanceName, ExecutionState] = field(default_factory=dict)
     unsent: frozenset[InstanceName] = frozenset()
     never_sent: frozenset[InstanceName] = frozenset()
+    rendered: Mapping[str, RenderedWorkload | None] = field(default_factory=dict)
 
 
 class PlanningFacts(Struct, frozen=True):
@@ -61,9 +63,15 @@ class PlanningFacts(Struct, frozen=True):
 
 
 def plan_workloads(
-    changes: WorkloadChanges, facts: PlanningFacts, waiting: Mapping[str, RenderedWorkload] | None = None
+    changes: WorkloadChanges,
+    facts: PlanningFacts,
+    waiting: Mapping[str, RenderedWorkload] | None = None,
+    stranded: Container[str] = (),
 ) -> PlannedChanges:
-    """`waiting` are workloads without an agent; those that can be placed now become part of the changes."""
+    """`waiting` are workloads without an agent; those that can be placed now become part of the changes.
+
+    Those of them that are `stranded` have an agent that cannot serve them any more; they stay if no other one can.
+    """
     waiting = waiting or {}
     open_choice = {name: it for name, it in changes.added.items() if "placement" in it.form and not it.form["agent"]}
     candidates = {**waiting, **open_choice}
@@ -73,12 +81,15 @@ def plan_workloads(
         facts.placements,
         facts.supply,
         lambda name, request: facts.fixed(InstanceName.of(name, "", candidates[name].form["runtimeConfig"]), request),
+        stranded,
     )
     placed: dict[str, RenderedWorkload] = {}
     states: dict[InstanceName, ExecutionState] = {}
     for name, workload in candidates.items():
         placement = placements.get(name) or facts.placements.get(name)
         assert placement is not None, "every candidate has a placement"
+        if name in stranded and name not in placements:
+            continue
         if name in open_choice or placement.agent != workload.instance_name.agent:
             placed[name] = workload = RenderedWorkload.of(name, {**workload.form, "agent": placement.agent})
         states[workload.instance_name] = placement.state

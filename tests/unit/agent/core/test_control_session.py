@@ -8,15 +8,17 @@ from ankaios.agent.core.control_session import (
     Close,
     ControlSession,
     Forward,
+    Notified,
     Skip,
     closed_message,
     last_hello,
     response_message,
 )
 from ankaios.agent.core.framing import Garbage, encode
+from ankaios.agent.core.health import HealthResult
 from ankaios.common.messages import error_response
 from ankaios.common.pb.ank_base_pb2 import CompleteState, CompleteStateRequest, Request, UpdateStateRequest
-from ankaios.common.pb.control_api_pb2 import Hello, ToAnkaios
+from ankaios.common.pb.control_api_pb2 import HealthNotification, Hello, ToAnkaios
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule
 
 
@@ -133,3 +135,13 @@ def test_a_hello_said_between_two_agents_is_found_behind_what_is_left_of_a_reque
 @pytest.mark.parametrize("left", [b"", b"\x02\x0a\x00", encode(reads("id", "desiredState")), encode(hello("2.0.0"))])
 def test_what_is_no_valid_hello_is_not_taken_for_one(left: bytes) -> None:
     assert last_hello(left) is None
+
+
+def test_a_health_notification_needs_no_rights_but_a_hello() -> None:
+    session = ControlSession("web", Authorizer(ControlInterfaceAccess()))
+    message = ToAnkaios(healthNotification=HealthNotification(healthy=False, text="stuck")).SerializeToString()
+    assert isinstance(session.receive(hello()), Accept)
+    assert session.receive(message) == Notified(HealthResult("the workload reports: stuck"))
+    good = ToAnkaios(healthNotification=HealthNotification(healthy=True)).SerializeToString()
+    assert session.receive(good) == Notified(HealthResult())
+    assert isinstance(ControlSession("web", Authorizer(ControlInterfaceAccess())).receive(message), Close)

@@ -12,7 +12,7 @@ from ankaios.common.model.containers import ListOf, MapOf
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.objects import Object
 from ankaios.common.model.scalars import Boolean, Duration, Integer, Text, Words
-from ankaios.common.model.unions import ConfigItem, HealthKind, Variants
+from ankaios.common.model.unions import ConfigItem, HealthKind, TextSources, Variants
 
 Values = st.SearchStrategy[Any]
 
@@ -57,6 +57,8 @@ def _values(kind: Kind, sound: bool) -> Values:
             return st.dictionaries(_names(sound), values(kind.element, sound=sound), max_size=2)
         case ConfigItem():
             return st.recursive(TEXTS, lambda inner: _config_items(inner, sound), max_leaves=4)
+        case TextSources():
+            return st.dictionaries(_names(sound), _text_sources(sound), max_size=2)
         case Variants():
             return st.one_of(*(_variants(kind, word, sound) for word in kind.variants))
         case Object():
@@ -71,6 +73,13 @@ def _names(sound: bool) -> st.SearchStrategy[str]:
 def _config_items(inner: Values, sound: bool) -> Values:
     item = inner if sound else inner | JUNK
     return st.lists(item, max_size=2) | st.dictionaries(_names(sound), item, max_size=2)
+
+
+def _text_sources(sound: bool) -> Values:
+    config = st.fixed_dictionaries({"config": NAMES if sound else st.one_of(NAMES, WRONG_NAMES, JUNK)})
+    file = st.fixed_dictionaries({"file": st.just("/etc/secret") if sound else st.one_of(TEXTS, JUNK)})
+    good = st.one_of(TEXTS, config, file)
+    return good if sound else st.one_of(good, JUNK)
 
 
 def _variants(kind: Variants, word: str, sound: bool) -> Values:

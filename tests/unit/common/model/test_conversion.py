@@ -20,11 +20,18 @@ WORKLOAD: dict[str, Any] = {
     },
     "configs": {"c": "key"},
     "files": [{"mountPoint": "/a", "data": "x"}, {"mountPoint": "/b", "binaryData": "eA=="}],
-    "resources": [{"name": "cam", "quantity": 2}, {"name": "gpu", "quantity": 1, "container": "p/c"}],
-    "placement": {"tags": {"zone": "front"}},
+    "resources": [
+        {"name": "cam", "quantity": 2, "where": {"VENDOR": "acme"}},
+        {"name": "gpu", "quantity": 1, "container": "p/c"},
+    ],
+    "placement": {"tags": {"zone": "front"}, "replicas": 2, "spread": True, "everyAgent": False, "replicaOf": "web"},
 }
 CONFIGURATION: dict[str, Any] = {
-    "discoveryHandler": {"name": "udev", "discoveryDetails": "x", "discoveryProperties": {"a": "b"}},
+    "discoveryHandler": {
+        "name": "udev",
+        "discoveryDetails": "x",
+        "discoveryProperties": {"a": "b", "c": {"config": "key"}, "d": {"file": "/secret"}},
+    },
     "capacity": 2,
     "brokerProperties": {"p": "q"},
     "broker": {"strategy": "perDevice", "workload": WORKLOAD, "replicas": 1, "quantity": 3},
@@ -32,6 +39,7 @@ CONFIGURATION: dict[str, Any] = {
     "distinct": "preferred",
     "offlineGraceSeconds": 300,
     "onDeviceLost": "restart",
+    "onDeviceChanged": "restart",
 }
 INSTANCE: dict[str, Any] = {
     "configurationName": "cam",
@@ -48,6 +56,9 @@ INSTANCE: dict[str, Any] = {
         "online": False,
     },
     "slotOwners": {"cam-abc-0": "web"},
+    "onlineNodes": ["n1"],
+    "offlineSinceMs": 1_700_000_000_000,
+    "lost": False,
 }
 STATE: dict[str, Any] = {
     "apiVersion": "v1",

@@ -14,7 +14,15 @@ from ankaios.common.model.kind import Kind
 from ankaios.common.model.message import Message
 from ankaios.common.model.objects import Field, Object
 from ankaios.common.model.scalars import Boolean, Duration, Enumeration, Integer, Text, Words
-from ankaios.common.model.state import COMPLETE_STATE, CONFIG_ITEM, EXECUTION_STATE, RULE, STATE_RULE, WORKLOAD
+from ankaios.common.model.state import (
+    COMPLETE_STATE,
+    CONFIG_ITEM,
+    DISCOVERY_HANDLER,
+    EXECUTION_STATE,
+    RULE,
+    STATE_RULE,
+    WORKLOAD,
+)
 from ankaios.common.model.unions import Variants
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -46,10 +54,19 @@ NOT_DECLARED = {
 NOT_IN_SPEC = {"agent": "part of the instance name", "configs": "templates are rendered before agents get a workload"}
 """Fields of a workload that `WorkloadSpec` lacks, with the reason."""
 
+SPECIAL: Mapping[str, Kind] = {
+    "AccessRightsRule": RULE,
+    "ConfigItem": CONFIG_ITEM,
+    "DiscoveryProperties": DISCOVERY_HANDLER.fields["discoveryProperties"].kind,
+    "ExecutionState": EXECUTION_STATE,
+}
+"""Messages of which the content decides the shape of the form."""
+
 SCALARS: dict[str, type[Kind] | UnionType] = {
     "TYPE_STRING": Text,
     "TYPE_UINT32": Integer | Duration,
     "TYPE_UINT64": Integer,
+    "TYPE_INT64": Integer,
     "TYPE_BOOL": Boolean,
     "TYPE_ENUM": Enumeration,
 }
@@ -83,8 +100,7 @@ def wrappers() -> set[str]:
 
 
 def test_every_message_is_declared_or_listed_with_a_reason() -> None:
-    special = {"AccessRightsRule": RULE, "ConfigItem": CONFIG_ITEM, "ExecutionState": EXECUTION_STATE}
-    known = {*MESSAGES, *special, *wrappers(), *NOT_DECLARED}
+    known = {*MESSAGES, *SPECIAL, *wrappers(), *NOT_DECLARED}
     assert set(base.DESCRIPTOR.message_types_by_name) == known
 
 
@@ -130,9 +146,8 @@ def assert_scalar(kind: Kind, descriptor: Any) -> None:
 
 
 def assert_message(kind: Kind, descriptor: Any) -> None:
-    special = {"AccessRightsRule": RULE, "ConfigItem": CONFIG_ITEM, "ExecutionState": EXECUTION_STATE}
-    if descriptor.name in special:
-        assert kind is special[descriptor.name]
+    if descriptor.name in SPECIAL:
+        assert kind is SPECIAL[descriptor.name]
     else:
         assert isinstance(kind, Message) and kind.wire.DESCRIPTOR is descriptor
 

@@ -60,7 +60,7 @@ def test_a_name_that_cannot_be_a_resource_is_refused(name: str) -> None:
         (
             base.DeviceConfiguration(
                 discoveryHandler=base.DiscoveryHandler(
-                    name="udev", discoveryProperties=base.StringMap(values={"1": ""})
+                    name="udev", discoveryProperties=base.DiscoveryProperties(values={"1": ""})
                 )
             ),
             "discoveryProperties has '1'",

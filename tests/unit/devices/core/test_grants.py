@@ -7,6 +7,7 @@ from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import (
     Allocated,
     GrantedDevice,
+    ambiguous_names,
     broker_properties,
     check_grant,
     devices_file_text,
@@ -27,6 +28,22 @@ def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> Gran
     )
     instance = Instance.of("cam", device, True, "node-a")
     return GrantedDevice(instance, Slot(instance.name, number), virtual_id)
+
+
+def test_a_plain_name_exists_only_if_exactly_one_of_all_devices_defines_it() -> None:
+    """Also if the devices belong to different configurations; a value of a configuration counts once."""
+
+    def granted(configuration: str, id_: str, **properties: str) -> GrantedDevice:
+        instance = Instance.of(configuration, DiscoveredDevice(id_, properties), True, "n")
+        return GrantedDevice(instance, Slot(instance.name, 0), "0")
+
+    cameras = [granted("cam", "foo0", URL="a", ONLY="x"), granted("cam", "foo1", URL="b")]
+    assert ambiguous_names((it, {"RATE": "30"}) for it in cameras) == {"URL"}
+    envs = grant_for(cameras, {"RATE": "30"}).envs
+    assert (envs.get("URL"), envs["ONLY"], envs["RATE"]) == (None, "x", "30")
+    assert (envs["URL_8120FE"], envs["URL_A19705"]) == ("a", "b")
+    other = granted("mic", "foo2", URL="c", RATE="44")
+    assert ambiguous_names([(cameras[0], {"RATE": "30"}), (other, {})]) == {"URL", "RATE"}
 
 
 def test_the_slot_annotation_names_the_slot_and_how_it_was_claimed() -> None:

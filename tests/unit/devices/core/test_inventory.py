@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.inventory import LONGEST_DEVICE_ID, Instance, Inventory, instance_hash
+from ankaios.devices.core.inventory import LONGEST_DEVICE_ID, REGISTRATION_SECONDS, Instance, Inventory, instance_hash
 
 FOO0 = "cam-8120fe"
 FOO1 = "cam-a19705"
@@ -185,3 +185,17 @@ def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
     assert inventory.drop_unconfigured().vanished == [remembered["gone"]]
     assert list(inventory.instances()) == [remembered["cam"], remembered["mic"]]
     assert inventory.get(remembered["gone"].name) is None
+
+
+def test_the_first_list_after_a_restart_leaves_another_handler_the_time_to_register() -> None:
+    """Two handlers of one name; the one that saw the device registers later."""
+    inventory = Inventory("node-a")
+    inventory.configure(Configuration("cam", "fake", offline_grace=0))
+    inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"))
+    changes = inventory.observe("cam", "first", [DiscoveredDevice("foo1")], False, 100)
+    assert (changes.offline, changes.vanished) == (["cam-fbcb99"], [])
+    assert inventory.expire(100 + REGISTRATION_SECONDS - 1).vanished == []
+    assert inventory.observe("cam", "second", [DiscoveredDevice("foo0")], False, 110).returned == ["cam-fbcb99"]
+    assert inventory.expire(1000).vanished == []
+    gone = inventory.observe("cam", "second", [], False, 1001)
+    assert [instance.name for instance in gone.vanished] == ["cam-fbcb99"]  # later its grace time counts

@@ -1,6 +1,8 @@
+import msgspec
+
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import SlotNeed, SlotPlan
+from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
@@ -33,7 +35,7 @@ def ids(node: NodeDevices, target: str = "cam") -> list[str]:
 
 
 def claim(node: NodeDevices, owner: str) -> tuple[list[SlotChange], list[SlotChange]]:
-    plan = node.plan([("akri.sh/cam", 1)], owner)
+    plan = node.plan([ResourceNeed(None, "akri.sh/cam", 1)], owner)
     assert isinstance(plan, SlotPlan)
     return node.shared.begin(plan.changes)
 
@@ -203,7 +205,7 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
 def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     node = a_node()
-    wanted = [("akri.sh/cam", 2)]
+    wanted = [ResourceNeed(None, "akri.sh/cam", 2)]
     assert node.plan(wanted, "w") == Denied("waits for 2 x akri.sh/cam, 1 visible")
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], False, 1)
     assert isinstance(node.plan(wanted, "w"), SlotPlan)
@@ -212,10 +214,10 @@ def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
 def test_a_shared_device_cannot_be_had_while_the_server_is_not_connected() -> None:
     """A local one can; and whoever waits for lack of devices is told that the server could not say otherwise."""
     node = a_node(shared=True, capacity=1)
-    wanted = [("akri.sh/cam", 1)]
+    wanted = [ResourceNeed(None, "akri.sh/cam", 1)]
     assert node.session_ended().instances == {SHARED}
     assert node.plan(wanted, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-    greedy = [("akri.sh/cam", 2)]
+    greedy = [ResourceNeed(None, "akri.sh/cam", 2)]
     assert node.plan(greedy, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
     node.session_began()
     assert node.plan(wanted, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
@@ -230,7 +232,9 @@ def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
     node = a_node()
     assert node.discovery_failed("cam", "s", "no such key").configurations == {"cam"}
     assert not node.discovery_failed("unknown", "s", "no such key")
-    assert node.plan([("akri.sh/cam", 2)], "w") == Denied("waits for 2 x akri.sh/cam, 1 visible; no such key")
+    assert node.plan([ResourceNeed(None, "akri.sh/cam", 2)], "w") == Denied(
+        "waits for 2 x akri.sh/cam, 1 visible; no such key"
+    )
     node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
     assert list(node.reasons(["akri.sh/cam"])) == ["no such key"]  # the question is the same
     assert node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 1).configurations == {"cam"}
@@ -250,6 +254,8 @@ def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes
     assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert LOCAL not in node.ledger
     assert node.ledger.claims_of("w") == {slot: held}
+    assert node.known().instances == {LOCAL}  # it is shown as lost
+    node.shared.release({slot: held})
     assert node.known().instances == set()
 
 
@@ -263,3 +269,29 @@ def test_a_truth_that_makes_no_sense_is_left_out_alone() -> None:
         f"the server's update of device '{SHARED}' is ignored"
     ]
     assert ids(node) == ["0"]
+
+
+def test_a_selector_gets_only_devices_with_the_properties() -> None:
+    node = a_node(capacity=1)
+    devices = [DiscoveredDevice("foo0", {"VENDOR": "acme"}), DiscoveredDevice("foo1", {"VENDOR": "other"})]
+    node.observe("cam", "s", devices, False, 1)
+    acme = ResourceNeed(None, "akri.sh/cam", 1, (("VENDOR", "acme"),))
+    plan = node.plan([acme], "w")
+    assert isinstance(plan, SlotPlan)
+    assert [slot.instance for it in plan.assignments for slot in it.values()] == ["cam-fbcb99"]
+    two = node.plan([msgspec.structs.replace(acme, quantity=2)], "w")
+    assert two == Denied("waits for 2 x akri.sh/cam with VENDOR=acme, 1 visible")
+    named = ResourceNeed(None, "akri.sh/cam-d2981e", 1, (("VENDOR", "acme"),))
+    assert isinstance(node.plan([named], "w"), Denied)
+
+
+def test_two_requests_of_one_container_get_different_devices() -> None:
+    """The one with a selector has no choice, so the other one leaves it the device."""
+    node = a_node(capacity=2)
+    devices = [DiscoveredDevice("foo0", {"VENDOR": "acme"}), DiscoveredDevice("foo1")]
+    node.observe("cam", "s", devices, False, 1)
+    needs = [ResourceNeed(None, "akri.sh/cam", 1), ResourceNeed(None, "akri.sh/cam", 1, (("VENDOR", "acme"),))]
+    plan = node.plan(needs, "w")
+    assert isinstance(plan, SlotPlan)
+    assert [slot.instance for it in plan.assignments for slot in it.values()] == ["cam-d2981e", "cam-fbcb99"]
+    assert isinstance(node.plan([msgspec.structs.replace(needs[0], quantity=2), needs[1]], "w"), Denied)

@@ -47,7 +47,8 @@ def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
     node.observe("cam", "s", [], True, 1)
     node.expire(11)
     report = NodeReports(node).complete_report()
-    assert (list(report.seen), [change.slot for change in report.held]) == ([], [f"{SHARED}-0"])
+    assert [change.slot for change in report.held] == [f"{SHARED}-0"]
+    assert report.seen[SHARED].lost
 
 
 def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
@@ -67,4 +68,22 @@ def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
     changes = node.configure({})
     first, second = reports.report(changes), reports.report(changes)
     assert list(first.goneResources) == [f"akri.sh/{LOCAL}", "akri.sh/cam"]
-    assert (list(first.gone), list(second.gone)) == ([LOCAL], [])
+    assert (first.seen[LOCAL].lost, list(first.gone)) == (True, [])
+    assert first.seen[LOCAL].slotOwners.values == {f"{LOCAL}-0": "w"}
+    node.shared.release({change.slot: change.claim for change in settled})
+    third, fourth = reports.report(changes), reports.report(changes)
+    assert (list(second.gone), list(third.gone), list(fourth.gone)) == ([], [LOCAL], [])
+
+
+def test_a_device_that_is_missing_is_reported_with_the_time() -> None:
+    node = a_node()
+    claim(node, "w")
+    reports = NodeReports(node, lambda time: 1_700_000_000 + time)
+    assert not reports.complete_report().seen[LOCAL].HasField("offlineSinceMs")
+    offline = reports.report(node.observe("cam", "s", [], False, 5))
+    assert offline.seen[LOCAL].offlineSinceMs == 1_700_000_005_000
+    assert not offline.seen[LOCAL].attributes.online
+    lost = reports.report(node.expire(100))
+    assert lost.seen[LOCAL].lost and not lost.seen[LOCAL].attributes.online
+    back = reports.report(node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 101))
+    assert not back.seen[LOCAL].lost and back.seen[LOCAL].attributes.online

@@ -261,7 +261,7 @@ def test_old_revisions_are_dropped_while_nothing_changes() -> None:
 def test_an_internal_error_after_a_change_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     story = StoredStory()
     with monkeypatch.context() as patch:
-        patch.setattr(story.server._devices, "desired_changed", lambda _: 1 / 0)
+        patch.setattr(story.server._devices, "desired_changed", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             story.change(a_state({"web": a_form()}))
     assert not story.server.has_unstored_changes

@@ -31,6 +31,7 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_INT32: st.integers(-(2**31), 2**31 - 1),
     FieldDescriptor.TYPE_INT64: st.integers(-(2**63), 2**63 - 1),
     FieldDescriptor.TYPE_UINT32: st.integers(0, 2**32 - 1),
+    FieldDescriptor.TYPE_INT64: st.integers(-(2**63), 2**63 - 1),
     FieldDescriptor.TYPE_UINT64: st.integers(0, 2**64 - 1),
     FieldDescriptor.TYPE_ENUM: st.one_of(st.integers(0, 2), st.sampled_from([5, 8, 99, -1])),
 }

@@ -29,11 +29,14 @@ class Cluster:
             is_unsent=lambda name: name in self.unsent,
         )
 
-    def candidates(self) -> Mapping[str, Mapping[str, str]]:
+    def candidates(self, with_devices: bool) -> Mapping[str, Mapping[str, str]]:
         return {"a": {}}
 
-    def free_devices(self, agent: str, resource: str) -> FreeDevices:
+    def free_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
         return FreeDevices({"c1": self.free})
+
+    def all_devices(self, agent: str, resource: str, where: Mapping[str, str]) -> FreeDevices:
+        return FreeDevices({"c1": 1})
 
 
 def a_workload(name: str = "web", agent: str = "", **more: Any) -> RenderedWorkload:

@@ -1,0 +1,77 @@
+"""What an agent needs to know to start its workloads without a server, as bytes that outlive a power failure.
+
+Input: assigned workloads, states of other agents' workloads, the last device update of the server. Output: the content
+of the state file, and what is read from one. Pure. Bytes that were not written by `encode_offline_state` are rejected:
+the length and a checksum are part of the file, so that each lost or changed bit is found.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
+
+_FORMAT = "ankaios agent state 1"
+
+
+class ForeignState(Struct, frozen=True):
+    """The last known state of a workload instance of another agent."""
+
+    name: InstanceName
+    state: ExecutionState
+
+
+class OfflineState(Struct, frozen=True):
+    """`devices` is the encoded `DeviceUpdate` with the device configurations of this agent; it may be empty."""
+
+    agent: str
+    workloads: tuple[WorkloadSpec, ...] = ()
+    states: tuple[ForeignState, ...] = ()
+    devices: bytes = b""
+
+    @property
+    def dependencies(self) -> set[str]:
+        """The workloads whose states matter."""
+        return {name for spec in self.workloads for name in spec.dependencies}
+
+
+class AssignedWorkloads(Struct):
+    """The workloads that the server assigned to this agent, by name."""
+
+    specs: dict[str, WorkloadSpec] = field(default_factory=dict)
+
+    def replace(self, added: Iterable[WorkloadSpec]) -> None:
+        self.specs = {spec.name: spec for spec in added}
+
+    def update(self, added: Iterable[WorkloadSpec], deleted: Iterable[DeletedWorkload]) -> None:
+        for gone in deleted:
+            self.specs.pop(gone.instance_name.workload, None)
+        self.specs |= {spec.name: spec for spec in added}
+
+
+def encode_offline_state(state: OfflineState) -> bytes:
+    content = msgspec.json.encode(state)
+    return f"{_FORMAT} {len(content)} {zlib.crc32(content):08x}\n".encode() + content
+
+
+def decode_offline_state(data: bytes, agent: str) -> OfflineState:
+    """Raises `Rejected` if the bytes are damaged or belong to another agent."""
+    header, _, content = data.partition(b"\n")
+    if header != f"{_FORMAT} {len(content)} {zlib.crc32(content):08x}".encode():
+        raise Rejected("it is damaged")
+    try:
+        state = msgspec.json.decode(content, type=OfflineState)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise Rejected(f"it has another content than expected: {error}") from error
+    if state.agent != agent:
+        raise Rejected(f"it belongs to the agent '{state.agent}'")
+    return state
+
+
+def foreign_states(states: Mapping[InstanceName, ExecutionState], agent: str) -> tuple[ForeignState, ...]:
+    """Sorted, so that equal states make equal files."""
+    return tuple(ForeignState(name, state) for name, state in sorted(states.items()) if name.agent != agent)

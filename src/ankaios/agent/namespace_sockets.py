@@ -1,0 +1,120 @@
+"""Sockets in the network namespaces of workloads, without starting a process.
+
+Input: the process of a workload. Output: a socket that does not block and belongs to the network of that process,
+wherever it is used. A socket keeps the namespace in which it was made, so only its creation needs another thread: one
+that changes its own namespace and does nothing else. An agent that is not root may not do that; it uses a helper
+process for each socket (docs/adr/0041).
+"""
+
+import asyncio
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ankaios.agent.namespace_helper import CLONE_NEWNET, enter_namespace, new_socket
+from ankaios.common.errors import Unavailable
+from ankaios.runtimes.runtime_connector import CheckTarget
+
+HELPER = "import sys; sys.path.append(sys.argv[1]); from ankaios.agent import namespace_helper as h; sys.exit(h.main())"
+HELPER_LIMIT = 5.0
+PACKAGES = Path(__file__).parents[2]
+
+Request = tuple[CheckTarget, int, Callable[[socket.socket | OSError], None]]
+
+
+class NamespaceUnavailable(Unavailable):
+    """The network of the workload cannot be reached; the text says why."""
+
+
+class NamespaceSockets:
+    """Owns the thread, which is started for the first socket in another namespace."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._own = os.stat("/proc/self/ns/net")  # noqa: PTH116
+        self._needs_helper = False
+
+    async def open(self, target: CheckTarget, family: int) -> socket.socket:
+        try:
+            if self._is_own(target):
+                return new_socket(family)
+            if not self._needs_helper:
+                return await self._open_in_thread(target, family)
+        except PermissionError:
+            self._needs_helper = True
+        except OSError as error:
+            raise NamespaceUnavailable(f"cannot reach its network: {error.strerror}") from error
+        return await _open_by_helper(target, family)
+
+    def _is_own(self, target: CheckTarget) -> bool:
+        found = os.stat(f"/proc/{target.pid}/ns/net")  # noqa: PTH116
+        return (found.st_dev, found.st_ino) == (self._own.st_dev, self._own.st_ino)
+
+    async def _open_in_thread(self, target: CheckTarget, family: int) -> socket.socket:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="sockets in namespaces", daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[socket.socket] = loop.create_future()
+
+        def deliver(result: socket.socket | OSError) -> None:
+            with suppress(RuntimeError):  # the agent has ended
+                loop.call_soon_threadsafe(_deliver, answer, result)
+
+        self._requests.put((target, family, deliver))
+        return await answer
+
+    def _serve(self) -> None:
+        while True:
+            target, family, deliver = self._requests.get()
+            try:
+                deliver(socket_in_namespace(target, family))
+            except OSError as error:
+                deliver(error)
+
+
+def _deliver(answer: asyncio.Future[socket.socket], result: socket.socket | OSError) -> None:
+    if answer.done():
+        if isinstance(result, socket.socket):
+            result.close()
+    elif isinstance(result, OSError):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
+
+
+def socket_in_namespace(target: CheckTarget, family: int) -> socket.socket:
+    """Changes the network namespace of this thread."""
+    enter_namespace(target.pid, target.start, "net", CLONE_NEWNET)
+    return new_socket(family)
+
+
+async def _open_by_helper(target: CheckTarget, family: int) -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-I", "-S", "-c", HELPER, str(PACKAGES), str(target.pid), str(target.start), str(int(family))),
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+        try:
+            async with asyncio.timeout(HELPER_LIMIT):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            raise NamespaceUnavailable("cannot reach its network: no answer of the helper process") from None
+        text, descriptors, _, _ = socket.recv_fds(ours, 1024, 1, socket.MSG_DONTWAIT)
+    if not descriptors:
+        raise NamespaceUnavailable(f"cannot reach its network: {text.decode(errors='replace') or 'no answer'}")
+    found = socket.socket(fileno=descriptors[0])
+    found.setblocking(False)
+    return found

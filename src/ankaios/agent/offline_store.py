@@ -1,0 +1,133 @@
+"""The state file of an agent: written after each change, read at the start.
+
+Input: the newest offline state. Output: the one from before a restart, or none. Owns `<state dir>/<agent>.state`. The
+file is always complete, the old or the new content, also after a power failure. Whatever is wrong with the file or the
+folder is a warning: an agent without it works as one without a state folder.
+"""
+
+import asyncio
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from ankaios.agent.core.offline_state import OfflineState, decode_offline_state, encode_offline_state
+from ankaios.common.errors import Rejected
+from ankaios.common.trusted_path import owner_fault
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+MAX_SIZE = 64 * 1024 * 1024
+COLLECTING = 0.1  # seconds in which several changes become one file
+RETRY_PAUSE = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class OfflineStore:
+    def __init__(self, folder: Path, agent: str) -> None:
+        self.path = folder / f"{agent}.state"
+        self._folder = folder
+        self._agent = agent
+        self._newest: OfflineState | None = None
+        self._written: bytes | None = None
+        self._changed = asyncio.Event()
+        self._complaint = ""
+
+    def load(self) -> OfflineState | None:
+        """None: there is no usable file."""
+        try:
+            prepare_state_folder(self._folder)
+            data = _read_own_file(self.path)
+            state = decode_offline_state(data, self._agent)
+        except FileNotFoundError:
+            return None
+        except (OSError, Rejected) as error:
+            log.warning("the state file '%s' is ignored: %s", self.path, _reason(error))
+            return None
+        self._written = data
+        return state
+
+    def put(self, state: OfflineState) -> None:
+        """Write it soon."""
+        self._newest = state
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(COLLECTING)
+            self._changed.clear()
+            if self._newest is None:
+                continue
+            if not await self._write(encode_offline_state(self._newest)):
+                await asyncio.sleep(RETRY_PAUSE)
+                self._changed.set()
+
+    async def _write(self, data: bytes) -> bool:
+        if data == self._written:
+            return True
+        try:
+            await asyncio.to_thread(self._write_now, data)
+        except (OSError, Rejected) as error:
+            if (reason := _reason(error)) != self._complaint:
+                log.warning("the state file '%s' cannot be written: %s", self.path, reason)
+                self._complaint = reason
+            return False
+        self._written, self._complaint = data, ""
+        return True
+
+    def _write_now(self, data: bytes) -> None:
+        """A slow disk must not delay workloads, so this runs in a thread."""
+        prepare_state_folder(self._folder)
+        draft = self.path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.replace(self.path)
+        _sync_folder(self._folder)
+
+
+def prepare_state_folder(folder: Path) -> None:
+    """Raises OSError or `Rejected` if it cannot be used.
+
+    A folder of another user above it is no risk: what that user puts in its place has another owner.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=FOLDER_MODE)
+    if fault := owner_fault(folder.lstat(), os.geteuid()):
+        raise Rejected(f"the folder {fault}")
+
+
+def _read_own_file(path: Path) -> bytes:
+    """Raises OSError or `Rejected` for a file that another user could have written."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise Rejected("it is not a regular file")
+        if found.st_uid not in (0, os.geteuid()):
+            raise Rejected(f"it belongs to another user (id {found.st_uid})")
+        if found.st_mode & 0o022:
+            raise Rejected(f"it has mode {stat.S_IMODE(found.st_mode):04o}, so others could have changed it")
+        if found.st_size > MAX_SIZE:
+            raise Rejected(f"it has more than {MAX_SIZE} bytes")
+        return file.read(MAX_SIZE)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,105 @@
+"""The claims that a kubelet made for its pods, on disk, and the configurations of the last session.
+
+Input: the ledger of the node. Output: a file with all claims of the kubelet, and the claims after a restart. The file
+is written before the kubelet gets its answer, so that a device is not given to a second pod after a restart. The last
+configurations are kept because a kubelet needs the devices of its node while the server is not connected.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from ankaios.common.errors import Unavailable
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.devices.checked_file import read_checked, replace_file, write_checked
+from ankaios.devices.claim_store import HeldSlot
+from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
+
+FOLDER = "pods"
+
+log = logging.getLogger(__name__)
+
+
+class PodClaims:
+    """Claims of a kubelet have no owner, because it does not name the pod."""
+
+    def __init__(self, node: NodeDevices, folder: Path) -> None:
+        self._node = node
+        self._claims = folder / FOLDER / "claims.json"
+        self._configurations = folder / FOLDER / "configurations.pb"
+        self._held: dict[Slot, HeldSlot] = {}
+        self._writing = asyncio.Lock()
+
+    # --- claims ---
+
+    def restore(self) -> None:
+        """Take over the claims from before a restart. Whether they are still in use is found out later."""
+        self._claims.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            held = msgspec.convert(read_checked(self._claims.read_text()), list[HeldSlot])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("the claims of pods in '%s' cannot be read: %r", self._claims, error)
+            return
+        for one in held:
+            try:
+                self._node.restore(one.instance, one.capacity, {one.slot: one.claim})
+                self._held[one.slot] = one
+            except SlotConflict as conflict:
+                log.warning("a claim of a pod is not restored: %s", conflict)
+
+    async def save(self) -> None:
+        """Write all claims of the kubelet. Raises `Unavailable`; then the file has the earlier content."""
+        async with self._writing:
+            held = self._current()
+            if held == self._held:
+                return
+            try:
+                await asyncio.to_thread(write_checked, self._claims, list(held.values()))
+            except OSError as error:
+                raise Unavailable(f"cannot keep the claims of pods in '{self._claims}': {error}") from error
+            self._held = held
+
+    def _current(self) -> dict[Slot, HeldSlot]:
+        return {slot: self._described(slot, claim) for slot, claim in sorted(self.claims().items())}
+
+    def _described(self, slot: Slot, claim: Claim) -> HeldSlot:
+        """A device that is gone is described as it was."""
+        instance = self._node.instance(slot.instance)
+        if instance is None:
+            return self._held[slot]
+        return HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
+
+    def claims(self) -> dict[Slot, Claim]:
+        """Claims of the kubelet on devices that are known or were when they were claimed."""
+        found = self._node.ledger.claims_on(self._node.node).items()
+        return {
+            slot: claim
+            for slot, claim in found
+            if not claim.owner and (slot in self._held or self._node.instance(slot.instance) is not None)
+        }
+
+    # --- configurations ---
+
+    def remember(self, update: grpc.DeviceUpdate) -> None:
+        """Keep the configurations of this session. They may contain secrets."""
+        try:
+            self._configurations.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self._configurations, update.SerializeToString(deterministic=True), 0o600)
+        except OSError as error:
+            log.warning("the device configurations cannot be kept for a restart: %s", error)
+
+    def remembered(self) -> grpc.DeviceUpdate | None:
+        """The configurations of the last session."""
+        try:
+            return grpc.DeviceUpdate.FromString(self._configurations.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, DecodeError) as error:
+            log.warning("the device configurations in '%s' cannot be read: %s", self._configurations, error)
+            return None

@@ -1,0 +1,131 @@
+"""Keeps the claims of a node in agreement with the pods of its kubelet.
+
+Input: the list of pods of the kubelet and its checkpoint file. Output: releases of slots that no pod uses, and claims
+of slots that a pod uses without a claim. After a restart of the kubelet its list of pods is incomplete for some time,
+and it never contains init containers that have to end; the checkpoint contains both. So a slot is released only if
+neither of them has it.
+
+[impl->akri~reconciler-frees-unused-slots~1]
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ankaios.common.errors import Unavailable
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.core.kubelet_checkpoint import DeviceKey, read_checkpoint
+from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.devices.core.stale_claims import StaleClaims
+from ankaios.devices.pb import pod_resources_pb2 as pb
+from ankaios.devices.pod_claims import PodClaims
+from ankaios.devices.reconciler import UNUSED_SECONDS
+from ankaios.devices.slot_allocator import SlotAllocator
+from ankaios.devices.unix_rpc import unix_channel
+from ankaios.grpc.wire_format import CallFailed
+
+LIST_SECONDS = 10.0
+LIST = "/v1.PodResourcesLister/List"
+POD_RESOURCES = "pod-resources/kubelet.sock"
+CHECKPOINT = "device-plugins/kubelet_internal_checkpoint"
+
+log = logging.getLogger(__name__)
+
+
+class PodReconciler:
+    """`send_list` sends the list of a resource, upon which the kubelet writes its checkpoint."""
+
+    def __init__(
+        self,
+        node: NodeDevices,
+        allocator: SlotAllocator,
+        claims: PodClaims,
+        kubelet_dir: Path,
+        send_list: Callable[[str], None],
+        unused_seconds: float = UNUSED_SECONDS,
+    ) -> None:
+        self._node = node
+        self._allocator = allocator
+        self._claims = claims
+        self._folder = kubelet_dir
+        self._send_list = send_list
+        self._unused: StaleClaims[DeviceKey] = StaleClaims(unused_seconds)
+        self._only_in_checkpoint: StaleClaims[DeviceKey] = StaleClaims(unused_seconds)
+
+    async def review(self, now: float) -> None:
+        """One round; if it cannot be found out what is in use, nothing is changed."""
+        try:
+            listed = await self._listed()
+            written = self._checkpoint()
+        except CallFailed as failure:
+            log.info("cannot ask the kubelet which devices are in use: %s", failure.reason)
+            return
+        except (OSError, ValueError) as error:
+            log.warning("cannot read which devices are in use: %s", error)
+            return
+        in_use = {**written, **{key: written.get(key) for key in listed}}
+        await self._claim_missing(in_use)
+        claims = {key_of(slot, claim): (slot, claim) for slot, claim in self._claims.claims().items()}
+        for key in self._unused.review(claims, in_use, now):
+            slot, claim = claims[key]
+            log.info("released the slot '%s', which no pod uses any more", slot)
+            self._allocator.release({slot: claim})
+        doubtful = self._only_in_checkpoint.review(claims.keys() & written.keys(), listed, now)
+        for resource in {resource for resource, _ in doubtful}:
+            self._send_list(resource)
+        await self._save()
+
+    async def _claim_missing(self, in_use: Mapping[DeviceKey, Slot | None]) -> None:
+        """Claim the slots that pods use according to the kubelet, and that have no claim here."""
+        known = {key_of(slot, claim) for slot, claim in self._claims.claims().items()}
+        for key, slot in in_use.items():
+            resource, id_ = key
+            if key in known or not self._node.is_own(resource):
+                continue
+            by_name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX) in self._node.ledger
+            slot = slot or (Slot.parse(id_) if by_name else None)
+            if slot is None:
+                log.warning("a pod uses '%s' of %s, but it is not known which slot that is", id_, resource)
+                continue
+            try:
+                await self._allocator.claim([SlotChange(slot, Claim(self._node.node, None if by_name else id_))])
+                log.warning("claimed the slot '%s', which a pod uses according to the kubelet", slot)
+            except Unavailable as fault:
+                log.info("a pod uses the slot '%s', which cannot be claimed now: %s", slot, fault)
+
+    async def _save(self) -> None:
+        try:
+            await self._claims.save()
+        except Unavailable as fault:
+            log.warning("%s", fault)
+
+    def _checkpoint(self) -> dict[DeviceKey, Slot | None]:
+        """A kubelet without devices has no such file."""
+        try:
+            text = (self._folder / CHECKPOINT).read_bytes()
+        except FileNotFoundError:
+            return {}
+        return read_checkpoint(text)
+
+    async def _listed(self) -> set[DeviceKey]:
+        channel = unix_channel(self._folder / POD_RESOURCES)
+        try:
+            request = pb.ListPodResourcesRequest()
+            response = await channel.unary(LIST, request, pb.ListPodResourcesResponse, time_limit=LIST_SECONDS)
+        finally:
+            channel.close()
+        return {
+            (devices.resource_name, id_)
+            for pod in response.pod_resources
+            for container in pod.containers
+            for devices in container.devices
+            for id_ in devices.device_ids
+        }
+
+
+def key_of(slot: Slot, claim: Claim) -> DeviceKey:
+    """Resource and device id of the slot at the kubelet; ids have no prefix."""
+    if claim.virtual_id is None:
+        return DEFAULT_RESOURCE_PREFIX + slot.instance, str(slot)
+    return DEFAULT_RESOURCE_PREFIX + slot.instance.rpartition("-")[0], claim.virtual_id

@@ -1,0 +1,207 @@
+"""Runs the command of a health check beside a native process. Run without the rest of the package, one per check.
+
+In comes an order on standard input (its length in a line, then a marshalled dict); out goes a marshalled result on
+standard output. The command gets the user, privileges, environment, limits, cgroup and mounts of the process.
+Everything it starts becomes a descendant of this process, which ends all of it when the time is over, when the command
+has ended, or when the agent closes its end of the pipe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import select
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from ankaios.runtimes.native_privileges import (
+    SET_CHILD_SUBREAPER,
+    SET_NO_NEW_PRIVILEGES,
+    Kernel,
+    change_user,
+    limit_capabilities,
+)
+from ankaios.runtimes.native_shim import restore_signals
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SIGKILL = 9
+SET_SIGNAL_OF_PARENTS_DEATH = 1
+CLONE_NEWNS = 0x20000
+KEPT = 2048
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> int:
+    length = int(sys.stdin.buffer.readline())
+    return run(marshal.loads(sys.stdin.buffer.read(length)))
+
+
+def run(order: dict[str, Any]) -> int:
+    libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        become_check(order, into)
+    os.close(into)
+    code, output = follow(child, out, time.monotonic() + order["limit"])
+    end_all_descendants()
+    sys.stdout.buffer.write(marshal.dumps({"code": code, "output": output}))
+    return 0
+
+
+def become_check(order: dict[str, Any], into: int) -> None:
+    """Never returns."""
+    try:
+        libc.prctl(SET_SIGNAL_OF_PARENTS_DEATH, SIGKILL, 0, 0, 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, descriptor in enumerate((nothing, into, into)):
+            os.dup2(descriptor, number)
+        os.setsid()
+        process = f"/proc/{order['process']}"
+        facts = read_facts(process)
+        join(process)
+        restore_signals()
+        copy_limits(order["process"])
+        give_up_own_privileges(facts)
+        os.chdir(facts["folder"] if os.path.isdir(facts["folder"]) else "/")  # noqa: PTH112
+        execute_command(order["command"], facts["env"])
+    except BaseException as fault:
+        os.write(2, f"cannot run '{order['command'][0]}': {fault}".encode())
+    os._exit(127)
+
+
+def read_facts(process: str) -> dict[str, Any]:
+    lines = dict(line.split(":", 1) for line in read(f"{process}/status").decode(errors="replace").splitlines())
+    env = dict(pair.split(b"=", 1) for pair in read(f"{process}/environ").split(b"\0") if b"=" in pair)
+    return {
+        "uid": int(lines["Uid"].split()[1]),
+        "gid": int(lines["Gid"].split()[1]),
+        "groups": [int(word) for word in lines["Groups"].split()],
+        "bounding": numbers_in(int(lines["CapBnd"], 16)),
+        "ambient": numbers_in(int(lines["CapAmb"], 16)),
+        "no_new_privileges": lines.get("NoNewPrivs", "0").strip() == "1",
+        "env": env or {b"PATH": DEFAULT_PATH.encode()},
+        "folder": os.readlink(f"{process}/cwd"),  # noqa: PTH115
+    }
+
+
+def numbers_in(mask: int) -> list[int]:
+    return [number for number in range(mask.bit_length()) if mask >> number & 1]
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+def join(process: str) -> None:
+    """Its control group and its view of the file system, as far as this user may."""
+    try:
+        mounts = os.open(f"{process}/ns/mnt", os.O_RDONLY)
+        is_other = os.readlink(f"{process}/ns/mnt") != os.readlink("/proc/self/ns/mnt")  # noqa: PTH115
+    except OSError:
+        return
+    join_control_group(process)
+    if is_other and libc.setns(mounts, CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "cannot enter the mount namespace of the process")
+    os.close(mounts)
+
+
+def join_control_group(process: str) -> None:
+    """In every hierarchy; where that is not permitted, the check counts as part of the agent."""
+    for line in read(f"{process}/cgroup").splitlines():
+        _, names, path = line.split(b":", 2)
+        folder = b"/sys/fs/cgroup/" + names.removeprefix(b"name=")
+        try:
+            with open(folder + path + b"/cgroup.procs", "wb", buffering=0) as file:  # noqa: PTH123
+                file.write(b"0")
+        except OSError:
+            continue
+
+
+def copy_limits(pid: int) -> None:
+    import resource
+
+    for name in LIMITS:
+        try:
+            kind = getattr(resource, f"RLIMIT_{name}")
+            resource.setrlimit(kind, resource.prlimit(pid, kind))
+        except (OSError, ValueError):
+            continue  # an agent that is not root cannot raise them
+
+
+def give_up_own_privileges(facts: dict[str, Any]) -> None:
+    """Whatever the process was denied is denied to its checks: it may be able to change what they run."""
+    kernel = Kernel()
+    if os.geteuid() == 0:
+        limit_capabilities(facts["bounding"], kernel)
+    if facts["uid"] != os.geteuid() or facts["gid"] != os.getegid():
+        user = (facts["uid"], facts["gid"], facts["groups"])
+        change_user(user, facts["ambient"] if facts["uid"] else None, kernel)
+    if facts["no_new_privileges"]:
+        kernel.control(SET_NO_NEW_PRIVILEGES, 1)
+
+
+def execute_command(command: list[str], env: dict[bytes, bytes]) -> None:
+    program = os.fsencode(command[0])
+    folders = [b""] if b"/" in program else [f + b"/" for f in env.get(b"PATH", DEFAULT_PATH.encode()).split(b":")]
+    fault: OSError = FileNotFoundError(2, os.strerror(2))
+    for folder in folders:
+        try:
+            os.execve(folder + program, [os.fsencode(word) for word in command], env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as other:
+            fault = other
+    raise fault
+
+
+def follow(child: int, out: int, deadline: float) -> tuple[int | None, bytes]:
+    """The exit code, None if it did not end in time, and the end of what it printed."""
+    poll = select.poll()
+    ended = os.pidfd_open(child)
+    for descriptor in (out, ended, 0):
+        poll.register(descriptor, select.POLLIN)
+    output = b""
+    while (rest := deadline - time.monotonic()) > 0:
+        ready = [descriptor for descriptor, _ in poll.poll(rest * 1000)]
+        if out in ready:
+            piece = os.read(out, 65536)
+            output = (output + piece)[-KEPT:]
+            if not piece:
+                poll.unregister(out)
+        elif ended in ready:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output
+        elif 0 in ready:  # the agent has ended or does not wait any more
+            break
+    return None, output
+
+
+def end_all_descendants() -> None:
+    """Until none is left. Those whose parent has ended are children of this process."""
+    while True:
+        for pid in descendants(os.getpid()):
+            try:
+                os.kill(pid, SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(word) for word in read(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        return []
+    return children + [below for child in children for below in descendants(child)]

@@ -1,0 +1,97 @@
+"""The monitor performs checks beside each other and survives whatever they do."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ankaios.agent.core.health import HealthResult
+from ankaios.agent.health_monitor import HealthMonitor
+from ankaios.agent.namespace_sockets import NamespaceSockets
+from ankaios.common.execution_state import HealthState
+from ankaios.common.health import ExecCheck, Health, NotifyCheck
+from ankaios.common.supervision import Supervisor
+from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed, Unsupported
+from tests.support.builders import a_workload
+
+EXEC = ExecCheck(command=("check",), interval="100ms", failures=1)
+
+
+@asynccontextmanager
+async def a_monitor(
+    runtime: FakeRuntime, health: Health
+) -> AsyncIterator[tuple[HealthMonitor, list[HealthState], Callable[[str], Awaitable[HealthState]]]]:
+    told: list[HealthState] = []
+
+    async def until(status: str) -> HealthState:
+        async with asyncio.timeout(10):
+            while not told or told[-1].status != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        return told[-1]
+
+    async with Supervisor() as tasks:
+        monitor = HealthMonitor(a_workload(health=health), "c1", runtime, NamespaceSockets(), None, tasks, told.append)
+        try:
+            yield monitor, told, until
+        finally:
+            monitor.stop()
+
+
+async def test_each_change_of_the_health_is_told_once() -> None:
+    runtime = FakeRuntime()
+    runtime.check_results = [CommandResult(0), CommandResult(0), CommandResult(7, "broken"), CommandResult(0)]
+    async with a_monitor(runtime, Health(exec=EXEC)) as (_, told, until):
+        await until("Unhealthy")
+        await until("Healthy")
+    assert [(state.status, state.text) for state in told] == [
+        ("Healthy", ""),
+        ("Unhealthy", "exec check 'check' failed once: exit code 7: broken"),
+        ("Healthy", ""),
+    ]
+
+
+@pytest.mark.parametrize("error", [RuntimeFailed("podman hangs"), ValueError("a bug")])
+async def test_a_runtime_that_fails_fails_the_check_and_nothing_else(error: Exception) -> None:
+    runtime = FakeRuntime()
+    runtime.fail_next("run_check", error)
+    async with a_monitor(runtime, Health(exec=EXEC)) as (_, _, until):
+        failed = await until("Unhealthy")
+        assert str(error) in failed.text
+        await until("Healthy")
+
+
+async def test_a_check_that_hangs_is_not_started_again_and_ends_with_the_monitor() -> None:
+    runtime = FakeRuntime()
+    runtime.hold("run_check")
+    async with a_monitor(runtime, Health(exec=EXEC, notify=NotifyCheck())) as (monitor, _, until):
+        async with asyncio.timeout(10):
+            while not runtime.calls:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        monitor.notified(HealthResult("the workload reports: stuck"))
+        monitor.notified(HealthResult("the workload reports: stuck"))
+        monitor.notified(HealthResult("the workload reports: stuck"))
+        failed = await until("Unhealthy")
+        assert failed.text == "notify check failed 3 times: the workload reports: stuck"
+    assert [call for call, _ in runtime.calls] == ["run_check"]
+
+
+async def test_an_image_without_check_is_told_and_never_healthy() -> None:
+    runtime = FakeRuntime()
+    async with a_monitor(runtime, Health(image=True)) as (_, _, until):
+        assert (await until("Starting")).text == "the image has no HEALTHCHECK"
+
+
+async def test_the_check_of_an_image_is_used() -> None:
+    runtime = FakeRuntime()
+    runtime.image_healthcheck = EXEC
+    async with a_monitor(runtime, Health(image=True)) as (_, _, until):
+        await until("Healthy")
+
+
+async def test_a_runtime_without_images_is_told() -> None:
+    runtime = FakeRuntime()
+    runtime.fail_next("image_check", Unsupported("no image"))
+    async with a_monitor(runtime, Health(image=True)) as (_, _, until):
+        assert (await until("Starting")).text == "no image"

@@ -1,0 +1,99 @@
+"""The state file on disk: complete, private, and ignored if it cannot be trusted."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ankaios.agent.core.offline_state import OfflineState, encode_offline_state
+from ankaios.agent.offline_store import OfflineStore
+from tests.support.builders import a_workload
+
+STATE = OfflineState("A", (a_workload("web"),))
+
+
+async def write(store: OfflineStore, state: OfflineState) -> None:
+    work = asyncio.create_task(store.run())
+    store.put(state)
+    async with asyncio.timeout(10):
+        while not store.path.exists() or store.path.read_bytes() != encode_offline_state(state):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    work.cancel()
+
+
+async def test_a_state_is_written_privately_and_read_by_the_next_agent(tmp_path: Path) -> None:
+    store = OfflineStore(tmp_path / "new", "A")
+    assert store.load() is None
+    await write(store, STATE)
+    assert oct(store.path.stat().st_mode & 0o777) == "0o600"
+    assert oct(store.path.parent.stat().st_mode & 0o777) == "0o700"
+    assert OfflineStore(tmp_path / "new", "A").load() == STATE
+    await write(store, OfflineState("A"))
+    assert OfflineStore(tmp_path / "new", "A").load() == OfflineState("A")
+    assert [path.name for path in store.path.parent.iterdir()] == ["A.state"]
+
+
+async def test_a_draft_of_an_agent_that_died_does_no_harm(tmp_path: Path) -> None:
+    store = OfflineStore(tmp_path, "A")
+    (tmp_path / "A.new").write_text("half")
+    await write(store, STATE)
+    assert store.load() == STATE
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def open_to_the_group(path: Path) -> None:
+    path.chmod(0o620)
+
+
+def become_a_link(path: Path) -> None:
+    path.rename(path.with_name("other"))
+    path.symlink_to(path.with_name("other"))
+
+
+def become_a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def become_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (cut_off, "it is damaged"),
+        (open_to_the_group, "it has mode 0620, so others could have changed it"),
+        (become_a_link, "Too many levels of symbolic links"),
+        (become_a_fifo, "it is not a regular file"),
+        (become_a_folder, "Is a directory"),
+    ],
+)
+async def test_a_file_that_cannot_be_trusted_is_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], reason: str
+) -> None:
+    store = OfflineStore(tmp_path / "s", "A")
+    store.load()
+    await write(store, STATE)
+    damage(store.path)
+    with caplog.at_level(logging.WARNING):
+        assert OfflineStore(tmp_path / "s", "A").load() is None
+    assert f"is ignored: {reason}" in caplog.text
+
+
+async def test_a_folder_that_cannot_be_used_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    store = OfflineStore(tmp_path / "file", "A")
+    with caplog.at_level(logging.WARNING):
+        assert store.load() is None
+        assert not await store._write(b"x")
+        assert not await store._write(b"x")
+    assert "is ignored: the folder is no folder" in caplog.text
+    assert caplog.text.count("cannot be written: the folder is no folder") == 1
