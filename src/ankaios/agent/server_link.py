@@ -61,6 +61,7 @@ def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServe
     hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
     hello.usage = True
     hello.keepsUnlisted = True
+    hello.dependencyStatesOnly = True
     return ToServer(agentHello=hello)
 
 

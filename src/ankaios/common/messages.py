@@ -58,10 +58,21 @@ class ToAgent(Struct, frozen=True):
     message: FromServer
 
 
-class BroadcastStates(Struct, frozen=True):
-    """Sends each agent the states of the other agents and each `ConnectCli` client all states, but no empty lists."""
+class StatesForAgents(Struct, frozen=True):
+    """States that some agents receive; the message is encoded once for all of them."""
 
     states: tuple[WorkloadState, ...]
+    agents: tuple[str, ...]
+
+
+class BroadcastStates(Struct, frozen=True):
+    """Sends each agent the states of the other agents and each `ConnectCli` client all states, but no empty lists.
+
+    Agents that want only some states receive those of `selected` instead.
+    """
+
+    states: tuple[WorkloadState, ...]
+    selected: tuple[StatesForAgents, ...] = ()
 
 
 class BroadcastLogsCancel(Struct, frozen=True):

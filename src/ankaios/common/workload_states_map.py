@@ -70,6 +70,13 @@ class WorkloadStatesMap:
     def all_except(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
         return [entry for other in self.form if other != agent for entry in self._walk(other)]
 
+    def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
+        return [
+            (InstanceName(workload, instance_id, agent), _state_of(form))
+            for agent, workloads in self.form.items()
+            for instance_id, form in workloads.get(workload, {}).items()
+        ]
+
     def _walk(self, agent: str) -> Iterator[tuple[InstanceName, ExecutionState]]:
         for workload, ids in self.form.get(agent, {}).items():
             for instance_id, form in ids.items():

@@ -14,7 +14,7 @@ MAX_TIMELINE = 60
 MAX_TIMELINES = 5000
 
 
-def state_words(instance: Mapping[str, Any]) -> str:
+def instance_state_text(instance: Mapping[str, Any]) -> str:
     return instance["state"] if instance["state"] == instance["sub"] else f"{instance['state']}({instance['sub']})"
 
 
@@ -73,4 +73,4 @@ class ChangeLog:
 def _states(entry: Entry | None) -> dict[tuple[str, str], tuple[str, str]]:
     if entry is None:
         return {}
-    return {(one["agent"], one["id"]): (state_words(one), one["info"]) for one in entry["instances"]}
+    return {(one["agent"], one["id"]): (instance_state_text(one), one["info"]) for one in entry["instances"]}

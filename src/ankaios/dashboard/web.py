@@ -24,7 +24,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
 from ankaios.dashboard.browser_hub import TooManyPages, encode_event
 from ankaios.dashboard.live_cluster import LiveCluster
-from ankaios.dashboard.manifest_request import plan_as_form, update_request
+from ankaios.dashboard.manifest_request import history_as_form, plan_as_form, update_request
 from ankaios.dashboard.security import (
     COOKIE,
     RESPONSE_HEADERS,
@@ -38,8 +38,13 @@ from ankaios.dashboard.security import (
 from ankaios.dashboard.server_client import NotAvailable
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+SHOWN_REVISIONS = 50
 LOG_TAIL = 500
 STATIC = ("index.html", "style.css", "icon.svg", "app.js", "dom.js", "model.js", "pages.js", "graph.js", "charts.js")
+
+
+class RollbackBody(msgspec.Struct, forbid_unknown_fields=True):
+    revision: int
 
 
 def make_app(live: LiveCluster, rules: AccessRules) -> ASGIApp:
@@ -194,7 +199,8 @@ class DashboardHandlers:
     # --- history and changes ---
 
     async def history(self, request: Request) -> Response:
-        return _json({"fault": "This server does not offer it."})
+        wanted = base.Request(historyRequest=base.HistoryRequest(limit=SHOWN_REVISIONS, values=True))
+        return await self._answered(wanted, lambda response: history_as_form(response.historyResponse))
 
     async def plan(self, request: Request) -> Response:
         update = await _manifest(request)
@@ -212,7 +218,14 @@ class DashboardHandlers:
         )
 
     async def rollback(self, request: Request) -> Response:
-        return _json({"fault": "This server does not offer it."})
+        try:
+            revision = msgspec.json.decode(await request.body(), type=RollbackBody).revision
+        except msgspec.DecodeError as error:
+            return _invalid(f"The request is not understood: {error}")
+        return await self._answered(
+            base.Request(rollbackRequest=base.RollbackRequest(revision=revision)),
+            lambda response: _form(response.UpdateStateSuccess),
+        )
 
     async def _answered(self, request: base.Request, convert: Callable[[base.Response], Any]) -> Response:
         """The data, or the fault as a text for the page: what a server does not offer is no error of the page."""

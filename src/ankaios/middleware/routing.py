@@ -20,6 +20,7 @@ from ankaios.common.messages import (
     FromClient,
     FromServerMessage,
     Respond,
+    StatesForAgents,
     ToAgent,
     ToServerMessage,
     error_response,
@@ -150,6 +151,7 @@ class SenderTables(Generic[S]):
 
     def __init__(self) -> None:
         self._agents: dict[str, S] = {}
+        self._with_all_states: dict[str, S] = {}
         self._greeted: set[str] = set()
         self._clients: dict[str, S] = {}
         self._observers: dict[str, S] = {}
@@ -158,12 +160,16 @@ class SenderTables(Generic[S]):
     def client_count(self) -> int:
         return len(self._clients)
 
-    def add_agent(self, agent: str, sender: S) -> None:
+    def add_agent(self, agent: str, sender: S, *, all_states: bool = True) -> None:
+        """Without `all_states` the agent receives only the states that are selected for it."""
         self._agents[agent] = sender
+        if all_states:
+            self._with_all_states[agent] = sender
         self._greeted.discard(agent)
 
     def remove_agent(self, agent: str) -> None:
         del self._agents[agent]
+        self._with_all_states.pop(agent, None)
         self._greeted.discard(agent)
 
     def add_client(self, connection: str, method: Method, sender: S) -> None:
@@ -185,8 +191,8 @@ class SenderTables(Generic[S]):
                 return self._response(response)
             case ToAgent(agent, content):
                 return self._to_agent(agent, content)
-            case BroadcastStates(states):
-                return list(self._states(states)), None
+            case BroadcastStates(states, selected):
+                return [*self._states(states), *self._selected_states(selected)], None
             case BroadcastLogsCancel(request_id):
                 cancel = FromServer(logsCancelRequest=LogsCancelRequest(requestId=request_id)).SerializeToString()
                 return [(sender, cancel) for sender in (*self._agents.values(), *self._observers.values())], None
@@ -216,11 +222,18 @@ class SenderTables(Generic[S]):
         for sender in self._observers.values():
             yield sender, everything
         reported = {state.instanceName.agentName for state in states}
-        for agent, sender in self._agents.items():
+        for agent, sender in self._with_all_states.items():
             if agent not in reported:
                 yield sender, everything
             elif others := [state for state in states if state.instanceName.agentName != agent]:
                 yield sender, _encode_states(others)
+
+    def _selected_states(self, selected: tuple[StatesForAgents, ...]) -> Iterable[tuple[S, bytes]]:
+        for group in selected:
+            encoded = _encode_states(group.states)
+            for agent in group.agents:
+                if (sender := self._agents.get(agent)) is not None:
+                    yield sender, encoded
 
 
 def _encode_states(states: Iterable[WorkloadState]) -> bytes:

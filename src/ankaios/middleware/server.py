@@ -232,7 +232,7 @@ class MiddlewareServer:
         log.info("Agent '%s' has connected from %s.", agent, call.peer_address)
         self._grpc.remember_agent(call)
         self._add_call(call)
-        self._tables.add_agent(agent, call)
+        self._tables.add_agent(agent, call, all_states=not hello.agentHello.dependencyStatesOnly)
         try:
             await self._deliver(FromAgent(agent, hello))
             await self._read(call, AGENT, agent, lambda message: interpret_agent_message(agent, message))

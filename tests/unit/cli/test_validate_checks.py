@@ -620,6 +620,14 @@ def test_paths_can_be_written_and_read() -> None:
     assert path_of("workloads.web.files[0].data") == path
 
 
+def test_an_allow_rule_that_begins_with_a_wildcard_is_a_warning() -> None:
+    rule = "      - {type: StateRule, operation: Read, filterMasks: ['*.workloads.me.tags', desiredState.configs.c]}\n"
+    access = f"    controlInterfaceAccess:\n      allowRules:\n{rule}"
+    (found,) = told(GOOD.replace("    agent:", f"{access}    agent:"))
+    assert "warning: workloads.web.controlInterfaceAccess.allowRules" in found
+    assert "'*.workloads.me.tags' begins with a wildcard" in found
+
+
 # --- health -----------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from ankaios.common.messages import (
     FromClient,
     FromServerMessage,
     Respond,
+    StatesForAgents,
     ToAgent,
     error_response,
 )
@@ -245,3 +246,22 @@ def test_nobody_who_left_receives_anything() -> None:
     assert sent(table, ToAgent("a", FromServer(serverHello=ServerHello()))) == {}
     assert set(sent(table, BroadcastStates((a_state("c"),)))) == {"to b"}
     assert set(sent(table, BroadcastLogsCancel("i"))) == {"to b"}
+
+
+def test_an_agent_that_wants_only_some_states_receives_those_that_are_selected_for_it() -> None:
+    tables: SenderTables[str] = SenderTables()
+    tables.add_agent("all", "to all")
+    tables.add_agent("some", "to some", all_states=False)
+    tables.add_agent("none", "to none", all_states=False)
+    states = tuple(
+        WorkloadState(instanceName=WorkloadInstanceName(workloadName=name, agentName="n1", id="x"))
+        for name in ("web", "db")
+    )
+    selected = (StatesForAgents((states[1],), ("some", "gone")),)
+    deliveries, undelivered = tables.deliveries(BroadcastStates(states, selected))
+    received = {
+        sender: [it.instanceName.workloadName for it in FromServer.FromString(data).updateWorkloadState.workloadStates]
+        for sender, data in deliveries
+    }
+    assert received == {"to all": ["web", "db"], "to some": ["db"]}
+    assert undelivered is None

@@ -6,6 +6,7 @@ manifests, so that everything the server would reject is reported.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ankaios.cli.validation.access_rule_checks import check_access_rules
 from ankaios.cli.validation.dependency_checks import check_cycles, check_dependencies
 from ankaios.cli.validation.device_checks import check_device_configuration, check_resources
 from ankaios.cli.validation.findings import Form, ManifestFile, ManifestFinding, Path, Problem, ValidationReport
@@ -45,6 +46,7 @@ def validate(texts: Iterable[tuple[str, bytes]], *, complete: bool = True) -> li
 
 def _check_workload(name: str, form: Form, manifests: ManifestSet) -> Iterator[Problem]:
     yield from check_runtime_name(form)
+    yield from check_access_rules(form)
     yield from check_dependencies(form, manifests)
     yield from check_healthy_dependencies(form, manifests)
     yield from check_health(form)

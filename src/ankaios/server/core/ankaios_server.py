@@ -22,7 +22,7 @@ from ankaios.common.messages import (
 )
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.proto_conversion import workload_state_from_pb
+from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
@@ -58,6 +58,8 @@ from ankaios.server.core.replies import (
 from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, workload_requester
 from ankaios.server.core.rights import check_rights
 from ankaios.server.core.server_state import ServerState
+from ankaios.server.core.stale_states import StaleStates
+from ankaios.server.core.state_interests import StateInterests
 from ankaios.server.core.state_update import (
     CommittedUpdate,
     PreparedUpdate,
@@ -97,6 +99,8 @@ class AnkaiosServer:
         history: HistoryLimits | None = None,
     ) -> None:
         self.state = ServerState()
+        self._interests = StateInterests(self.state.workload_states)
+        self._stale = StaleStates(self.state.workload_states, self.state.effective)
         self._view = StateView(self.state.tree)
         self._entries = EntryCollector()
         self._change: StateChange | None = None
@@ -144,7 +148,7 @@ class AnkaiosServer:
 
     def handle(self, message: ServerMessage) -> list[Effect]:
         """The effects of a message, for callers that store nothing."""
-        effects = self._effects_of(message)
+        effects = self._interests.completed(self._effects_of(message))
         self._change = self._entries.take()
         return effects
 
@@ -164,7 +168,8 @@ class AnkaiosServer:
                 return [*self._next_update(), *self._turn()]
             case SecondPassed():
                 self._entries.note_dropped_revisions(self._history.drop_old(self._now))
-                return [*self._device_event(self._devices.tick), *self._usage.tick()]
+                stale = self._remove_states(self._stale.second_passed())
+                return [*self._device_event(self._devices.tick), *self._usage.tick(), *stale]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -237,7 +242,7 @@ class AnkaiosServer:
             case "deviceReport" | "slotRequest":
                 return self._device_event(lambda: self._devices.report(agent, message))
             case "knownWorkloads":
-                return self._device_event(lambda: self._devices.known_workloads(agent, message.knownWorkloads))
+                return self._known_workloads(agent, message.knownWorkloads)
             case "usageReport":
                 return self._usage.report(agent, message.usageReport)
             case other:
@@ -259,7 +264,11 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-newly-connected-agent~1]
         """
         question = self._devices.question(agent, hello)
-        effects = [*question, *states_for_agent(agent, self.state.workload_states.all_except(agent))]
+        if self._stale.connect(agent, lists_workloads=hello.devices) and not question:
+            question = [ToAgent(agent, grpc.FromServer(tellWorkloads=grpc.TellWorkloads()))]
+        if hello.dependencyStatesOnly:
+            self._interests.connect(agent)
+        effects = [*question, *states_for_agent(agent, self._interests.initial_states(agent))]
         self._watch()
         self._use_overridden_tags(agent, hello)
         self._note_deleting_agent(agent, hello)
@@ -304,6 +313,8 @@ class AnkaiosServer:
         [impl->swdd~server-distribute-workload-state-on-disconnect~1]
         [impl->swdd~server-sends-events-for-disconnected-agent~1]
         """
+        self._interests.disconnect(agent)
+        self._stale.disconnect(agent)
         self._watch()
         self._sessions.disconnect(agent)
         self._tags.gone(agent)
@@ -332,6 +343,22 @@ class AnkaiosServer:
                 self._forget_workload(name)
         effects += broadcast_states(states)
         return effects + self._commit_own() if self._devices.has_due else effects
+
+    def _known_workloads(self, agent: str, known: grpc.KnownWorkloads) -> list[Effect]:
+        stale = self._stale.listed(agent, set(map(instance_name_from_pb, known.instanceNames)))
+        return self._device_event(lambda: self._devices.known_workloads(agent, known)) + self._remove_states(stale)
+
+    def _remove_states(self, names: Sequence[InstanceName]) -> list[Effect]:
+        """These instances exist nowhere any more."""
+        if not names:
+            return []
+        states = [(name, REMOVED) for name in names]
+        self._watch()
+        self.state.workload_states.process(states)
+        effects = self._seen_changes()
+        for name in names:
+            self._forget_workload(name)
+        return effects + broadcast_states(states)
 
     def _forget_workload(self, name: InstanceName) -> None:
         """[impl->swdd~server-cleans-up-state~1]

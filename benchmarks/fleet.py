@@ -1,0 +1,239 @@
+"""Promise: one server carries 1,000 agents.
+
+They connect in 3 s, and a state change costs the server at most five times as much as with 10 agents. Light agents use
+the real protocol over real sockets; each has 10 workloads, and one of them depends on a workload of another agent.
+Prints for each number of agents: the time until all are connected and greeted, the time from an update to all agents,
+the time from a state change to 50 subscribers, the computing time of the server for one state change, and its memory.
+
+    PYTHONPATH=. python benchmarks/fleet.py 10 100 500 1000
+"""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+from ankaios.agent.server_link import reconnect_pause
+from ankaios.cli.connection import commander_hello
+from ankaios.common.errors import Unavailable
+from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.common.pb.ank_base_pb2 import ADD_COND_RUNNING, CompleteStateRequest, Request, UpdateStateRequest
+from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer, UpdateWorkloadState
+from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_to_pb
+from ankaios.common.workload import InstanceName
+from ankaios.middleware.client import ServerConnection, connect
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
+from tests.support.cluster import free_port
+
+SIZES = (10, 100, 500, 1000)
+WORKLOADS, SUBSCRIBERS, CHANGES = 10, 50, 20
+CONNECT_LIMIT, COST_LIMIT = 3.0, 5.0
+PATIENCE = 120.0
+
+
+def workload_name(agent: int, number: int) -> str:
+    return f"w{agent}-{number}"
+
+
+def desired(agents: int, config: str = "image: x") -> UpdateStateRequest:
+    update = UpdateStateRequest(updateMask=["desiredState.workloads"])
+    update.newState.desiredState.apiVersion = "v1"
+    workloads = update.newState.desiredState.workloads.workloads
+    for agent in range(agents):
+        for number in range(WORKLOADS):
+            workload = workloads[workload_name(agent, number)]
+            workload.agent, workload.runtime, workload.runtimeConfig = f"a{agent}", "podman", config
+        if agent:
+            first = workloads[workload_name(agent, 0)]
+            first.dependencies.dependencies[workload_name(agent - 1, 1)] = ADD_COND_RUNNING
+    return update
+
+
+class LightAgent:
+    """Reports each workload as running and counts what it receives."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.greeted = asyncio.Event()
+        self.updated = asyncio.Event()
+        self.connection: ServerConnection | None = None
+        self.instances: list[InstanceName] = []
+        self.states = 0
+
+    async def run(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
+        """Try again as agents do: a server rejects many connections of one address at the same time."""
+        failures = 0
+        while not ended.is_set():
+            with suppress(Unavailable):
+                await self._session(settings, ended)
+            failures += 1
+            await asyncio.sleep(reconnect_pause(failures))
+
+    async def _session(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
+        hello = AgentHello(agentName=self.name, protocolVersion="1.0.0", dependencyStatesOnly=True)
+        async with connect(settings, Method.AGENT, ToServer(agentHello=hello)) as self.connection:
+            receiving = asyncio.create_task(self._receive(self.connection))
+            await ended.wait()
+            receiving.cancel()
+
+    async def _receive(self, connection: ServerConnection) -> None:
+        while True:
+            message = await connection.receive()
+            if message.HasField("serverHello"):
+                await self._report_new(message.serverHello.addedWorkloads)
+                self.greeted.set()
+            elif message.HasField("updateWorkload"):
+                await self._report_new(message.updateWorkload.addedWorkloads)
+                self.updated.set()
+            self.states += len(message.updateWorkloadState.workloadStates)
+
+    async def _report_new(self, added: Iterable[object]) -> None:
+        self.instances = [instance_name_from_pb(it.instanceName) for it in added] or self.instances  # type: ignore[attr-defined]
+        await self.report(dict.fromkeys(self.instances, RUNNING_OK))
+
+    async def report(self, states: dict[InstanceName, ExecutionState]) -> None:
+        assert self.connection is not None
+        if states:
+            update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(*entry) for entry in states.items()])
+            await self.connection.send(ToServer(updateWorkloadState=update))
+
+
+class ServerProcess:
+    """The real server, with its computing time and memory."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        command = [sys.executable, "-m", "ankaios.server", "-k", "-a", f"127.0.0.1:{self.port}"]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self.settings = ConnectionSettings(f"http://127.0.0.1:{self.port}", connect_timeout=60.0,
+                                           keepalive_interval=30.0, keepalive_timeout=30.0)  # fmt: skip
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def megabytes(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize() / 1e6
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+async def timed(work: Awaitable[object]) -> float:
+    begin = time.monotonic()
+    async with asyncio.timeout(PATIENCE):
+        await work
+    return time.monotonic() - begin
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+
+
+async def request(connection: ServerConnection, content: Request) -> FromServer:
+    await connection.send(ToServer(request=content))
+    while True:
+        message = await connection.receive()
+        if message.response.requestId == content.requestId:
+            return message
+
+
+async def measure(agents: int) -> tuple[float, float]:
+    """Return the seconds until all agents are connected, and the computing time for one state change."""
+    server, ended = ServerProcess(), asyncio.Event()
+    fleet = [LightAgent(f"a{number}") for number in range(agents)]
+    try:
+        async with AsyncExitStack() as stack:
+            cli = await connected_client(stack, server)
+            await request(cli, Request(requestId="first", updateStateRequest=desired(agents)))
+            before = server.cpu
+            tasks = [asyncio.create_task(agent.run(server.settings, ended)) for agent in fleet]
+            stack.callback(ended.set)
+            connecting = await timed(asyncio.gather(*(agent.greeted.wait() for agent in fleet)))
+            connect_cpu = server.cpu - before
+            changed = await change_everything(cli, fleet)
+            subscribers = [await connected_client(stack, server) for _ in range(SUBSCRIBERS)]
+            told, cost = await change_states(server, fleet, subscribers)
+            print(
+                f"{agents:5} agents: connected {connecting:5.2f} s ({connect_cpu:.2f} s CPU), "
+                f"update of all {changed:5.2f} s, state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
+                f"one state change {cost * 1000:5.2f} ms CPU, {server.megabytes:4.0f} MB",
+                flush=True,
+            )
+            ended.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return connecting, cost
+    finally:
+        server.close()
+
+
+async def connected_client(stack: AsyncExitStack, server: ServerProcess) -> ServerConnection:
+    while True:
+        try:
+            connection = connect(server.settings, Method.COMMAND, commander_hello())
+            return await stack.enter_async_context(connection)
+        except Exception:  # the server is starting
+            await asyncio.sleep(0.02)
+
+
+async def change_everything(cli: ServerConnection, fleet: list[LightAgent]) -> float:
+    """From the update to its arrival at all agents."""
+    for agent in fleet:
+        agent.updated.clear()
+    content = Request(requestId="second", updateStateRequest=desired(len(fleet), "image: y"))
+    await cli.send(ToServer(request=content))
+    return await timed(asyncio.gather(*(agent.updated.wait() for agent in fleet)))
+
+
+async def change_states(
+    server: ServerProcess, fleet: list[LightAgent], subscribers: list[ServerConnection]
+) -> tuple[float, float]:
+    """From the report of one state to its arrival at all subscribers; and the computing time without subscribers."""
+    await asyncio.sleep(2)
+    name = fleet[0].instances[1]
+    before = server.cpu
+    for number in range(CHANGES * 10):
+        await fleet[0].report({name: SUCCEEDED_OK if number % 2 else RUNNING_OK})
+        await asyncio.sleep(0.002)
+    await asyncio.sleep(0.5)
+    cost = (server.cpu - before) / (CHANGES * 10)
+    mask = f"workloadStates.{name.agent}.{name.workload}"
+    wanted = CompleteStateRequest(fieldMask=[mask], subscribeForEvents=True)
+    for subscriber in subscribers:
+        await request(subscriber, Request(requestId="events", completeStateRequest=wanted))
+    times = []
+    for number in range(CHANGES):
+        events = [asyncio.create_task(subscriber.receive()) for subscriber in subscribers]
+        begin = time.monotonic()
+        await fleet[0].report({name: SUCCEEDED_OK if number % 2 else RUNNING_OK})
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*events)
+        times.append(time.monotonic() - begin)
+    return sorted(times)[len(times) // 2], cost
+
+
+def main(sizes: list[int]) -> int:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft < hard else soft, hard))
+    results = {size: asyncio.run(measure(size)) for size in sizes}
+    failed = [f"{size} agents took {results[size][0]:.1f} s to connect" for size in sizes
+              if size == 1000 and results[size][0] > CONNECT_LIMIT]  # fmt: skip
+    if 10 in results and 1000 in results and results[1000][1] > COST_LIMIT * results[10][1]:
+        failed.append("a state change with 1,000 agents costs more than five times as much as with 10")
+    print(*failed, sep="\n")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main([int(word) for word in sys.argv[1:]] or list(SIZES)))
