@@ -19,6 +19,7 @@ from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeConnector
+from tests.support.isolated_containerd import IsolatedContainerd, missing_containerd
 from tests.support.podman_env import IMAGE, PodmanEnv
 from tests.support.stand_in import StandIn
 
@@ -136,6 +137,25 @@ class ContainerdSubject(_ContainerSubject):
         self.stand_in.forget_container(workload)
 
 
+class RealContainerdSubject(_ContainerSubject):
+    name, can_reuse, loses = "containerd", True, True
+    image = IMAGE
+
+    def __init__(self, env: IsolatedContainerd) -> None:
+        self.env = env
+
+    def connect(self) -> RuntimeConnector:
+        return ContainerdRuntime(NerdctlCli(NerdctlSettings(environment=self.env.environ)))
+
+    def spec(self, name: str, script: str, agent: str = AGENT) -> WorkloadSpec:
+        """Without a network: its plugins are in no package of Debian's containerd."""
+        config = f"image: {IMAGE}\ncommandOptions: [--network=none]\ncommandArgs: [sh, -c, {_quoted(script)}]"
+        return _spec(self.name, name, agent, config)
+
+    async def remove_by_hand(self, workload: str) -> None:
+        await asyncio.to_thread(self.env.nerdctl, "rm", "--force", workload)
+
+
 class PodmanSubject(_ContainerSubject):
     name, can_reuse, loses = "podman", True, True
     image = IMAGE
@@ -184,7 +204,11 @@ class PodmanKubeSubject:
         await asyncio.to_thread(self.env.podman, "pod", "rm", "--force", "--time", "0", "--all")
 
 
-SUBJECTS = ["fake", "native", "podman-stand-in", "containerd", "podman", "podman-kube"]
+_NO_CONTAINERD = missing_containerd()
+SUBJECTS = [
+    *("fake", "native", "podman-stand-in", "containerd", "podman", "podman-kube"),
+    pytest.param("real containerd", marks=pytest.mark.skipif(bool(_NO_CONTAINERD), reason=str(_NO_CONTAINERD))),
+]
 
 
 @asynccontextmanager
@@ -202,6 +226,10 @@ async def make_subject(kind: str, tmp_path: Path, request: pytest.FixtureRequest
             stand_in = StandIn(tmp_path, "nerdctl" if kind == "containerd" else "podman")
             yield ContainerdSubject(stand_in) if kind == "containerd" else PodmanStandInSubject(stand_in)
             stand_in.close()
+        case "real containerd":
+            containerd: IsolatedContainerd = request.getfixturevalue("containerd_env")
+            yield RealContainerdSubject(containerd)
+            await asyncio.to_thread(containerd.clear)
         case _:
             env: PodmanEnv = request.getfixturevalue("podman_env")
             yield PodmanSubject(env) if kind == "podman" else PodmanKubeSubject(env)

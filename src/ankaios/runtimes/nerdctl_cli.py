@@ -128,18 +128,31 @@ def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
 
 
 def _labels(value: object) -> Mapping[str, str]:
-    """`k=v,k=v,…`; a value with a comma in it makes pieces without `=`, which are skipped."""
+    """A map in nerdctl 1.7, in other versions `k=v,k=v,…`.
+
+    In a text, a value with a comma in it makes pieces without `=`, which are skipped.
+    """
+    if isinstance(value, dict):
+        return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
     pieces = value.split(",") if isinstance(value, str) else []
     return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
 
 
 def parse_states(text: str) -> dict[str, ExecutionState]:
-    try:
-        entries = json.loads(text)
-    except (ValueError, RecursionError) as fault:
-        raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
-    if not isinstance(entries, list):
-        raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+    """One JSON array, or one for each container: nerdctl 1.x prints them one after another."""
+    entries: list[object] = []
+    rest = text.strip()
+    while True:
+        try:
+            part, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError) as fault:
+            raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
+        if not isinstance(part, list):
+            raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+        entries += part
+        rest = rest[end:].lstrip()
+        if not rest:
+            break
     found: dict[str, ExecutionState] = {}
     for entry in entries:
         match entry:

@@ -163,8 +163,12 @@ class SimulatedListeningSocket:
             self._notify()
 
     def _notify(self) -> None:
+        asyncio.get_running_loop().call_soon(self._call_reader, context=self.context)
+
+    def _call_reader(self) -> None:
+        """The reader may have been removed meanwhile."""
         if self._reader is not None:
-            asyncio.get_running_loop().call_soon(self._reader, context=self.context)
+            self._reader()
 
     def accept(self) -> tuple[SimulatedSocket, tuple[str, int]]:
         if not self._pending:
@@ -309,8 +313,12 @@ class SimulatedTransport(asyncio.Transport):
         raise BlockingIOError
 
     def _notify(self) -> None:
+        self._loop.call_soon(self._call_reader, context=self._context)
+
+    def _call_reader(self) -> None:
+        """The reader may have been removed meanwhile."""
         if self._reader is not None:
-            self._loop.call_soon(self._reader, context=self._context)
+            self._reader()
 
     # --- used by the protocol ---
 

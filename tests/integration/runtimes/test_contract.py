@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -16,12 +16,20 @@ from ankaios.common.workload import InstanceName
 from ankaios.runtimes.podman_states import KUBE_UNKNOWN
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector, Unsupported
 from tests.integration.runtimes.state_log import LIMIT, StateLog
-from tests.support.podman_env import podman_env  # noqa: F401 - a fixture
+from tests.support.isolated_containerd import IsolatedContainerd
+from tests.support.podman_env import PodmanEnv, podman_env  # noqa: F401 - a fixture
 from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject
 
 LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"
 EXITS_3 = "sleep 0.3; exit 3"
+
+
+@pytest.fixture(scope="module")
+def containerd_env(podman_env: PodmanEnv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[IsolatedContainerd]:  # noqa: F811
+    env = IsolatedContainerd(tmp_path_factory.mktemp("c") / "d", podman_env)
+    yield env
+    env.close()
 
 
 @pytest.fixture(params=SUBJECTS)

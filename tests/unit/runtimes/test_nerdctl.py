@@ -195,3 +195,18 @@ async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
         await runtime.existing_workloads("agent_A")
     with pytest.raises(RuntimeFailed, match="Could not spawn command"):
         await runtime.create_workload(SPEC, Extras())
+
+
+def test_several_containers_may_be_told_in_one_array_or_in_one_array_each() -> None:
+    """The second form is that of nerdctl 1.7."""
+    one, two = ({"Id": name, "State": {"Status": "running"}} for name in ("c1", "c2"))
+    assert parse_states(json.dumps([one, two])) == {"c1": RUNNING_OK, "c2": RUNNING_OK}
+    assert parse_states(f"{json.dumps([one])}\n{json.dumps([two])}\n") == {"c1": RUNNING_OK, "c2": RUNNING_OK}
+
+
+def test_labels_may_be_told_as_a_map() -> None:
+    """As nerdctl 1.7 does."""
+    labels = {"name": "web.1.agent_A", "nerdctl/networks": '["none"]', "odd": 1}
+    assert parse_labels(json.dumps({"ID": "c1", "Labels": labels})) == {
+        "c1": {"name": "web.1.agent_A", "nerdctl/networks": '["none"]'}
+    }
