@@ -130,7 +130,7 @@ async def _run(
     observer: AgentObserver,
 ) -> None:
     outbox, inbox = Outbox(observer), LinkChannel(LINK_CAPACITY)
-    hello = agent_hello(settings.name, settings.tags, devices=devices.offers_devices)
+    hello = agent_hello(settings.name, settings.tags, connectors, devices=devices.offers_devices)
     async with Supervisor() as tasks:
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)

@@ -111,6 +111,7 @@ class AgentManager:
                 self._lost_at = datetime.now(UTC).isoformat()
                 self.is_connected = False
                 self._logs.cancel_all()
+                self._work.records.disconnected()
                 self._usage.stop()
                 self._devices.disconnected()
             case FromServer():
@@ -144,6 +145,8 @@ class AgentManager:
                 self._receive_device_update(message.deviceUpdate)
             case "slotResponse":
                 self._devices.handle(message.slotResponse)
+            case "recordsRequest":
+                self._work.records.send_since(message.recordsRequest.sinceMs)
             case "tellWorkloads":
                 self._tell_workloads()
             case "measureUsage":

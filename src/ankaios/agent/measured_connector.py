@@ -76,5 +76,8 @@ class MeasuredConnector:
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._connector.logs(workload, options)
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        return await self._measured("inspect", self._connector.was_out_of_memory(workload))
+
     async def close(self) -> None:
         await self._connector.close()

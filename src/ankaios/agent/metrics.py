@@ -44,6 +44,7 @@ class _Instance:
 
     def __init__(self) -> None:
         self.state = ""
+        self.health = ""
         self.update_received: float | None = None
         self.exit_seen: float | None = None
         self.has_exited = False
@@ -58,6 +59,7 @@ class AgentMetrics:
         self.info = Gauge("ankaios_agent_info", "Version of the agent; the value is always 1.", "version")
         self.server_connected = Gauge("ankaios_agent_server_connected", "Whether the agent is connected to its server.")
         self.workloads = Gauge("ankaios_agent_workloads", "Workload instances of this agent.", "state")
+        self.health = Gauge("ankaios_agent_workload_health", "Running workloads with health checks.", "status")
         self.starts = Counter("ankaios_agent_workload_starts", "Workloads that reached the state Running.")
         self.exits = Counter("ankaios_agent_workload_exits", "Workloads that ended by themselves.", "code")
         self.restarts = Counter("ankaios_agent_workload_restarts", "Ended workloads that the agent started again.")
@@ -89,6 +91,7 @@ class AgentMetrics:
         self.server_connected.read = lambda: {(): int(self._connected)}
         self.workloads.read = lambda: Tally((one.state,) for one in self._instances.values() if one.state)
         self.device_slots.read = self._read_slots
+        self.health.read = lambda: Tally((one.health,) for one in self._instances.values() if one.health)
 
     # --- connection to the server ---
 
@@ -119,6 +122,7 @@ class AgentMetrics:
         instance = self._instance(name)
         if state.additional_info.startswith("Retry "):
             self.retries.add()
+        instance.health = state.health.status.lower() if state.health is not None else ""
         if state.state == "Removed":
             instance.state = ""
             if not instance.has_exited:  # else it may be on its way to a restart

@@ -18,6 +18,7 @@ from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
     REMOVED,
+    RUNNING_OK,
     STOPPING_DELETE_FAILED,
     STOPPING_REQUESTED_AT_RUNTIME,
     ExecutionState,
@@ -70,6 +71,28 @@ class RuntimeFacade:
         """
         return self._begin(old.as_spec(), Resume(old.id))
 
+    def start_beside(self, spec: WorkloadSpec) -> None:
+        """Start a new instance while the present one runs on; `ready` ends the old one.
+
+        If the present one is itself not ready yet, it is deleted, and the one before it runs on. An update back to the
+        instance that still runs only deletes the new one.
+        """
+        present = self.workloads[spec.name]
+        running, present.predecessor = present.predecessor or present, None
+        if running is not present:
+            present.delete()
+        if running.target == spec:
+            self.workloads[spec.name] = running
+            self._services.report(spec.instance_name, running.last_state or RUNNING_OK)
+            return
+        self._begin(spec, Create()).predecessor = running
+
+    def ready(self, name: InstanceName, state: ExecutionState) -> None:
+        """A workload has reported this state."""
+        workload = self.workloads.get(name.workload)
+        if workload is not None and workload.predecessor is not None and workload.is_ready(name, state):
+            workload.end_predecessor()
+
     def delete_found(self, found: Found) -> None:
         """Delete what no workload object stands for; if that fails, try again until it is gone or wanted.
 
@@ -103,7 +126,8 @@ class RuntimeFacade:
         try:
             await workload.run()
         finally:
-            del self.workloads[name]
+            if self.workloads.get(name) is workload:
+                del self.workloads[name]
 
     async def _delete_until_gone(self, found: Found) -> None:
         """What pauses after a failure keeps nobody waiting, and ends if the workload is wanted meanwhile."""

@@ -10,7 +10,7 @@ Owned here: the one stream and the queue of what waits for it. Workloads do not 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -56,12 +56,19 @@ LinkChannel = Channel[LinkEvent]
 LINK_CAPACITY = 256
 
 
-def agent_hello(name: str, tags: Mapping[str, str], *, devices: bool) -> ToServer:
+def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, devices: bool) -> ToServer:
     """[impl->swdd~agent-sends-hello~1]"""
-    hello = AgentHello(agentName=name, protocolVersion=PROTOCOL_VERSION, tags=Tags(tags=tags), devices=devices)
-    hello.usage = True
-    hello.keepsUnlisted = True
-    hello.dependencyStatesOnly = True
+    hello = AgentHello(
+        agentName=name,
+        protocolVersion=PROTOCOL_VERSION,
+        tags=Tags(tags=tags),
+        devices=devices,
+        runtimes=sorted(runtimes),
+        records=True,
+        usage=True,
+        keepsUnlisted=True,
+        dependencyStatesOnly=True,
+    )
     return ToServer(agentHello=hello)
 
 

@@ -15,7 +15,7 @@ from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
 from ankaios.agent.workload_task import Interfaces, SharedServices, WorkloadTask
-from ankaios.common.execution_state import ExecutionState
+from ankaios.common.execution_state import HEALTHY, ExecutionState
 from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
@@ -40,6 +40,8 @@ class WorkloadObject:
         self._callbacks = callbacks
         self._tasks = tasks
         self._interface: ControlInterface | None = None
+        self.predecessor: WorkloadObject | None = None
+        """Runs until this one is ready."""
         self._task = WorkloadTask(spec, first, services, Interfaces(self._open_interface, self._close_interface))
 
     @property
@@ -53,11 +55,14 @@ class WorkloadObject:
 
     @property
     def instances(self) -> set[InstanceName]:
-        """All that it may have containers of."""
-        return {name for name, _ in instances_of(self._task.workload, self._task.commands)}
+        """All that it may have containers of, with those of its predecessor."""
+        own = {name for name, _ in instances_of(self._task.workload, self._task.commands)}
+        return own | self.predecessor.instances if self.predecessor is not None else own
 
     def owns(self, name: InstanceName, runtime: str | None = None) -> bool:
         """Whether containers of this instance, in this or any runtime, are the task's business."""
+        if self.predecessor is not None and self.predecessor.owns(name, runtime):
+            return True
         instances = instances_of(self._task.workload, self._task.commands)
         return any(name == ours and runtime in (None, used) for ours, used in instances)
 
@@ -79,7 +84,24 @@ class WorkloadObject:
 
         [impl->swdd~agent-workload-obj-delete-command~1]
         """
+        self.end_predecessor()
         self._task.command(Delete())
+
+    def end_predecessor(self) -> None:
+        """Delete the instance that ran until now."""
+        if self.predecessor is not None:
+            predecessor, self.predecessor = self.predecessor, None
+            predecessor.delete()
+
+    def is_ready(self, name: InstanceName, state: ExecutionState) -> bool:
+        """Whether the state shows that this instance does its work, so that its predecessor can end."""
+        if name != self.current or self._task.workload.spec.instance_name != name:
+            return False
+        if state.state == "Succeeded":
+            return True
+        needs_health = self._task.workload.spec.health is not None
+        healthy = state.health is not None and state.health.status == HEALTHY
+        return state.state == "Running" and (healthy or not needs_health)
 
     def restart(self) -> None:
         self._task.command(Restart())

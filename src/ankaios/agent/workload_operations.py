@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import Decision, DependencyScheduler
 from ankaios.agent.core.offline_state import ForeignState, foreign_states
@@ -61,12 +62,10 @@ class WorkloadOperations:
         self._outbox = outbox
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
-        self._facade = RuntimeFacade(
-            agent,
-            SharedServices(connectors, folder, devices, self.report, chance, HealthChecks(folder, tasks)),
-            callbacks,
-            tasks,
-        )
+        self.records = AgentRecords(folder.path / "records", outbox)
+        health = HealthChecks(folder, tasks)
+        services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
+        self._facade = RuntimeFacade(agent, services, callbacks, tasks)
         self._reports: deque[StateReport] = deque()
         self._reporting = False
 
@@ -202,7 +201,9 @@ class WorkloadOperations:
                 self._facade.create(spec, reuse)
             case UpdateOperation(spec, deleted):
                 self._gone_already(deleted.instance_name, unless=spec.instance_name)
-                if workload is not None:
+                if workload is not None and operation.starts_new_first and workload.target is not None:
+                    self._facade.start_beside(spec)
+                elif workload is not None:
                     workload.update(spec)
                 else:
                     # [impl->swdd~agent-add-on-update-missing-workload~1]
@@ -245,8 +246,11 @@ class WorkloadOperations:
     def _pass_on(self, name: InstanceName, state: ExecutionState) -> None:
         """[impl->swdd~podman-workload-sends-workload-state~1]"""
         accepted = self._states.report(name, state)
-        update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(name, accepted)])
+        message = workload_state_to_pb(name, accepted)
+        message.timeMs = self.records.note(name, accepted)
+        update = UpdateWorkloadState(workloadStates=[message])
         self._outbox.put_state(name, ToServer(updateWorkloadState=update), is_last=state.is_same(REMOVED))
+        self._facade.ready(name, accepted)
         match self._scheduler.entries.get(name.workload):
             case CreateOperation(spec) if spec.instance_name == name and state.is_same(REMOVED):
                 # Its predecessor has the same name: that one's end must not be the last word.

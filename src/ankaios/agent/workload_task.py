@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.core.health import HealthResult
 from ankaios.agent.core.pending_commands import fold
 from ankaios.agent.core.workload_events import (
@@ -36,6 +37,7 @@ from ankaios.agent.core.workload_events import (
     Identify,
     NotIdentified,
     OpenInterface,
+    ReadEnd,
     ReleaseDevices,
     RemoveFiles,
     RemoveFolder,
@@ -57,6 +59,7 @@ from ankaios.agent.core.workload_events import (
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
 from ankaios.agent.devices import DeviceProvider
+from ankaios.agent.exit_details import read_exit_details
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.successor import PreparedSuccessor
@@ -94,6 +97,7 @@ class SharedServices(Struct, frozen=True):
     folder: RunFolder
     devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
+    records: AgentRecords
     chance: Callable[[], float]
     health: HealthChecks
 
@@ -190,6 +194,10 @@ class WorkloadTask:
                 self._watch(spec, runtime_id, turn)
             case Unwatch():
                 self._stop_watching()
+            case ReadEnd(spec, runtime_id, state):
+                connector = self._services.connectors[spec.runtime]
+                details = await read_exit_details(connector, runtime_id, state)
+                self._services.records.detail(spec.instance_name, **details)
             case CheckHealth(spec, runtime_id, turn):
                 self._check_health(spec, runtime_id, turn)
             case StopHealthChecks():
@@ -325,6 +333,8 @@ class WorkloadTask:
             self._checker = None
 
     def _signal_later(self, delay: float, turn: int) -> None:
+        records = self._services.records
+        records.detail(self.workload.name, next_ms=records.now_ms() + int(delay * 1000))
         self._retry = asyncio.get_running_loop().call_later(delay, self.signal, RetryDue(turn))
 
     def _cancel_retry(self) -> None:

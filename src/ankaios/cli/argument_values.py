@@ -51,6 +51,28 @@ def update_mask(text: str) -> str:
     return text
 
 
+def duration_ms(text: str) -> int:
+    """`90s`, `500ms`, `2m`, `1h30m`."""
+    import re
+
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", text)
+    if not text or found is None:
+        raise ValueError("expected a duration such as 90s, 500ms, 2m or 1h30m")
+    hours, minutes, seconds, rest = (int(number or 0) for number in found.groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + rest
+
+
+def milliseconds_since_1970(text: str) -> int:
+    """A point in time for requests to the server."""
+    from datetime import UTC, datetime
+
+    given = point_in_time(text)
+    if given.isdigit():
+        return int(given[:12]) * 1000
+    found = datetime.fromisoformat(given.upper())
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def point_in_time(text: str) -> str:
     """A time stays as it is. A duration becomes the time that long ago, because not all runtimes accept durations."""
     import re

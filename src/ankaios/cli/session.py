@@ -27,13 +27,22 @@ _MAX_KEPT_STATES = 100_000
 class RequestFailed(Exception):
     """A request to the server failed. The text is the reason; `text` is the compatible form for the user."""
 
-    def __init__(self, reason: str, hint: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "", *, is_timeout: bool = False) -> None:
         super().__init__(reason)
         self.hint = hint
+        self.is_timeout = is_timeout
 
     @property
     def text(self) -> str:
         return f"Command failed: '{self}'"
+
+
+class RequestRejected(RequestFailed):
+    """The server answered with an error; `message` is its text."""
+
+    def __init__(self, what: str, message: str) -> None:
+        super().__init__(f"the server rejected the request for {what}: {message}")
+        self.message = message
 
 
 class SessionLost(RequestFailed):
@@ -90,6 +99,51 @@ class Session:
         if response.HasField("error"):
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
+
+    def plan(self, update: base.UpdateStateRequest) -> base.PlanResponse:
+        request = base.Request(planRequest=base.PlanRequest(update=update))
+        return self._extension(request, "planResponse", "plans").planResponse
+
+    def _extension(self, request: base.Request, kind: str, what: str) -> base.Response:
+        """The response to a request that servers of Eclipse Ankaios do not have."""
+        unsupported = f"the server supports no {what}; servers of Eclipse Ankaios do not have them"
+        try:
+            response = self._response(self._send_new(request, unsupported), (kind, "error"), unsupported)
+        except RequestFailed as error:
+            if error.is_timeout:
+                raise RequestFailed(f"{unsupported} (no response within {duration_text(self._timeout_ms)})") from error
+            raise
+        if response.HasField("error"):
+            raise RequestRejected(what, response.error.message)
+        return response
+
+    def why(self, workload: str) -> list[base.Cause]:
+        request = base.Request(whyRequest=base.WhyRequest(workload=workload))
+        return list(self._extension(request, "whyResponse", "explanations of workloads").whyResponse.causes)
+
+    def records(self, wanted: base.RecordsRequest) -> tuple[str, list[base.WorkloadRecord]]:
+        """The id of the request, and the records so far; `next_records` returns those that follow."""
+        response = self._extension(base.Request(recordsRequest=wanted), "recordsResponse", "records of workloads")
+        return response.requestId, list(response.recordsResponse.records)
+
+    def rollouts(self, wanted: base.RolloutsRequest) -> tuple[str, list[base.RolloutInfo]]:
+        """The id of the request, and the rollouts; with `follow`, `next_rollouts` returns their changes."""
+        response = self._extension(base.Request(rolloutsRequest=wanted), "rolloutsResponse", "rollouts")
+        return response.requestId, list(response.rolloutsResponse.rollouts)
+
+    def next_rollouts(self, request_id: str) -> list[base.RolloutInfo]:
+        while True:
+            message = self._receive(None, UPDATE_LOST)
+            response = message.response if message else None
+            if response and response.requestId == request_id and response.HasField("rolloutsResponse"):
+                return list(response.rolloutsResponse.rollouts)
+
+    def next_records(self, request_id: str) -> list[base.WorkloadRecord]:
+        while True:
+            message = self._receive(None, UPDATE_LOST)
+            response = message.response if message else None
+            if response and response.requestId == request_id and response.HasField("recordsResponse"):
+                return list(response.recordsResponse.records)
 
     def ask(self, request: base.Request, kind: str) -> base.Response:
         """Send a request that only servers of this project support; return its response of this kind."""
@@ -250,7 +304,7 @@ class Session:
 
 def _timed_out(limit_ms: int, rejection: str) -> RequestFailed:
     hint = f"the server answered '{rejection}'" if rejection else "give it more time with '--response-timeout MS'"
-    return RequestFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint)
+    return RequestFailed(f"Command timed out after '{duration_text(limit_ms)}'", hint, is_timeout=True)
 
 
 def _remaining(end: float | None) -> float | None:

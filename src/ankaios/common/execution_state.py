@@ -4,6 +4,8 @@
 [impl->swdd~common-workload-state-additional-information~1]
 """
 
+import re
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -67,6 +69,14 @@ ENDED_WITHOUT_CODE = FAILED_UNKNOWN.because("The process ended without telling a
 def exited(code: int) -> ExecutionState:
     """The state after the process ended with this exit code."""
     return SUCCEEDED_OK if code == 0 else FAILED_EXEC_FAILED.because(f"Exit code: '{code}'")
+
+
+def exit_code_of(state: ExecutionState) -> int | None:
+    """The exit code in a state of `exited`, also if more text follows it."""
+    if state.is_same(SUCCEEDED_OK):
+        return 0
+    found = re.match(r"Exit code: '(-?\d{1,9})'", state.additional_info) if state.is_same(FAILED_EXEC_FAILED) else None
+    return int(found[1]) if found else None
 
 
 _HELD = {STOPPING_REQUESTED_AT_RUNTIME.sub_state, STOPPING_WAITING_TO_STOP.sub_state}

@@ -1,8 +1,9 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
 They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
-never changed, and maps that become empty are removed. `before_change` is called with the path of each change. While a
-client requests it, a state also holds the `usage` of the instance, which changes each second without an event.
+never changed, and maps that become empty are removed. `before_change` is called with the path of each change, and
+`on_decided` with each state that was not reported by an agent. While a client requests it, a state also holds the
+`usage` of the instance, which changes each second without an event.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
@@ -13,6 +14,7 @@ from ankaios.common.execution_state import (
     AGENT_DISCONNECTED,
     NOT_SCHEDULED,
     PENDING_INITIAL,
+    REMOVED,
     ExecutionState,
     HealthState,
 )
@@ -21,11 +23,17 @@ from ankaios.common.workload import InstanceName
 
 BeforeChange = Callable[[tuple[str, ...]], None]
 
+OnDecided = Callable[[InstanceName, ExecutionState], None]
+
 REMOVED_WORD = "Removed"
 _SHARED: dict[tuple[str, str], Form] = {}
 
 
 def _ignore(_: tuple[str, ...]) -> None:
+    pass
+
+
+def _ignore_decided(_: InstanceName, __: ExecutionState) -> None:
     pass
 
 
@@ -56,26 +64,29 @@ def _state_of(form: Form) -> ExecutionState:
 class WorkloadStatesMap:
     """`form` may be read everywhere and is changed only here."""
 
-    def __init__(self, before_change: BeforeChange = _ignore) -> None:
+    def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
         self._before_change = before_change
+        self._on_decided = on_decided
 
     def get(self, name: InstanceName) -> ExecutionState | None:
         form = self.form.get(name.agent, {}).get(name.workload, {}).get(name.id)
         return None if form is None else _state_of(form)
+
+    def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
+        """The instances of the workload on all agents. The cost depends on the number of agents."""
+        return [
+            (InstanceName(workload, instance_id, agent), _state_of(form))
+            for agent, workloads in self.form.items()
+            if workload in workloads
+            for instance_id, form in workloads[workload].items()
+        ]
 
     def of_agent(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
         return list(self._walk(agent))
 
     def all_except(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
         return [entry for other in self.form if other != agent for entry in self._walk(other)]
-
-    def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
-        return [
-            (InstanceName(workload, instance_id, agent), _state_of(form))
-            for agent, workloads in self.form.items()
-            for instance_id, form in workloads.get(workload, {}).items()
-        ]
 
     def _walk(self, agent: str) -> Iterator[tuple[InstanceName, ExecutionState]]:
         for workload, ids in self.form.get(agent, {}).items():
@@ -86,11 +97,16 @@ class WorkloadStatesMap:
         """Store reported states; a removed workload has no state."""
         for name, state in states:
             if state.state == REMOVED_WORD:
-                self.remove(name)
+                self._remove(name)
             else:
-                self.put(name, state)
+                self._put(name, state)
 
     def put(self, name: InstanceName, state: ExecutionState) -> None:
+        """Set a state that the owner of the map decides."""
+        self._put(name, state)
+        self._on_decided(name, state)
+
+    def _put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
         ids = self.form.setdefault(name.agent, {}).setdefault(name.workload, {})
         form = execution_state_to_form(state)
@@ -108,6 +124,11 @@ class WorkloadStatesMap:
             ids[name.id] = {key: value for key, value in form.items() if key != "usage"}
 
     def remove(self, name: InstanceName) -> None:
+        """The owner of the map decides that the instance does not exist."""
+        self._remove(name)
+        self._on_decided(name, REMOVED)
+
+    def _remove(self, name: InstanceName) -> None:
         ids = self.form.get(name.agent, {}).get(name.workload, {})
         if name.id not in ids:
             return

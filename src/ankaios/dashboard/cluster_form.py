@@ -167,8 +167,13 @@ def _instance(agent: str, instance_id: str, state: Form) -> Entry:
         "sub": state.get("subState", ""),
         "info": info if (info := state.get("additionalInfo", "")) != TRIGGERED_AT_RUNTIME else "",
         "restarts": state.get("restarts", 0),
-        "health": state.get("health"),
+        "health": _health(state.get("health")),
     }
+
+
+def _health(health: Form | None) -> Entry | None:
+    """None if nothing is checked."""
+    return None if health is None else {"status": health["status"].lower(), "text": health.get("text", "")}
 
 
 def _present(entries: Iterable[tuple[str, Entry | None]]) -> Entry:

@@ -220,6 +220,11 @@ class FakeRuntime:
                 return
             await changed.wait()
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        """The runtime does not report it."""
+        del workload
+        return False
+
     async def close(self) -> None:
         self.closed = True
         for checker in list(self.checkers):

@@ -281,6 +281,11 @@ class NativeRuntime:
         if not await _ended(keeper, KILL_TIME):
             await _signalled(keeper, signal.SIGKILL, KILL_TIME)
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        """The runtime does not report it."""
+        del workload
+        return False
+
     async def close(self) -> None:
         self._checkers.close()
 

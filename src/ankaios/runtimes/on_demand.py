@@ -63,6 +63,9 @@ class OnDemand:
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self.load().logs(workload, options)
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        return await self.load().was_out_of_memory(workload)
+
     async def close(self) -> None:
         if self._made is not None:
             await self._made.close()

@@ -113,6 +113,10 @@ class PodmanCli:
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
         return stream_command(self.settings.program, arguments, self._environment)
 
+    async def was_out_of_memory(self, container: str) -> bool:
+        arguments = ["container", "inspect", "--format", "{{.State.OOMKilled}}", container]
+        return (await self._call(arguments, self.settings.query_limit)).strip() == "true"
+
     # -- health checks
 
     async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:

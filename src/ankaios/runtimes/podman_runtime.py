@@ -166,6 +166,9 @@ class PodmanRuntime:
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        return await self._cli.was_out_of_memory(workload)
+
     async def close(self) -> None:
         self._checkers.close()
         await self._podman.close()

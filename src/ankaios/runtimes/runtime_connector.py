@@ -112,6 +112,10 @@ class RuntimeConnector(Protocol):
         """
         ...
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        """Whether the kernel killed the ended workload because its memory was exhausted; False if that is unknown."""
+        ...
+
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
         """Of the given container, if the workload has several. It is asked for at each check, so it is cheap."""
         ...

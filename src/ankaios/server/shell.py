@@ -46,6 +46,7 @@ from ankaios.server.metrics import ServerMetrics
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.storage.record_writer import RecordWriter
 from ankaios.storage.state_store import StateChange, StateStore
 from ankaios.storage.storage_url import MemoryLocation
 
@@ -153,6 +154,7 @@ class ServerShell:
         self._clock = clock
         self._tasks: Supervisor | None = None
         self._closed_text = ""
+        self.records: RecordWriter | None = None
         self._may_command: Callable[[], bool] = lambda: True
         self.servers: Callable[[], list[ServerInfo]] = self._only_server
         server = AnkaiosServer(has_hooks=bool(hooks))
@@ -185,11 +187,13 @@ class ServerShell:
         self.metrics.observe(server)
         self.diverged.clear()
         self.commits.open(store)
+        self.records = RecordWriter(store)
         self.middleware.refuse_calls(None)
 
     def close(self, text: str) -> UnfinishedDecisions:
         """Reject requests with this text from now on."""
         self._server, self._closed_text = None, text
+        self.records = None
         self._may_command = lambda: True
         return self.commits.close()
 
@@ -249,7 +253,7 @@ class ServerShell:
         while True:
             await asyncio.sleep(1)
             if self._server is not None:
-                self.commits.submit(self._server.decide(SecondPassed(), self._clock()))
+                self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
 
     def _handle(self, message: ServerMessage) -> None:
         if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
@@ -257,9 +261,17 @@ class ServerShell:
             return
         pending = deque([message])
         while pending and self._server is not None:
-            decision = self._decide(self._server, pending.popleft())
+            server = self._server
+            decision = self._decide(server, pending.popleft())
             pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
-            self.commits.submit(decision)
+            self._submit(server, decision)
+
+    def _submit(self, server: AnkaiosServer, decision: Decision) -> None:
+        """Records of workloads are stored in the background: nothing waits for them."""
+        self.commits.submit(decision)
+        if self.records is not None:
+            for name, value in server.take_changed_records().items():
+                self.records.put(name, value)
 
     def _refusal(self, message: ServerMessage) -> Respond | None:
         """Why a request is not handled now: the shell is closed, or nothing can be stored."""

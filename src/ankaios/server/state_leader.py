@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -154,7 +155,9 @@ class StateLeader:
         storing = asyncio.create_task(self._shell.commits.run(), name="the storing of changes")
         losing = asyncio.create_task(leadership.lost.wait(), name="the loss of the leadership")
         diverging = asyncio.create_task(self._shell.diverged.wait(), name="the detection of unstored changes")
-        tasks = (storing, losing, diverging)
+        assert self._shell.records is not None, "the shell is open"
+        recording = asyncio.create_task(self._shell.records.run(), name="the storing of records")
+        tasks = (storing, losing, diverging, recording)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -180,6 +183,7 @@ class StateLeader:
             term=self._term_of(leadership),
             keeps_unlisted=loss is not None,
         )
+        server.load_records(stored.records)
         placed = server.restore(restored, stored.revisions, stored.last_revision)
         changes = [change, placed, await self._apply_startup_state(server, stored)]
         await self._commit([each for each in changes if each is not None])
@@ -267,6 +271,9 @@ class StateLeader:
         return self._stored.unknown_commit_stored
 
     async def close(self) -> None:
+        if self._shell.records is not None:
+            with suppress(StorageFailed):
+                await self._shell.records.flush()
         await self._storage.close()
 
 

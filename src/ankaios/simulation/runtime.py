@@ -210,6 +210,10 @@ class SimulatedRuntime:
         for piece in self._containers.containers[workload].output:
             yield piece
 
+    async def was_out_of_memory(self, workload: WorkloadId) -> bool:
+        del workload
+        return False
+
     async def close(self) -> None:
         return None
 

@@ -1,13 +1,17 @@
 """What the agent counts, seen through its messages."""
 
+from msgspec.structs import replace
+
 from ankaios.agent.metrics import MAX_INSTANCES, AgentMetrics
 from ankaios.common.execution_state import (
     FAILED_LOST,
+    HEALTHY,
     PENDING_STARTING,
     REMOVED,
     RUNNING_OK,
     SUCCEEDED_OK,
     ExecutionState,
+    HealthState,
     exited,
 )
 from ankaios.common.pb.ank_base_pb2 import NodeResource, Request
@@ -84,6 +88,14 @@ def test_workloads_are_counted_by_state_until_they_are_removed() -> None:
     assert story.metrics.workloads.read() == {("Running",): 1, ("Pending",): 1}
     story.report(REMOVED)
     assert story.metrics.workloads.read() == {("Pending",): 1}
+
+
+def test_health_is_counted_by_status() -> None:
+    story = Story()
+    story.report(replace(RUNNING_OK, health=HealthState(HEALTHY)))
+    assert story.metrics.health.read() == {("healthy",): 1}
+    story.report(exited(1))
+    assert story.metrics.health.read() == {}
 
 
 def test_device_slots_are_those_of_the_last_report() -> None:

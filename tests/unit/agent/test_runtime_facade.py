@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.runtime_facade import RuntimeFacade
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
@@ -38,7 +40,8 @@ class Facade:
         self.folder.prepare(folder)
         health = HealthChecks(self.folder, tasks)
         connectors = {"podman": self.podman}
-        around = SharedServices(connectors, self.folder, NoDevices(), self._report, lambda: 0.0, health)
+        records = AgentRecords(self.folder.path / "records", Outbox())
+        around = SharedServices(connectors, self.folder, NoDevices(), self._report, records, lambda: 0.0, health)
         self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:

@@ -128,12 +128,12 @@ async def test_an_update_makes_room_and_waits_for_what_it_needs() -> None:
                     "Pending(Starting)«T»",
                     "Running(Ok)",
                 ],
-                ["delete", "create"],
+                ["logs", "delete", "create"],
             )
             for policy in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE)
         ),
         (RestartPolicy.ON_FAILURE, SUCCEEDED_OK, ["Succeeded(Ok)"], []),
-        (RestartPolicy.NEVER, exited(3), ["Failed(ExecFailed)«Exit code: '3'»"], []),
+        (RestartPolicy.NEVER, exited(3), ["Failed(ExecFailed)«Exit code: '3'»"], ["logs"]),
     ],
 )
 async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, reports: list[str], calls: list[str]) -> None:

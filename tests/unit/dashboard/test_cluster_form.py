@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from ankaios.common.execution_state import RUNNING_OK, exited
+from ankaios.common.execution_state import RUNNING_OK, UNHEALTHY, HealthState, exited
 from ankaios.common.messages import Respond
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -101,6 +102,15 @@ def test_a_workload_without_instance_and_state_is_gone(follower: Follower) -> No
     assert follower.form.workload("other") is None
     assert follower.form.agent("other") is None
     assert follower.form.device("other") is None
+
+
+def test_health_has_a_status_in_small_letters(follower: Follower) -> None:
+    follower.take(follower.story.update(a_state({"web": a_form()})))
+    follower.take(follower.story.hello("n1"))
+    follower.states((web(), replace(RUNNING_OK, health=HealthState(UNHEALTHY, "no answer"))))
+    entry = follower.form.workload("web")
+    assert entry is not None
+    assert entry["instances"][0]["health"] == {"status": "unhealthy", "text": "no answer"}
 
 
 def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:

@@ -37,6 +37,13 @@ class Authorizer:
                 return _all_granted(masks, self._allow_read, self._deny_read)
             case "updateStateRequest":
                 return _all_granted(request.updateStateRequest.updateMask, self._allow_write, self._deny_write)
+            case "planRequest":
+                return _all_granted(request.planRequest.update.updateMask, self._allow_write, self._deny_write)
+            case "recordsRequest":
+                named = [f"workloadStates.*.{name}" for name in request.recordsRequest.workloads]
+                return _all_granted(named or ["workloadStates"], self._allow_read, self._deny_read)
+            case "whyRequest" | "rolloutsRequest":
+                return _all_granted(["workloadStates"], self._allow_read, self._deny_read)
             case "historyRequest":
                 names = request.historyRequest.workloads
                 return _all_granted(_workload_masks(names) or ["desiredState"], self._allow_read, self._deny_read)

@@ -154,6 +154,13 @@ class DependencyScheduler:
             case DeleteOperation(deleted) if not may_stop(deleted.dependencies, states):
                 self._wait(operation)
                 decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
+            case UpdateOperation(spec, deleted) if operation.starts_new_first:
+                # The old one runs until the new one does, so no dependent has to stop.
+                if may_start(spec.dependencies, states):
+                    decision.ready.append(operation)
+                else:
+                    self._wait(operation)
+                    decision.reports.append((spec.instance_name, PENDING_WAITING_TO_START))
             case UpdateOperation(spec, deleted) if not may_stop(deleted.dependencies, states):
                 self._wait(operation)
                 decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))

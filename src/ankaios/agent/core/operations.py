@@ -28,6 +28,12 @@ class UpdateOperation(Struct, frozen=True):
     deleted: DeletedWorkload
 
     @property
+    def starts_new_first(self) -> bool:
+        """Two instances can exist at the same time only if they have different names."""
+        wanted = self.spec.update_strategy.start_new_first
+        return wanted and self.spec.instance_name != self.deleted.instance_name
+
+    @property
     def name(self) -> str:
         return self.spec.name
 

@@ -161,6 +161,14 @@ class Report(Struct, frozen=True):
     state: ExecutionState
 
 
+class ReadEnd(Struct, frozen=True):
+    """Read exit code and last output of a container that has failed, for its record; the container still exists."""
+
+    spec: WorkloadSpec
+    runtime_id: str
+    state: ExecutionState
+
+
 class AcquireDevices(Struct, frozen=True):
     spec: WorkloadSpec
 
@@ -251,6 +259,7 @@ class CancelRetry(Struct, frozen=True):
 
 Effect = (
     Report
+    | ReadEnd
     | AcquireDevices
     | AdoptDevices
     | ReleaseDevices

@@ -32,6 +32,7 @@ from ankaios.agent.core.workload_events import (
     NotIdentified,
     OpenInterface,
     Outcome,
+    ReadEnd,
     ReleaseDevices,
     RemoveFiles,
     RemoveFolder,
@@ -332,7 +333,7 @@ def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
     if was_unhealthy:  # it ended by itself before its restart was due
         checks.append(CancelRetry())
         w = replace(w, retrying=False, ended=None)
-    return w, [*checks, Report(w.name, state), *_release_ended(w.spec, state)]
+    return w, [*checks, Report(w.name, state), *_release_ended(w.spec, state), *_read_end(w, state)]
 
 
 def _runs(w: Workload, state: ExecutionState, at: float) -> Step:
@@ -379,10 +380,18 @@ def _ended(w: Workload, state: ExecutionState, at: float) -> Step:
     ended = replace(w, history=history)
     if delay == 0:
         again, effects = _restart(ended, state)
-        return again, [Report(w.name, state), *effects]
+        return again, [Report(w.name, state), *_read_end(w, state), *effects]
     cancel: list[Effect] = [CancelRetry()] if w.retrying else []
     waiting = replace(ended, ended=state, retrying=True)
-    return waiting, [*cancel, _announce_restart(waiting, state), ScheduleRestart(delay, w.turn)]
+    announced = [_announce_restart(waiting, state), ScheduleRestart(delay, w.turn)]
+    return waiting, [*cancel, *announced, *_read_end(w, state)]
+
+
+def _read_end(w: Workload, state: ExecutionState) -> list[Effect]:
+    """Not while the container is being deleted."""
+    if w.aim or w.runtime_id is None or not state.is_same(FAILED_EXEC_FAILED):
+        return []
+    return [ReadEnd(w.spec, w.runtime_id, state)]
 
 
 def _announce_restart(w: Workload, state: ExecutionState) -> Effect:

@@ -1,14 +1,19 @@
-"""`ank describe workload`: desired state, current state and its reason, dependencies, and devices of a workload."""
+"""`ank describe workload`: desired state, current state and its reason, dependencies, devices, and a timeline."""
+
+from collections.abc import Sequence
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
+from ankaios.cli.record_rows import detail_text, local_time
 from ankaios.cli.session import Session
 from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import health_style, health_text, info_text, state_style, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
+
+_MOST_RECORDS = 15
 
 
 def run(call: CommandCall) -> None:
@@ -17,7 +22,11 @@ def run(call: CommandCall) -> None:
         state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "agents", "deviceInstances")
         if not exists(name, state):
             raise _unknown_workload(session, name)
-        call.output.line(describe_workload(name, state).text(call.output))
+        description = describe_workload(name, state)
+        if session.accepts_additions:
+            _, records = session.records(base.RecordsRequest(workloads=[name]))
+            add_timeline(description, records)
+        call.output.line(description.text(call.output))
 
 
 def exists(name: str, state: base.CompleteState) -> bool:
@@ -46,6 +55,11 @@ def describe_workload(name: str, state: base.CompleteState) -> Description:
     used = slots_used_by(name, state.deviceInstances)
     description.table("Devices", ("DEVICE", "CONFIGURATION", "SLOT", "AGENT"), used)
     return description
+
+
+def add_timeline(description: Description, records: Sequence[base.WorkloadRecord]) -> None:
+    rows = [(local_time(it.timeMs), state_text(it.executionState), detail_text(it)) for it in records[-_MOST_RECORDS:]]
+    description.table("Timeline", ("TIME", "STATE", "DETAILS"), rows)
 
 
 def _add_desired(description: Description, workload: base.Workload) -> None:

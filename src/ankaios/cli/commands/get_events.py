@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from ankaios.cli.arguments import CommandCall
-from ankaios.cli.connection import follow_servers
+from ankaios.cli.connection import follow_servers, open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
 from ankaios.common.model.state import COMPLETE_STATE
@@ -13,6 +13,9 @@ from ankaios.common.yaml_text import dump_yaml
 
 
 def run(call: CommandCall) -> None:
+    if call.values["since"] is not None:
+        _print_records(call)
+        return
     follow_servers(call, "Failed to get events", lambda session, lost_at: _follow(call, session, lost_at is not None))
 
 
@@ -26,6 +29,37 @@ def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
         _print(call, current)
     while True:
         _print(call, session.next_event(subscription))
+
+
+def _print_records(call: CommandCall) -> None:
+    """What happened to workloads since then; with `-f` also what happens from now on."""
+    from ankaios.cli.record_rows import HEADER, record_as_json, record_rows
+    from ankaios.cli.table import print_table
+
+    wanted = base.RecordsRequest(
+        workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
+    )
+    with open_session(call, "Failed to get events") as session:
+        request_id, records = session.records(wanted)
+        as_json = call.values["format"] == "json"
+        if not as_json:
+            print_table(call.output, HEADER, record_rows(records))
+        for record in records if as_json else ():
+            call.output.line(record_as_json(record))
+        if call.values["follow"]:
+            until_signal(session, lambda: _follow_records(call, session, request_id))
+        session.goodbye()
+
+
+def _follow_records(call: CommandCall, session: Session, request_id: str) -> None:
+    from ankaios.cli.record_rows import record_as_json, record_rows
+
+    while True:
+        for record in session.next_records(request_id):
+            if call.values["format"] == "json":
+                call.output.line(record_as_json(record))
+            else:
+                call.output.line("   ".join(record_rows([record])[0]).rstrip())
 
 
 def _print(call: CommandCall, event: base.CompleteStateResponse) -> None:

@@ -6,9 +6,9 @@ declarations import no command, so that help, completion and usage errors are fa
 
 from ankaios.cli.argument_values import milliseconds
 from ankaios.cli.arguments import Command, Option
-from ankaios.cli.tree.change_commands import APPLY, DELETE, RUN, SET
+from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, ROLLOUT, RUN, SET
 from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
-from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP
+from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP, WHY
 from ankaios.cli.tree.tool_commands import CERTS, DOCTOR, SCHEMA, SIMULATE, UP, VALIDATE
 
 GLOBAL_OPTIONS = (
@@ -34,8 +34,8 @@ ANK = Command(
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
     children=(
-        *(GET, DESCRIBE, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
-        *(APPLY, RUN, SET, DELETE, ROLLBACK),
+        *(GET, DESCRIBE, WHY, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
+        *(PLAN, APPLY, ROLLOUT, RUN, SET, DELETE, ROLLBACK),
         *(UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
     ),
     details="""\
@@ -43,6 +43,7 @@ Exit codes:
   0    success (also if a started workload failed later)
   1    failure, the reason is on standard error
   2    invalid usage
+  3    'ank plan --exit-code': something would change
   141  the reader of the output closed the pipe
 
 Configuration file:

@@ -1,9 +1,38 @@
-"""Declarations of the commands that change the cluster: `apply`, `run`, `set` and `delete`."""
+"""Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import revision_number, tag, update_mask
+from ankaios.cli.argument_values import duration_ms, revision_number, tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Change the cluster"
+
+_MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
+_AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
+
+PLAN = Command(
+    "plan",
+    "Show what applying manifests would do, without doing it",
+    "plan:run",
+    group=GROUP,
+    bare_help=True,
+    options=(
+        _AGENT,
+        Option("-d", "Plan to delete what the manifests describe", key="delete"),
+        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
+        Option("--exit-code", "Exit with 3 if something would change"),
+    ),
+    positionals=(_MANIFESTS,),
+    details=(
+        "The server evaluates the manifests as 'ank apply' would, including mutating hooks. Shown are the workloads "
+        "that would be created (+), changed (~) or deleted (-), in which order, the fields that differ after templates "
+        "are rendered, and what the workloads would wait for. The exit code is 1 if the server would reject the "
+        "manifests."
+    ),
+    examples=(
+        ("ank plan web.yaml", "what would 'ank apply web.yaml' do?"),
+        ("ank plan --exit-code web.yaml", "exit code 3 tells a script that something would change"),
+        ("ank plan -o json -d web.yaml", "what would be deleted, for programs"),
+    ),
+)
 
 APPLY = Command(
     "apply",
@@ -12,8 +41,22 @@ APPLY = Command(
     group=GROUP,
     bare_help=True,
     options=(
-        Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents"),
+        _AGENT,
         Option("-d", "Delete what the manifests describe", key="delete"),
+        Option("--dry-run", "Show what would be done, as 'ank plan'"),
+        Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
+        Option(
+            "--timeout <DURATION>",
+            "With --atomic: time for the workloads to become ready, default 60s",
+            convert=duration_ms,
+            default=60_000,
+        ),
+        Option(
+            "--settle <DURATION>",
+            "With --atomic: time for which they have to stay ready, default 5s",
+            convert=duration_ms,
+            default=5_000,
+        ),
         Option(
             "--if-revision <REVISION>",
             "Only if nothing in the manifests was changed after this revision",
@@ -21,12 +64,36 @@ APPLY = Command(
             complete="revisions",
         ),
     ),
-    positionals=(Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files"),),
+    positionals=(_MANIFESTS,),
     examples=(
         ("ank apply web.yaml db.yaml", "start or change what two manifests describe"),
         ("generate | ank apply --agent n1 -", "a manifest from another program, for this agent"),
         ("ank apply -d web.yaml", "delete what the manifest describes"),
         ("ank apply --if-revision 7 web.yaml", "fail if the workload was changed after revision 7"),
+        ("ank apply --atomic --timeout 2m web.yaml", "restore the previous state if it is not ready in two minutes"),
+    ),
+)
+
+_STATUS_EXAMPLE = ("ank rollout status", "all running rollouts, and the last ones that have ended")
+ROLLOUT = Command(
+    "rollout",
+    "Show atomic changes that the server monitors",
+    group=GROUP,
+    examples=(_STATUS_EXAMPLE,),
+    children=(
+        Command(
+            "status",
+            "Show running rollouts and the last ones that have ended",
+            "rollout:show_status",
+            options=(
+                Option(
+                    "-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"
+                ),
+                Option("-f, --follow", "Continue until the rollouts have ended"),
+            ),
+            positionals=(Positional("names", "[ROLLOUT]...", "Only these rollouts, with their workloads"),),
+            examples=(_STATUS_EXAMPLE, ("ank rollout status -f rollout-3", "follow one rollout until it has ended")),
+        ),
     ),
 )
 

@@ -1,6 +1,6 @@
-"""Declarations of the commands that inspect the cluster: `get`, `describe` and `logs`."""
+"""Declarations of the commands that inspect the cluster: `get`, `describe`, `why` and `logs`."""
 
-from ankaios.cli.argument_values import line_count, point_in_time
+from ankaios.cli.argument_values import line_count, milliseconds_since_1970, point_in_time
 from ankaios.cli.arguments import Command, Option, Positional
 
 GROUP = "Look at the cluster"
@@ -66,9 +66,20 @@ GET = Command(
             "events",
             "Show changes of the state as they happen",
             "get_events:run",
-            options=(_FORMAT, Option("-c, --include-current-state", "Start with the current state")),
+            options=(
+                _FORMAT,
+                Option("-c, --include-current-state", "Start with the current state"),
+                Option(
+                    "--since <TIME>",
+                    "Instead: what happened to workloads since then, as 10m or an RFC 3339 time; the arguments are "
+                    "names of workloads",
+                    convert=milliseconds_since_1970,
+                ),
+                Option("-f, --follow", "With --since: continue with what happens from now on"),
+            ),
             positionals=(_STATE_MASKS,),
             examples=(
+                ("ank get events --since 10m", "what happened to workloads in the last ten minutes"),
                 ("ank get events 'workloadStates.*.*.*.state'", "every change of a workload's state"),
                 ("ank get events -o json agents", "agents that connect and disconnect, one line for each event"),
             ),
@@ -120,6 +131,23 @@ DESCRIBE = Command(
             examples=(("ank describe device camera-1a2b3c", "which workload uses it?"),),
         ),
     ),
+)
+
+WHY = Command(
+    "why",
+    "Explain why a workload is in its state, down to the root cause",
+    "why:run",
+    group=GROUP,
+    bare_help=True,
+    options=(
+        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
+    ),
+    positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+    details=(
+        "Each line explains the one above it: dependencies, failed starts, restarts, devices, placement, health, "
+        "agents that are not connected, and how a workload ended, with its last lines of output."
+    ),
+    examples=(("ank why web", "why does it not run?"), ("ank why -o json web", "the same, for programs")),
 )
 
 LOGS = Command(

@@ -1199,7 +1199,7 @@ class RecordsResponse(_message.Message):
     def __init__(self, records: _Optional[_Iterable[_Union[WorkloadRecord, _Mapping]]] = ...) -> None: ...
 
 class WorkloadRecord(_message.Message):
-    __slots__ = ("instanceName", "timeMs", "executionState", "source", "exitCode", "output", "outOfMemory")
+    __slots__ = ("instanceName", "timeMs", "executionState", "source", "exitCode", "output", "outOfMemory", "nextAttemptMs")
     INSTANCENAME_FIELD_NUMBER: _ClassVar[int]
     TIMEMS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONSTATE_FIELD_NUMBER: _ClassVar[int]
@@ -1207,6 +1207,7 @@ class WorkloadRecord(_message.Message):
     EXITCODE_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     OUTOFMEMORY_FIELD_NUMBER: _ClassVar[int]
+    NEXTATTEMPTMS_FIELD_NUMBER: _ClassVar[int]
     instanceName: WorkloadInstanceName
     timeMs: int
     executionState: ExecutionState
@@ -1214,7 +1215,8 @@ class WorkloadRecord(_message.Message):
     exitCode: int
     output: _containers.RepeatedScalarFieldContainer[str]
     outOfMemory: bool
-    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., timeMs: _Optional[int] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., source: _Optional[str] = ..., exitCode: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ..., outOfMemory: bool = ...) -> None: ...
+    nextAttemptMs: int
+    def __init__(self, instanceName: _Optional[_Union[WorkloadInstanceName, _Mapping]] = ..., timeMs: _Optional[int] = ..., executionState: _Optional[_Union[ExecutionState, _Mapping]] = ..., source: _Optional[str] = ..., exitCode: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ..., outOfMemory: bool = ..., nextAttemptMs: _Optional[int] = ...) -> None: ...
 
 class WhyRequest(_message.Message):
     __slots__ = ("workload",)
@@ -1229,20 +1231,22 @@ class WhyResponse(_message.Message):
     def __init__(self, causes: _Optional[_Iterable[_Union[Cause, _Mapping]]] = ...) -> None: ...
 
 class Cause(_message.Message):
-    __slots__ = ("workload", "agent", "kind", "text", "sinceMs", "output")
+    __slots__ = ("workload", "agent", "kind", "text", "sinceMs", "output", "nextAttemptMs")
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SINCEMS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    NEXTATTEMPTMS_FIELD_NUMBER: _ClassVar[int]
     workload: str
     agent: str
     kind: str
     text: str
     sinceMs: int
     output: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, workload: _Optional[str] = ..., agent: _Optional[str] = ..., kind: _Optional[str] = ..., text: _Optional[str] = ..., sinceMs: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ...) -> None: ...
+    nextAttemptMs: int
+    def __init__(self, workload: _Optional[str] = ..., agent: _Optional[str] = ..., kind: _Optional[str] = ..., text: _Optional[str] = ..., sinceMs: _Optional[int] = ..., output: _Optional[_Iterable[str]] = ..., nextAttemptMs: _Optional[int] = ...) -> None: ...
 
 class AtomicOptions(_message.Message):
     __slots__ = ("timeoutMs", "settleMs")

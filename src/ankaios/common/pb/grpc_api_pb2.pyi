@@ -72,13 +72,14 @@ class FromServer(_message.Message):
     def __init__(self, updateWorkload: _Optional[_Union[UpdateWorkload, _Mapping]] = ..., updateWorkloadState: _Optional[_Union[UpdateWorkloadState, _Mapping]] = ..., response: _Optional[_Union[_ank_base_pb2.Response, _Mapping]] = ..., serverHello: _Optional[_Union[ServerHello, _Mapping]] = ..., logsRequest: _Optional[_Union[LogsRequest, _Mapping]] = ..., logsCancelRequest: _Optional[_Union[LogsCancelRequest, _Mapping]] = ..., deviceUpdate: _Optional[_Union[DeviceUpdate, _Mapping]] = ..., slotResponse: _Optional[_Union[SlotResponse, _Mapping]] = ..., tellWorkloads: _Optional[_Union[TellWorkloads, _Mapping]] = ..., recordsRequest: _Optional[_Union[AgentRecordsRequest, _Mapping]] = ..., measureUsage: _Optional[_Union[MeasureUsage, _Mapping]] = ...) -> None: ...
 
 class AgentHello(_message.Message):
-    __slots__ = ("agentName", "protocolVersion", "tags", "devices", "dependencyStatesOnly", "records", "usage", "keepsUnlisted")
+    __slots__ = ("agentName", "protocolVersion", "tags", "devices", "dependencyStatesOnly", "records", "runtimes", "usage", "keepsUnlisted")
     AGENTNAME_FIELD_NUMBER: _ClassVar[int]
     PROTOCOLVERSION_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCYSTATESONLY_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    RUNTIMES_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     KEEPSUNLISTED_FIELD_NUMBER: _ClassVar[int]
     agentName: str
@@ -87,9 +88,10 @@ class AgentHello(_message.Message):
     devices: bool
     dependencyStatesOnly: bool
     records: bool
+    runtimes: _containers.RepeatedScalarFieldContainer[str]
     usage: bool
     keepsUnlisted: bool
-    def __init__(self, agentName: _Optional[str] = ..., protocolVersion: _Optional[str] = ..., tags: _Optional[_Union[_ank_base_pb2.Tags, _Mapping]] = ..., devices: bool = ..., dependencyStatesOnly: bool = ..., records: bool = ..., usage: bool = ..., keepsUnlisted: bool = ...) -> None: ...
+    def __init__(self, agentName: _Optional[str] = ..., protocolVersion: _Optional[str] = ..., tags: _Optional[_Union[_ank_base_pb2.Tags, _Mapping]] = ..., devices: bool = ..., dependencyStatesOnly: bool = ..., records: bool = ..., runtimes: _Optional[_Iterable[str]] = ..., usage: bool = ..., keepsUnlisted: bool = ...) -> None: ...
 
 class CommanderHello(_message.Message):
     __slots__ = ("protocolVersion", "user")

@@ -8,7 +8,8 @@ here, one message at a time.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import AGENT_DISCONNECTED, REMOVED, ExecutionState
@@ -24,8 +25,11 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_from_pb
 from ankaios.common.state_manipulation import Form
+from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
+from ankaios.server.core.causes import CauseFacts
+from ankaios.server.core.change_plan import describe_plan, describe_rejection, hide_unreadable
 from ankaios.server.core.desired_state_draft import (
     DesiredChange,
     change_by_addition,
@@ -35,8 +39,16 @@ from ankaios.server.core.desired_state_draft import (
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.history import History, HistoryLimits
-from ankaios.server.core.history_requests import change_by_rollback, check_unchanged, history_response, readable_by
+from ankaios.server.core.history_requests import (
+    change_by_rollback,
+    change_to_values,
+    check_unchanged,
+    history_response,
+    readable_by,
+)
 from ankaios.server.core.log_request_handler import LogRequestHandler
+from ankaios.server.core.recent_rejections import RecentRejections
+from ankaios.server.core.record_requests import RecordRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_OPEN_REQUESTS,
@@ -49,14 +61,17 @@ from ankaios.server.core.replies import (
     SecondPassed,
     ServerMessage,
     broadcast_states,
+    plan_response,
     refuse,
     refuse_too_many,
     states_for_agent,
     update_success,
     updates_for_agents,
 )
-from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, workload_requester
-from ankaios.server.core.rights import check_rights
+from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, requested_update, workload_requester
+from ankaios.server.core.rights import check_rights, readable_logs, readable_paths
+from ankaios.server.core.rollout_monitor import RolloutMonitor
+from ankaios.server.core.rollouts import Rollout
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.stale_states import StaleStates
 from ankaios.server.core.state_interests import StateInterests
@@ -71,15 +86,23 @@ from ankaios.server.core.state_update import (
 )
 from ankaios.server.core.state_view import StateView
 from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
-from ankaios.server.core.stored_state import HookedWorkloads, RestoredState, TagOverrides
+from ankaios.server.core.stored_state import (
+    HookedWorkloads,
+    RestoredState,
+    TagOverrides,
+    encode_hooked,
+    with_previous,
+)
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.usage_collector import UsageCollector
+from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
-from ankaios.storage.state_store import Revision, StateChange
+from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
 
 _log = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES = 1000
+_UPDATES = ("updateStateRequest", "planRequest", "rollbackRequest")
 
 
 class AnkaiosServer:
@@ -117,6 +140,18 @@ class AnkaiosServer:
         self._deleting_agents: set[str] = set()  # agents that would delete unlisted workloads
         self._sessions = AgentSessions()
         self._devices = DeviceCoordinator(self.state, self._sessions, self._entries)
+        self._facts = ClusterFacts(
+            states_of=self.state.workload_states.of_workload,
+            is_connected=self.state.agents.__contains__,
+            runtimes_of=self._sessions.runtimes_of,
+            missing_devices=self._devices.missing_devices,
+        )
+        self._rejections = RecentRejections()
+        self._records = RecordRequestHandler(
+            self.state.records,
+            CauseFacts(self.state, self._facts, self._sessions.gone_since, self._rejections.last_of),
+        )
+        self._rollouts = RolloutMonitor(self.state, self._entries)
         self._at_hooks: tuple[UpdateOrigin, PreparedUpdate] | None = None
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         # After an internal error: the state differs from the stored one.
@@ -144,11 +179,17 @@ class AnkaiosServer:
     def decide(self, message: ServerMessage, now: float) -> Decision:
         """Handle the message; `now` is in seconds since 1970."""
         self._now = now
+        self.state.now_ms = int(now * 1000)
         return Decision(self.handle(message), self._change)
+
+    def take_changed_records(self) -> dict[str, JsonValue]:
+        """The records of workloads that have changed since the last call, for the store."""
+        return self.state.records.take_changed()
 
     def handle(self, message: ServerMessage) -> list[Effect]:
         """The effects of a message, for callers that store nothing."""
         effects = self._interests.completed(self._effects_of(message))
+        effects += self._records.new_records()
         self._change = self._entries.take()
         return effects
 
@@ -169,7 +210,8 @@ class AnkaiosServer:
             case SecondPassed():
                 self._entries.note_dropped_revisions(self._history.drop_old(self._now))
                 stale = self._remove_states(self._stale.second_passed())
-                return [*self._device_event(self._devices.tick), *self._usage.tick(), *stale]
+                ticks = [*self._device_event(self._devices.tick), *self._usage.tick(), *stale]
+                return [*ticks, *self._advance_rollouts(None)]
 
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
@@ -219,9 +261,16 @@ class AnkaiosServer:
         self._tags.restore(restored.tags)
         self._hooked.restore(restored.hooked)
         self._devices.restore(restored.placements)
+        for fault in self._rollouts.restore(restored.rollouts):
+            _log.warning("A stored rollout cannot be continued: %s", fault)
         self._take_over(restored.update, self._devices.plan(restored.update.changes))
         self._devices.desired_changed(restored.update.desired, restored.update.rendered)
         return self._entries.take()
+
+    def load_records(self, stored: Mapping[str, JsonValue]) -> None:
+        """Continue with stored records of workloads."""
+        if unreadable := self.state.records.load(chain.from_iterable(filter(None, stored.values()))):
+            _log.warning("%d stored records of workloads cannot be read.", unreadable)
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -241,6 +290,9 @@ class AnkaiosServer:
                 return self._logs.stopped(message.logsStopResponse)
             case "deviceReport" | "slotRequest":
                 return self._device_event(lambda: self._devices.report(agent, message))
+            case "workloadRecords":
+                self._records.from_agent(agent, message.workloadRecords.records)
+                return []
             case "knownWorkloads":
                 return self._known_workloads(agent, message.knownWorkloads)
             case "usageReport":
@@ -252,7 +304,7 @@ class AnkaiosServer:
     def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
         """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
         requester = workload_requester(agent, request.requestId)
-        if requester is None and request.WhichOneof("RequestContent") in ("updateStateRequest", "rollbackRequest"):
+        if requester is None and request.WhichOneof("RequestContent") in _UPDATES:
             text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
             return [refuse(request.requestId, text)]
         return self._request(request, requester)
@@ -266,6 +318,9 @@ class AnkaiosServer:
         question = self._devices.question(agent, hello)
         if self._stale.connect(agent, lists_workloads=hello.devices) and not question:
             question = [ToAgent(agent, grpc.FromServer(tellWorkloads=grpc.TellWorkloads()))]
+        if hello.records:
+            wanted = grpc.AgentRecordsRequest(sinceMs=self.state.records.newest_of_agent(agent))
+            question = [*question, ToAgent(agent, grpc.FromServer(recordsRequest=wanted))]
         if hello.dependencyStatesOnly:
             self._interests.connect(agent)
         effects = [*question, *states_for_agent(agent, self._interests.initial_states(agent))]
@@ -274,7 +329,8 @@ class AnkaiosServer:
         self._note_deleting_agent(agent, hello)
         self.state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
-        self._sessions.connect(agent, (workload.instance_name for workload in self.state.workloads_of_agent(agent)))
+        workloads = (workload.instance_name for workload in self.state.workloads_of_agent(agent))
+        self._sessions.connect(agent, workloads, hello.runtimes)
         effects += self._seen_changes()
         own = self._commit_own()  # decides what runs on the agent, which its greeting contains
         usage = self._usage.agent_connected(agent, hello)
@@ -316,16 +372,19 @@ class AnkaiosServer:
         self._interests.disconnect(agent)
         self._stale.disconnect(agent)
         self._watch()
-        self._sessions.disconnect(agent)
+        self._sessions.disconnect(agent, self.state.now_ms)
         self._tags.gone(agent)
         self.state.agents.remove(agent)
         names = self.state.workload_states.mark_disconnected(agent)
         effects = self._seen_changes()
         self._events.remove_of_peer(agent)
+        self._records.cancel_of_peer(agent)
+        self._rollouts.cancel_of_peer(agent)
         effects += broadcast_states((name, AGENT_DISCONNECTED) for name in names)
         effects += self._logs.agent_gone(agent)
         effects += self._usage.agent_gone(agent)
-        return effects + self._device_event(lambda: self._devices.gone(agent))
+        effects += self._device_event(lambda: self._devices.gone(agent))
+        return effects + self._advance_rollouts({name.workload for name in names})
 
     def _workload_states(self, agent: str, messages: Iterable[base.WorkloadState]) -> list[Effect]:
         """[impl->swdd~server-stores-workload-state~1]
@@ -333,7 +392,10 @@ class AnkaiosServer:
         [impl->swdd~server-sends-event-for-updated-workload-states~1]
         [impl->swdd~server-sends-event-for-removed-workload-states~1]
         """
-        states = list(_valid_states(agent, messages))
+        reported = list(_valid_states(agent, messages))
+        for name, state, time_ms in reported:
+            self.state.records.add(StateRecord(name, time_ms or self.state.now_ms, state))
+        states = [(name, state) for name, state, _ in reported]
         self._watch()
         self.state.workload_states.process(states)
         self._devices.states_seen(states)
@@ -341,8 +403,11 @@ class AnkaiosServer:
         for name, state in states:
             if state.is_same(REMOVED):
                 self._forget_workload(name)
+        self._rollouts.seen(states)
         effects += broadcast_states(states)
-        return effects + self._commit_own() if self._devices.has_due else effects
+        if self._devices.has_due:
+            effects += self._commit_own()
+        return effects + self._advance_rollouts({name.workload for name, _ in states})
 
     def _known_workloads(self, agent: str, known: grpc.KnownWorkloads) -> list[Effect]:
         stale = self._stale.listed(agent, set(map(instance_name_from_pb, known.instanceNames)))
@@ -382,7 +447,7 @@ class AnkaiosServer:
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
-        if content in ("updateStateRequest", "rollbackRequest"):
+        if content in _UPDATES:
             return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
@@ -401,6 +466,12 @@ class AnkaiosServer:
             return [self._history_response(request_id, request.historyRequest, requester)]
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
+        if content == "recordsRequest":
+            return [self._records.request(request_id, request.recordsRequest, requester, self._may_read_of(requester))]
+        if content == "rolloutsRequest":
+            return [self._rollouts.request(request_id, request.rolloutsRequest, requester)]
+        if content == "whyRequest":
+            return [self._records.why(request_id, request.whyRequest.workload, self._may_read_of(requester))]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
@@ -437,11 +508,15 @@ class AnkaiosServer:
     def _unsubscribe(self, request_id: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription~1]"""
         self._events.remove(request_id)
+        self._records.cancel(request_id)
+        self._rollouts.cancel(request_id)
         return [Respond(base.Response(requestId=request_id, eventsCancelAccepted=base.EventsCancelAccepted()))]
 
     def _client_gone(self, connection: str) -> list[Effect]:
         """[impl->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
         self._events.remove_of_peer(connection)
+        self._records.cancel_of_peer(connection)
+        self._rollouts.cancel_of_peer(connection)
         self._usage.client_gone(connection)
         return self._logs.client_gone(connection)
 
@@ -454,25 +529,31 @@ class AnkaiosServer:
         """
         if self._at_hooks is not None:
             if len(self._waiting) >= MAX_WAITING_UPDATES:
-                return [refuse(request.requestId, "Update rejected: 'too many updates are waiting, try again later'")]
+                return [self._reject(origin, UpdateRejected("too many updates are waiting, try again later"))]
             self._waiting.append((request, origin))
             return []
+        change: DesiredChange | None = None
         try:
             change = self._requested_change(request)
             self._check_rights(origin.requester, change)
+            self._rollouts.check(self._changed_keys(change), origin.atomic)
             prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
-            return [_refuse_update(request.requestId, fault)]
+            return [self._reject(origin, fault, change)]
         if self._has_hooks and prepared.changes:
             shown = RunHooks(update_message(prepared.changes))
             self._at_hooks = origin, prepared
             return [shown]
-        return self._commit(origin, prepared, prepared.changes)
+        return self._commit_or_plan(origin, prepared, prepared.changes)
+
+    def _changed_keys(self, change: DesiredChange) -> set[EntryKey]:
+        entries = [*desired_entries(self.state.desired, change), *tag_entries(change.agent_tags)]
+        return {entry.key for entry in entries}
 
     def _requested_change(self, request: base.Request) -> DesiredChange:
         if request.HasField("rollbackRequest"):
             return change_by_rollback(self._history, self.state.desired, request.rollbackRequest, self._tags.tags_for)
-        update = request.updateStateRequest
+        update = requested_update(request)
         change = change_by_request(self.state.desired, update)
         if update.HasField("ifRevision"):
             entries = desired_entries(self.state.desired, change)
@@ -492,6 +573,27 @@ class AnkaiosServer:
         access: Form = workload.form.get("controlInterfaceAccess", {})
         return access
 
+    def _may_read_of(self, requester: Requester) -> Callable[[str], bool]:
+        """Whether a requester may read the output of a workload."""
+        return readable_logs(self._access_of(requester)) if requester.workload else lambda _: True
+
+    def _reject(self, origin: UpdateOrigin, fault: UpdateRejected, change: DesiredChange | None = None) -> Respond:
+        if origin.is_plan:
+            return plan_response(origin.request_id, describe_rejection(fault))
+        self._rejections.add(change.workloads if change is not None else (), self.state.now_ms, str(fault))
+        return _refuse_update(origin.request_id, fault)
+
+    def _commit_or_plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
+        return [self._plan(origin, prepared, changes)] if origin.is_plan else self._commit(origin, prepared, changes)
+
+    def _plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> Respond:
+        """Everything is decided as for a commit, and nothing is changed."""
+        plan = describe_plan(self.state, prepared, self._devices.plan(changes), self._facts)
+        plan.revision = self._history.current
+        if origin.requester is not None and origin.requester.workload:
+            hide_unreadable(plan, readable_paths(self._access_of(origin.requester)))
+        return plan_response(origin.request_id, plan)
+
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:
         assert self._at_hooks is not None, "no update was shown to hooks"
         origin, prepared = self._at_hooks
@@ -500,9 +602,10 @@ class AnkaiosServer:
             if isinstance(outcome, UpdateRejected):
                 raise outcome
             changes = prepared.changes if outcome is None else changes_from_message(outcome)
-            effects = self._commit(origin, prepared, changes)
+            effects = self._commit_or_plan(origin, prepared, changes)
         except UpdateRejected as fault:
-            effects = [_refuse_update(origin.request_id, fault), *self._commit_own()]
+            effects = [self._reject(origin, fault, prepared.desired)]
+        effects += self._commit_own()  # what was due while hooks looked at the update
         self._unanswered = None
         return effects + self._greetings()
 
@@ -522,15 +625,27 @@ class AnkaiosServer:
     def _commit(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
         self._watch()
-        self._note_update(origin, prepared, changes)
+        self._rejections.accepted(prepared.desired.workloads)
+        names = {*changes.added, *changes.deleted} if origin.atomic is not None else set()
+        ready, effective = self._rollouts.ready_before(names), self._effective_before(names)
+        entries = self._note_update(origin, prepared, changes)
         committed = self._take_over(prepared, self._devices.plan(changes))
+        rollout = self._rollouts.begin(origin, entries, committed, ready, effective) if names else None
         messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
         events = self._seen_changes()
-        success = update_success(origin.request_id, committed, self._history.current if origin.wants_revision else None)
+        revision = self._history.current if origin.wants_revision else None
+        success = update_success(origin.request_id, committed, revision, rollout)
         consequences = [success, *events] if not changes else [*self._consequences(committed, events), success]
         return [*consequences, *messages, *self._commit_own()]
 
-    def _note_update(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> None:
+    def _effective_before(self, names: Iterable[str]) -> dict[str, JsonValue]:
+        """What agents have of these workloads, if mutating hooks may have changed it."""
+        known = self.state.effective if self._has_hooks else {}
+        return {name: encode_hooked(known[name]) for name in names if name in known}
+
+    def _note_update(
+        self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges
+    ) -> list[EntryChange]:
         """Before the update is applied: what has to be stored of it, and its revision."""
         desired = [
             *desired_entries(self.state.desired, prepared.desired),
@@ -541,6 +656,7 @@ class AnkaiosServer:
         if desired:
             revision = self._history.add(self._now, origin.requester_text, origin.masks, desired, origin.note)
             self._entries.note_revision(revision, self._history.drop_old(self._now))
+        return desired
 
     def _take_over(self, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
         committed = commit_update(self.state, prepared, planned)
@@ -552,6 +668,37 @@ class AnkaiosServer:
         effects += events
         effects += broadcast_states((name, REMOVED) for name in committed.unstarted)
         return effects + updates_for_agents(committed, self.state.agents.form.keys())
+
+    # --- rollouts -----------------------------------------------------------------------------------------------------
+
+    def _advance_rollouts(self, names: Collection[str] | None) -> list[Effect]:
+        """States of these workloads, or the time, have changed."""
+        failed, responses = self._rollouts.advance(names)
+        effects: list[Effect] = [*responses]
+        if self._at_hooks is None:  # nothing may change that the update was compared with
+            for rollout in failed:
+                effects += self._restore_before(rollout)
+        return effects
+
+    def _restore_before(self, rollout: Rollout) -> list[Effect]:
+        """Restore the entries that the rollout has changed. Hooks are not asked: agents get what they had before."""
+        values = {entry.key: entry.before for entry in rollout.entries}
+        try:
+            change = change_to_values(values, self.state.desired, self._tags.tags_for)
+            prepared = prepare_update(self.state, change, self._devices.agents())
+        except UpdateRejected as fault:
+            self._rollouts.not_restored(rollout.name, fault.reason)
+            return []
+        note = f"restores the state before {rollout.name}: {rollout.reason}"
+        _log.warning("%s failed, its change is undone: %s", rollout.name, rollout.reason)
+        self._watch()
+        changes = with_previous(prepared.changes, rollout.hooked)
+        self._note_update(UpdateOrigin("", "server", note=note), prepared, changes)
+        committed = self._take_over(prepared, self._devices.plan(changes))
+        messages = self._devices.desired_changed(prepared.desired, prepared.rendered)
+        effects = self._consequences(committed, self._seen_changes())
+        self._rollouts.restoring(rollout.name, committed)
+        return [*effects, *messages, *self._commit_own()]
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
@@ -584,8 +731,10 @@ class AnkaiosServer:
         return [*self._events.events(self.state.recorder.finish(), self._view.select)] if self._events else []
 
 
-def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterable[tuple[InstanceName, ExecutionState]]:
-    """An agent can only speak for itself, and a state that says nothing is dropped alone."""
+def _valid_states(
+    agent: str, messages: Iterable[base.WorkloadState]
+) -> Iterable[tuple[InstanceName, ExecutionState, int]]:
+    """With their times. An agent can only speak for itself, and a state that says nothing is dropped alone."""
     for message in messages:
         try:
             name, state = workload_state_from_pb(message)
@@ -593,7 +742,7 @@ def _valid_states(agent: str, messages: Iterable[base.WorkloadState]) -> Iterabl
             _log.warning("Dropped a workload state of agent '%s': %s.", agent, fault)
             continue
         if name.agent == agent:
-            yield name, state
+            yield name, state, max(0, message.timeMs)
         else:
             _log.warning("Dropped the state of '%s' that came from agent '%s'.", name, agent)
 

@@ -24,7 +24,14 @@ from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, DirectoryChanges
 from ankaios.server.core.known_placements import KnownPlacements
-from ankaios.server.core.placement import NO_AGENT, PlacementDecision, PlacementRequest, Placements, lacking
+from ankaios.server.core.placement import (
+    NO_AGENT,
+    PlacementDecision,
+    PlacementRequest,
+    Placements,
+    has_free_devices,
+    lacking,
+)
 from ankaios.server.core.replicas import changed_instances
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import compare_rendered
@@ -220,6 +227,24 @@ class DeviceCoordinator:
     def plan(self, changes: WorkloadChanges) -> PlannedChanges:
         """Decide about these changes. Nothing is changed, so this also answers where a workload would be placed."""
         return plan_workloads(changes, self._facts)
+
+    def missing_devices(self, name: InstanceName, form: Form) -> str:
+        """Why the agent of a workload could not give it devices now; "" if it could or if the instance has them."""
+        request = PlacementRequest.from_form({"placement": {}, **form})
+        if not request.resources or self._holds_devices(name, form):
+            return ""
+        if has_free_devices(self._directory, name.agent, request, self._placements.reserved):
+            return ""
+        return f"{request}, agent '{name.agent}' has not enough free ones"
+
+    def _holds_devices(self, name: InstanceName, form: Form) -> bool:
+        """The instance that runs under the name has the same devices."""
+        current = self._state.effective.get(name.workload)
+        if current is None or current.form.get("resources") != form.get("resources"):
+            return False
+        known = self._state.workload_states.get(current.instance_name)
+        waits = known is None or (known.state == PENDING_INITIAL.state and known.sub_state in _WAITING)
+        return current.instance_name.agent == name.agent and not waits
 
     def due(self) -> PlannedChanges:
         """Brokers and instances to add and remove, workloads to place, because of all events since the last call."""

@@ -112,6 +112,11 @@ def change_by_rollback(
         raise UpdateRejected(f"cannot restore revision {request.revision}: {fault}") from fault
     if request.workloads:
         values = _only_workloads(values, request.workloads, desired, request.revision)
+    return change_to_values(values, desired, tags_for)
+
+
+def change_to_values(values: Mapping[EntryKey, JsonValue], desired: Form, tags_for: TagsFor) -> DesiredChange:
+    """The change that gives entries these values; None removes an entry."""
     version = values.get(API_VERSION_KEY) or desired["apiVersion"]
     return DesiredChange(
         version,

@@ -240,6 +240,13 @@ def choose_agent(
     return PlacementDecision(request, best, reason, fits[best][1])
 
 
+def has_free_devices(
+    supply: DeviceSupply, agent: str, request: PlacementRequest, reserved: Callable[[str], int]
+) -> bool:
+    """Whether the agent can give a new workload all devices that it requests."""
+    return _fit(supply, agent, request, reserved) is not None
+
+
 def lacking(supply: DeviceSupply, agent: str, request: PlacementRequest) -> list[ResourceRequest]:
     """The resources that the agent could not provide even if none of its devices was in use."""
     missing = []

@@ -84,14 +84,21 @@ def states_for_agent(agent: str, states: Iterable[tuple[InstanceName, ExecutionS
     return [ToAgent(agent, grpc.FromServer(updateWorkloadState=message))] if message.workloadStates else []
 
 
-def update_success(request_id: str, committed: CommittedUpdate, revision: int | None = None) -> Respond:
+def update_success(
+    request_id: str, committed: CommittedUpdate, revision: int | None = None, rollout: str | None = None
+) -> Respond:
     """[impl->swdd~server-update-state-success-response~1]"""
     success = base.UpdateStateSuccess(
         addedWorkloads=[str(workload.instance_name) for workload in committed.added],
         deletedWorkloads=[str(deleted.instance_name) for deleted in committed.deleted],
         revision=revision,
+        rollout=rollout,
     )
     return Respond(base.Response(requestId=request_id, UpdateStateSuccess=success))
+
+
+def plan_response(request_id: str, plan: base.PlanResponse) -> Respond:
+    return Respond(base.Response(requestId=request_id, planResponse=plan))
 
 
 def updates_for_agents(committed: CommittedUpdate, connected: Collection[str]) -> list[Effect]:

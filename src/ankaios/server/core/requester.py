@@ -25,7 +25,8 @@ def workload_requester(agent: str, request_id: str) -> Requester | None:
 class UpdateOrigin(Struct, frozen=True):
     """Where an update comes from. `requester_text`, `masks` and `note` are for the history.
 
-    `wants_revision`: the requester supports revisions, so the response contains it.
+    `wants_revision`: the requester supports revisions, so the response contains it. `is_plan`: the requester asks what
+    the update would do. `atomic`: the change is monitored, and undone if it fails.
     """
 
     request_id: str
@@ -34,6 +35,8 @@ class UpdateOrigin(Struct, frozen=True):
     requester: Requester | None = None
     wants_revision: bool = False
     note: str = ""
+    is_plan: bool = False
+    atomic: base.AtomicOptions | None = None
 
 
 def origin_of(request: base.Request, requester: Requester | None, sender: str) -> UpdateOrigin:
@@ -46,10 +49,23 @@ def origin_of(request: base.Request, requester: Requester | None, sender: str) -
         wanted = request.rollbackRequest
         note = f"restores revision {wanted.revision}"
         masks = tuple(f"desiredState.workloads.{name}" for name in wanted.workloads)
-        return UpdateOrigin(request.requestId, text, masks, requester, True, note)
-    update = request.updateStateRequest
-    wants_revision |= update.HasField("ifRevision")
-    return UpdateOrigin(request.requestId, text, tuple(update.updateMask), requester, wants_revision)
+        atomic = wanted.atomic if wanted.HasField("atomic") else None
+        return UpdateOrigin(request.requestId, text, masks, requester, True, note, atomic=atomic)
+    update = requested_update(request)
+    return UpdateOrigin(
+        request_id=request.requestId,
+        requester_text=text,
+        masks=tuple(update.updateMask),
+        requester=requester,
+        wants_revision=wants_revision or update.HasField("ifRevision"),
+        is_plan=request.HasField("planRequest"),
+        atomic=update.atomic if update.HasField("atomic") else None,
+    )
+
+
+def requested_update(request: base.Request) -> base.UpdateStateRequest:
+    """The update to apply or to plan."""
+    return request.planRequest.update if request.HasField("planRequest") else request.updateStateRequest
 
 
 class RequestsByOwner:

@@ -15,6 +15,7 @@ from ankaios.common.agent_map import AgentMap
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.model.state import COMPLETE_STATE, EMPTY_STATE, STATE
 from ankaios.common.state_manipulation import MISSING, Form, Path
+from ankaios.common.state_records import FROM_SERVER, StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
 from ankaios.server.core.change_recorder import ChangeRecorder
@@ -44,10 +45,14 @@ class Index:
 
 
 class ServerState:
-    """`tree` may be read by everybody and changed only here."""
+    """`tree` may be read by everybody and changed only here. `now_ms` is the time of the message that is handled."""
 
     def __init__(self) -> None:
-        self.workload_states = WorkloadStatesMap(lambda path: self.recorder.touch(("workloadStates", *path)))
+        self.records = StateRecords()
+        self.now_ms = 0
+        self.workload_states = WorkloadStatesMap(
+            lambda path: self.recorder.touch(("workloadStates", *path)), self._record_decided
+        )
         self.agents = AgentMap(lambda path: self.recorder.touch(("agents", *path)))
         self.tree: Form = {
             "desiredState": {**EMPTY_STATE, "workloads": {}},
@@ -66,6 +71,9 @@ class ServerState:
         self._users_of_config = Index()
         self._on_agent = Index()
         self._instances = Index()
+
+    def _record_decided(self, name: InstanceName, state: ExecutionState) -> None:
+        self.records.add(StateRecord(name, self.now_ms, state, FROM_SERVER))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

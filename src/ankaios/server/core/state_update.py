@@ -18,7 +18,7 @@ from ankaios.common.proto_conversion import instance_name_from_pb, instance_name
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import DeletedWorkload, InstanceName
 from ankaios.server.core.brokers import config_references
-from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
+from ankaios.server.core.config_renderer import ConfigOf, RenderedWorkload, render_workload
 from ankaios.server.core.conventions import (
     check_api_version,
     check_config_item,
@@ -32,7 +32,14 @@ from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.replicas import AgentTags, changed_instances, instances_of, is_replicated, owner_of
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
-from ankaios.server.core.update_rejected import BrokenConvention, InvalidState, UpdateRejected
+from ankaios.server.core.update_rejected import (
+    BrokenConvention,
+    DependencyCycle,
+    InvalidName,
+    InvalidState,
+    TemplateFailed,
+)
+from ankaios.server.core.update_strategy import check_update_strategy
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 
 
@@ -60,8 +67,8 @@ class CommittedUpdate(Struct, frozen=True):
 def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags | None = None) -> PreparedUpdate:
     """Decide what the change means, or why it cannot be. `agents` are those that instances can run on."""
     _check_before_rendering(state, change)
+    rendered = _render_affected(state, change)
     try:
-        rendered = _render_affected(state, change)
         rendered = {**_instances(state, change, rendered, {**(agents or {}), **change.agent_tags}), **rendered}
         _check_config_users(state, change)
     except Rejected as fault:
@@ -96,16 +103,32 @@ def _render_affected(state: ServerState, change: DesiredChange) -> dict[str, Ren
     """
     stored = state.desired["workloads"]
     config_of = partial(_config, state, change)
+    configurations = {**state.desired.get("deviceConfigurations", {}), **change.device_configurations}
     rendered: dict[str, RenderedWorkload | None] = {}
     for name in sorted(_affected(state, change)):
         form = change.workloads[name] if name in change.workloads else stored[name]
-        workload = None if form is None else render_workload(name, form, config_of)
+        workload = None if form is None else _render(name, form, config_of)
         before = state.rendered.get(name)
         if workload is None or before is None or workload.form != before.form:
             if workload is not None:
-                check_rendered_workload(workload)
+                _check_rendered(workload)
+                check_update_strategy(workload, configurations)
             rendered[name] = workload
     return rendered
+
+
+def _render(name: str, form: Form, config_of: ConfigOf) -> RenderedWorkload:
+    try:
+        return render_workload(name, form, config_of)
+    except Rejected as fault:
+        raise TemplateFailed(str(fault)) from fault
+
+
+def _check_rendered(workload: RenderedWorkload) -> None:
+    try:
+        check_rendered_workload(workload)
+    except Rejected as fault:
+        raise InvalidName(str(fault)) from fault
 
 
 def _config(state: ServerState, change: DesiredChange, key: str) -> Any:
@@ -198,7 +221,7 @@ def _check_cycles(state: ServerState, prepared: PreparedUpdate) -> None:
     suspects = [name for name in added if stored.get(name, {}).get("dependencies") != dependencies_of(name)]
     if suspects and find_cycle(suspects, dependencies_of):
         name = find_cycle(added, dependencies_of)
-        raise UpdateRejected(f"workload dependency '{name}' is part of a cycle.")
+        raise DependencyCycle(f"workload dependency '{name}' is part of a cycle.")
 
 
 # --- mutating hooks ---------------------------------------------------------------------------------------------------

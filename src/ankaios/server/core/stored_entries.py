@@ -18,6 +18,7 @@ AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
 # What mutating hooks made of a workload; without such an entry, the rendered workload is what agents have.
 HOOKED_KIND = "hooked"
 PLACEMENT_KIND = "placement"
+ROLLOUT_KIND = "rollout"
 # A loss that no operator has confirmed.
 LOSS_KEY = EntryKey("loss", "unconfirmed")
 

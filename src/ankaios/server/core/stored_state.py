@@ -23,6 +23,7 @@ from ankaios.server.core.stored_entries import (
     DEVICE_CONFIGURATION_KIND,
     HOOKED_KIND,
     PLACEMENT_KIND,
+    ROLLOUT_KIND,
     WORKLOAD_KIND,
 )
 from ankaios.server.core.workload_plan import WorkloadChanges
@@ -109,7 +110,7 @@ class HookedWorkloads:
         for name in {**prepared.rendered, **hooked.deleted, **hooked.added}:
             kept = None if name in hooked.deleted else effective.get(name)
             actual = hooked.added.get(name, kept)
-            after = None if actual == prepared.changes.added.get(name) else _encode_hooked(actual)
+            after = None if actual == prepared.changes.added.get(name) else encode_hooked(actual)
             before = self._values.pop(name, None)
             if after is not None:
                 self._values[name] = after
@@ -118,11 +119,18 @@ class HookedWorkloads:
         return entries
 
 
-def _encode_hooked(workload: RenderedWorkload | None) -> Form:
+def encode_hooked(workload: RenderedWorkload | None) -> Form:
     """An empty value means that the hooks removed the workload."""
     if workload is None:
         return {}
     return {"agent": workload.instance_name.agent, "id": workload.instance_name.id, "form": workload.form}
+
+
+def with_previous(changes: WorkloadChanges, previous: Mapping[str, JsonValue]) -> WorkloadChanges:
+    """The changes with workloads as agents had them before, where that is known."""
+    faults: list[str] = []
+    known = {name: value for name, value in previous.items() if name in changes.added}
+    return WorkloadChanges(_with_hooked(changes.added, known, faults), changes.deleted)
 
 
 class RestoredState(Struct, frozen=True):
@@ -132,6 +140,7 @@ class RestoredState(Struct, frozen=True):
     tags: dict[str, Form]
     hooked: dict[str, JsonValue]
     placements: dict[str, Form]
+    rollouts: dict[str, Form]
     faults: list[str]
 
 
@@ -139,7 +148,7 @@ def restored_state(entries: Mapping[EntryKey, JsonValue]) -> RestoredState:
     """The state was accepted before, so it is read but not checked again: a later version may have stricter checks."""
     faults: list[str] = []
     sections: dict[str, Form] = {section: {} for section in _SECTION_OF_KIND.values()}
-    others: dict[str, Form] = {AGENT_TAGS_KIND: {}, HOOKED_KIND: {}, PLACEMENT_KIND: {}}
+    others: dict[str, Form] = {AGENT_TAGS_KIND: {}, HOOKED_KIND: {}, PLACEMENT_KIND: {}, ROLLOUT_KIND: {}}
     for key, value in entries.items():
         if section := _SECTION_OF_KIND.get(key.kind):
             try:
@@ -157,7 +166,14 @@ def restored_state(entries: Mapping[EntryKey, JsonValue]) -> RestoredState:
     rendered = _render(desired, faults)
     added = _with_hooked(rendered, others[HOOKED_KIND], faults)
     update = PreparedUpdate(desired, rendered, WorkloadChanges(added))
-    return RestoredState(update, others[AGENT_TAGS_KIND], others[HOOKED_KIND], others[PLACEMENT_KIND], faults)
+    return RestoredState(
+        update,
+        others[AGENT_TAGS_KIND],
+        others[HOOKED_KIND],
+        others[PLACEMENT_KIND],
+        others[ROLLOUT_KIND],
+        faults,
+    )
 
 
 def _render(desired: DesiredChange, faults: list[str]) -> dict[str, RenderedWorkload]:

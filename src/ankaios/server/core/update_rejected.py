@@ -7,7 +7,9 @@ from ankaios.common.errors import Rejected
 
 
 class UpdateRejected(Rejected):
-    """The new state cannot be taken over."""
+    """The new state cannot be taken over. `rule` names the kind of rule, for plans."""
+
+    rule = "state"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Update rejected: '{reason}'")
@@ -21,8 +23,28 @@ class InvalidState(UpdateRejected):
         super().__init__(f"Resulting State is invalid, reason: '{reason}'")
 
 
+class TemplateFailed(InvalidState):
+    """A template cannot be rendered."""
+
+    rule = "template"
+
+
+class InvalidName(InvalidState):
+    """A name or text in a rendered workload is not allowed."""
+
+    rule = "naming"
+
+
+class DependencyCycle(UpdateRejected):
+    """Workloads would wait for each other."""
+
+    rule = "cycle"
+
+
 class UnreadableState(InvalidState):
     """What would result is not even a state."""
+
+    rule = "syntax"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Could not parse into CompleteState: '{reason}'")
@@ -31,13 +53,41 @@ class UnreadableState(InvalidState):
 class BrokenConvention(UpdateRejected):
     """Found before anything is rendered; told to the requester as it is."""
 
+    rule = "naming"
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.args = (reason,)
 
 
+class RightsExceeded(BrokenConvention):
+    """A workload writes what its own rights do not cover."""
+
+    rule = "rights"
+
+
+class RolloutConflict(UpdateRejected):
+    """A running rollout has changed the same entry."""
+
+    rule = "rollout"
+
+    def __init__(self, rollout: str, kind: str, name: str) -> None:
+        super().__init__(
+            f"{kind} '{name}' is part of the running rollout '{rollout}'; try again when it has ended, see "
+            f"'ank rollout status {rollout}'"
+        )
+
+
+class UnsuitableStrategy(UpdateRejected):
+    """Two instances of the workload cannot run at the same time."""
+
+    rule = "strategy"
+
+
 class HookVeto(UpdateRejected):
     """A mutating hook does not want the change."""
+
+    rule = "hook"
 
     def __init__(self, hook: str, said: str) -> None:
         veto = f"Hook '{hook}' rejected the change: {said}"
@@ -47,6 +97,8 @@ class HookVeto(UpdateRejected):
 
 class HookFailed(UpdateRejected):
     """A mutating hook could not do its work."""
+
+    rule = "hook"
 
     def __init__(self, hook: str, why: str) -> None:
         super().__init__(f"Mutating hook '{hook}' execution failed: '{why}'")

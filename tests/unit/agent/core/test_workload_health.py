@@ -10,6 +10,7 @@ from ankaios.agent.core.workload_events import (
     DeleteContainer,
     Deleted,
     HealthSeen,
+    ReadEnd,
     RemoveFiles,
     Report,
     RetryDue,
@@ -115,7 +116,8 @@ def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() ->
     w = replace(a_running_one(), history=RestartHistory(3, 3))
     w, _ = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     w, effects = reduce(w, StateSeen(1, exited(1), 2.0))
-    assert effects == [StopHealthChecks(), CancelRetry(), Report(NAME, exited(1))]
+    assert effects[:-1] == [StopHealthChecks(), CancelRetry(), Report(NAME, exited(1))]
+    assert isinstance(effects[-1], ReadEnd)
     assert reduce(w, RetryDue(1)) == (w, [])
 
 

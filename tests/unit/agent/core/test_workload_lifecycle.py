@@ -24,6 +24,7 @@ from ankaios.agent.core.workload_events import (
     Identify,
     NotIdentified,
     OpenInterface,
+    ReadEnd,
     ReleaseDevices,
     RemoveFiles,
     RemoveFolder,
@@ -460,6 +461,7 @@ def test_a_failure_restarts_in_a_new_container_with_the_same_devices_and_interfa
     w, effects = reduce(w, StateSeen(1, exited(3)))
     assert effects == [
         Report(NAME, exited(3)),
+        ReadEnd(w.spec, "c1", exited(3)),
         Report(NAME, STOPPING_REQUESTED_AT_RUNTIME),
         DeleteContainer(w.spec, "c1"),
     ]
@@ -476,6 +478,7 @@ def test_a_failure_restarts_in_a_new_container_with_the_same_devices_and_interfa
 def test_a_workload_that_has_ended_gives_its_devices_back_at_once(state: ExecutionState, releases: bool) -> None:
     w = replace(RUNNING, spec=CAMERA)
     _, effects = reduce(w, StateSeen(1, state))
+    effects = [effect for effect in effects if not isinstance(effect, ReadEnd)]
     assert effects == [Report(NAME, state), *([ReleaseDevices(NAME)] if releases else [])]
 
 
@@ -502,7 +505,7 @@ def test_a_lost_container_is_replaced_by_a_new_one() -> None:
 def test_a_workload_that_ends_again_and_again_is_restarted_after_a_delay() -> None:
     w, effects = reduce(WAITING, StateSeen(1, exited(3), 100.2))
     announced = FAILED_EXEC_FAILED.because("Exit code: '3', restart 4 in 2 s")
-    assert effects == [Report(NAME, announced), ScheduleRestart(2.0, 1)]
+    assert effects == [Report(NAME, announced), ScheduleRestart(2.0, 1), ReadEnd(w.spec, "c1", exited(3))]
     w, effects = reduce(w, RetryDue(1))
     assert effects == [Report(NAME, STOPPING_REQUESTED_AT_RUNTIME), DeleteContainer(w.spec, "c1")]
     w, _ = reduce(w, Deleted())

@@ -1,0 +1,59 @@
+"""`ank apply --atomic`: sends a change that the server monitors, and shows its rollout until it has ended."""
+
+import time
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.commands.rollout import is_running
+from ankaios.cli.interruptible import run_until_killed
+from ankaios.cli.live_display import LiveDisplay
+from ankaios.cli.manifest_update import ManifestUpdate
+from ankaios.cli.output import CliError
+from ankaios.cli.rollout_rows import phase_text, rollout_lines
+from ankaios.cli.session import Session
+from ankaios.cli.update import NOTHING_CHANGED
+from ankaios.common.pb import ank_base_pb2 as base
+
+UNSUPPORTED = "the server does not support atomic changes, so nothing was changed"
+
+
+def apply_atomically(call: CommandCall, session: Session, update: ManifestUpdate) -> None:
+    """Raises `CliError` with the reason if the server has restored the previous state."""
+    session.complete_state("agents")
+    if not session.accepts_additions:
+        raise CliError(UNSUPPORTED, "servers of Eclipse Ankaios ignore '--atomic' and apply the change without it")
+    atomic = base.AtomicOptions(timeoutMs=call.values["timeout"], settleMs=call.values["settle"])
+    request = base.UpdateStateRequest(newState=update.new_state, updateMask=update.masks, atomic=atomic)
+    success = session.receive_success(session.send_change(base.Request(updateStateRequest=request)))
+    if not success.HasField("rollout"):
+        call.output.progress(NOTHING_CHANGED)
+        return
+    call.output.progress(f"Applied as {success.rollout}, which the server monitors (Ctrl+C does not end it).")
+    if call.settings.no_wait:
+        call.output.progress(f"See 'ank rollout status {success.rollout}'.")
+        return
+    ended: list[base.RolloutInfo] = []
+    run_until_killed(session, lambda: ended.append(_follow(call, session, success.rollout)))
+    if ended:
+        _print_result(call, ended[0])
+
+
+def _follow(call: CommandCall, session: Session, name: str) -> base.RolloutInfo:
+    request_id, (rollout,) = session.rollouts(base.RolloutsRequest(names=[name], follow=True))
+    with LiveDisplay(call.output) as display:
+        shown: base.RolloutInfo | None = None
+        while True:
+            if rollout != shown:
+                shown = rollout
+                display.show(list(rollout_lines(call.output, rollout, time.time_ns() // 1_000_000)))
+            if not is_running(rollout):
+                return rollout
+            (rollout,) = session.next_rollouts(request_id)
+
+
+def _print_result(call: CommandCall, rollout: base.RolloutInfo) -> None:
+    if rollout.phase == base.ROLLOUT_COMPLETED:
+        call.output.progress(f"{rollout.name} is completed: all workloads are ready.")
+        return
+    if rollout.phase == base.ROLLOUT_RESTORED:
+        raise CliError(f"{rollout.name} failed and the previous state is restored: {rollout.reason}")
+    raise CliError(f"{rollout.name} failed ({phase_text(rollout)}): {rollout.reason}")

@@ -1,0 +1,40 @@
+"""`ank plan` and `ank apply --dry-run`: print what applying manifests would do, without doing it."""
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.manifest_update import ManifestUpdate, read_update
+from ankaios.cli.output import CliError
+from ankaios.cli.plan_view import has_changes, plan_as_json, plan_lines
+from ankaios.common.pb import ank_base_pb2 as base
+
+CHANGES = 3
+
+
+def run(call: CommandCall) -> int:
+    update = read_update(call, deletes=call.values["delete"])
+    if update is None:
+        return 0
+    plan = request_plan(call, update)
+    if call.values["format"] == "json":
+        call.output.line(plan_as_json(plan))
+        return 1 if not plan.accepted else _exit_code(call, plan)
+    print_plan(call, plan)
+    return _exit_code(call, plan)
+
+
+def _exit_code(call: CommandCall, plan: base.PlanResponse) -> int:
+    return CHANGES if call.values["exit_code"] and has_changes(plan) else 0
+
+
+def request_plan(call: CommandCall, update: ManifestUpdate) -> base.PlanResponse:
+    with open_session(call) as session:
+        plan = session.plan(base.UpdateStateRequest(newState=update.new_state, updateMask=update.masks))
+        session.goodbye()
+        return plan
+
+
+def print_plan(call: CommandCall, plan: base.PlanResponse) -> None:
+    if not plan.accepted:
+        raise CliError(f"Plan rejected by rule '{plan.rejectedBy}': {plan.rejection}", "nothing was changed")
+    for line in plan_lines(call.output, plan):
+        call.output.line(line)

@@ -1,0 +1,68 @@
+"""`ank why`: the chain of causes of a workload's state, down to the root cause."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.connection import open_session
+from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.record_rows import since_text, span_text, utc_time
+from ankaios.cli.session import RequestRejected, Session
+from ankaios.cli.suggestions import did_you_mean
+from ankaios.cli.table import printable
+from ankaios.common.pb import ank_base_pb2 as base
+
+_GOOD = {"running", "succeeded"}
+
+
+def run(call: CommandCall) -> None:
+    name: str = call.values["name"]
+    with open_session(call, "Failed to explain the workload") as session:
+        try:
+            causes = session.why(name)
+        except RequestRejected as error:
+            raise CliError(f"Failed to explain the workload: {error.message}", _suggestion(session, name)) from error
+        session.goodbye()
+    if call.values["format"] == "json":
+        call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
+        return
+    for line in cause_lines(call.output, causes, time.time_ns() // 1_000_000):
+        call.output.line(line)
+
+
+def _suggestion(session: Session, name: str) -> str:
+    state = session.complete_state("desiredState.workloads.*.agent")
+    return did_you_mean("workload", name, state.desiredState.workloads.workloads)
+
+
+def cause_lines(output: CliOutput, causes: Iterable[base.Cause], now_ms: int) -> Iterator[str]:
+    """One line for each cause, indented below the one that it explains, with the last output lines."""
+    for depth, cause in enumerate(causes):
+        indent = "   " * depth
+        head = f"{cause.workload} ({cause.agent})" if cause.agent else cause.workload
+        parts = [f"{printable(cause.text)}{_next_attempt(cause, now_ms)}", since_text(cause.sinceMs, now_ms)]
+        style = "good" if cause.kind in _GOOD else "bad" if cause.kind in ("failed", "restart", "rejected") else "busy"
+        arrow = "\u2514\u2500 " if depth else ""
+        yield f"{indent[3:]}{arrow}{output.paint(printable(head), style)} {', '.join(filter(None, parts))}"
+        for line in cause.output:
+            yield f"{indent}   {output.paint('|', 'dim')} {printable(line)}"
+
+
+def _next_attempt(cause: base.Cause, now_ms: int) -> str:
+    if not cause.nextAttemptMs:
+        return ""
+    left = cause.nextAttemptMs - now_ms
+    return f"; next attempt in {span_text(left + 999)}" if left > 0 else "; next attempt now"
+
+
+def cause_form(cause: base.Cause) -> dict[str, object]:
+    return {
+        "workload": cause.workload,
+        "agent": cause.agent,
+        "kind": cause.kind,
+        "text": cause.text,
+        "since": utc_time(cause.sinceMs) if cause.sinceMs else None,
+        "nextAttempt": utc_time(cause.nextAttemptMs) if cause.nextAttemptMs else None,
+        "output": list(cause.output),
+    }

@@ -1,0 +1,80 @@
+"""Records of workloads as rows and as JSON, and times as people read them. Pure: messages in, texts out."""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ankaios.cli.workload_rows import info_text, state_text
+from ankaios.common.pb import ank_base_pb2 as base
+
+HEADER = ("TIME", "WORKLOAD", "AGENT", "STATE", "DETAILS")
+
+
+def record_rows(records: Iterable[base.WorkloadRecord]) -> list[tuple[str, ...]]:
+    return [
+        (
+            local_time(record.timeMs),
+            record.instanceName.workloadName,
+            record.instanceName.agentName,
+            state_text(record.executionState),
+            detail_text(record),
+        )
+        for record in records
+    ]
+
+
+def detail_text(record: base.WorkloadRecord) -> str:
+    parts = [info_text(record.executionState)]
+    if record.outOfMemory:
+        parts.append("out of memory")
+    if record.output:
+        parts.append(f"last output: {record.output[-1]}")
+    return "; ".join(part for part in parts if part)
+
+
+def record_as_json(record: base.WorkloadRecord) -> str:
+    """One line."""
+    name, state = record.instanceName, record.executionState
+    form: dict[str, Any] = {
+        "time": utc_time(record.timeMs),
+        "workload": name.workloadName,
+        "agent": name.agentName,
+        "id": name.id,
+        "state": state_text(state),
+        "additionalInfo": state.additionalInfo,
+        "source": record.source,
+    }
+    if record.HasField("exitCode"):
+        form["exitCode"] = record.exitCode
+    if record.output:
+        form["output"] = list(record.output)
+    if record.outOfMemory:
+        form["outOfMemory"] = True
+    if record.nextAttemptMs:
+        form["nextAttempt"] = utc_time(record.nextAttemptMs)
+    return json.dumps(form, ensure_ascii=False)
+
+
+def local_time(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) + f".{milliseconds % 1000:03}"
+
+
+def utc_time(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds / 1000)) + f".{milliseconds % 1000:03}Z"
+
+
+def since_text(milliseconds: int, now_ms: int) -> str:
+    """`since 10:31:02 (3 s)`; empty if the time is unknown."""
+    if not milliseconds:
+        return ""
+    clock = time.strftime("%H:%M:%S", time.localtime(milliseconds / 1000))
+    return f"since {clock} ({span_text(now_ms - milliseconds)})"
+
+
+def span_text(milliseconds: int) -> str:
+    seconds = max(0, milliseconds) // 1000
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

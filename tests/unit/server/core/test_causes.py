@@ -1,0 +1,225 @@
+"""`ank why`: chains of causes, from real sequences of messages to the server."""
+
+from typing import Any
+
+import pytest
+
+from ankaios.common.execution_state import (
+    FAILED_LOST,
+    PENDING_STARTING,
+    PENDING_STARTING_FAILED,
+    PENDING_WAITING_TO_START,
+    RUNNING_OK,
+    STOPPING_DELETE_FAILED,
+    STOPPING_WAITING_TO_STOP,
+    SUCCEEDED_OK,
+    UNHEALTHY,
+    ExecutionState,
+    HealthState,
+    exited,
+)
+from ankaios.common.messages import AgentGone, FromAgent, ToAgent
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_to_pb
+from ankaios.common.record_conversion import record_to_pb
+from ankaios.common.state_records import StateRecord
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.replies import HooksFinished
+from ankaios.server.core.update_rejected import HookVeto
+from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
+
+
+def why(story: Story, name: str) -> list[tuple[str, str, str]]:
+    response = the_response(story.ask("w", whyRequest=base.WhyRequest(workload=name)))
+    return [(cause.workload, cause.kind, cause.text) for cause in response.whyResponse.causes]
+
+
+def a_story(workloads: dict[str, Form], **states: ExecutionState) -> Story:
+    story = Story()
+    story.hello("n1")
+    story.update(a_state(workloads))
+    for name, state in states.items():
+        story.report("n1", {instance(name): state})
+    return story
+
+
+def instance(name: str, agent: str = "n1") -> InstanceName:
+    return InstanceName.of(name, agent, CONFIG)
+
+
+def test_a_chain_leads_from_a_waiting_workload_to_the_root_cause() -> None:
+    workloads = {"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}
+    retry = PENDING_STARTING.because("Retry 4: image 'db:2' cannot be pulled: no such host")
+    story = a_story(workloads, db=retry, web=PENDING_WAITING_TO_START)
+    assert why(story, "web") == [
+        ("web", "dependency", "waits for dependency 'db' to run, which is Pending(Starting)"),
+        ("db", "retry", "cannot start, retry 4: image 'db:2' cannot be pulled: no such host"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "text"),
+    [
+        (RUNNING_OK, "running", "runs"),
+        (SUCCEEDED_OK, "succeeded", "has succeeded"),
+        (exited(3), "failed", "has failed: Exit code: '3'"),
+        (FAILED_LOST, "failed", "has failed: Failed(Lost)"),
+        (PENDING_STARTING_FAILED.because("bad option"), "failed", "cannot start: bad option"),
+        (PENDING_WAITING_TO_START.because("no free camera"), "device", "waits for devices: no free camera"),
+        (PENDING_STARTING.because("pulling"), "starting", "is Pending(Starting): pulling"),
+        (STOPPING_DELETE_FAILED.because("busy"), "stopping", "is Stopping(DeleteFailed): busy"),
+        (
+            ExecutionState("Running", "Ok", health=HealthState(UNHEALTHY, "http 500")),
+            "health",
+            "runs but is unhealthy: http 500",
+        ),
+    ],
+)
+def test_every_state_has_its_cause(state: ExecutionState, kind: str, text: str) -> None:
+    assert why(a_story({"web": a_form()}, web=state), "web") == [("web", kind, text)]
+
+
+def test_a_missing_agent_is_named_with_the_time_since_when() -> None:
+    story = Story()
+    story.hello("n1")
+    story.update(a_state({"web": a_form(), "far": a_form("n9")}))
+    story.server.decide(AgentGone("n1"), now=1000.5)
+    assert why(story, "web") == [("web", "agent", "has no agent: 'n1' is not connected")]
+    response = the_response(story.ask("w", whyRequest=base.WhyRequest(workload="web"))).whyResponse
+    assert response.causes[0].sinceMs == 1_000_500
+    text = "has no agent: 'n9' is not connected, and was not since the server started"
+    assert why(story, "far") == [("far", "agent", text)]
+
+
+def test_a_workload_that_waits_to_stop_is_explained_by_its_dependents() -> None:
+    workloads = {"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}
+    story = a_story(workloads, db=RUNNING_OK, web=RUNNING_OK)
+    story.update(a_state({"web": workloads["web"]}))
+    story.report("n1", {instance("db"): STOPPING_WAITING_TO_STOP})
+    assert why(story, "db") == [
+        ("db", "dependency", "waits for dependent 'web' to stop, which is Running(Ok)"),
+        ("web", "running", "runs"),
+    ]
+
+
+def test_the_last_output_of_a_failed_workload_is_part_of_the_cause() -> None:
+    story = a_story({"web": a_form()}, web=exited(3))
+    (known,) = [it for it in story.server.state.records.of_workload("web") if it.state == exited(3)]
+    record = StateRecord(instance("web"), known.time_ms, exited(3), exit_code=3, output=("no config",), next_ms=77)
+    story.from_agent("n1", workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record)]))
+    (cause,) = the_response(story.ask("w", whyRequest=base.WhyRequest(workload="web"))).whyResponse.causes
+    assert (list(cause.output), cause.nextAttemptMs, cause.kind) == (["no config"], 77, "restart")
+
+
+def test_a_workload_that_runs_again_names_why_it_failed_before() -> None:
+    story = a_story({"web": a_form()}, web=exited(137))
+    story.report("n1", {instance("web"): RUNNING_OK})
+    assert why(story, "web") == [("web", "running", "runs again; before that it failed: Exit code: '137'")]
+
+
+def test_a_change_that_a_hook_rejected_is_part_of_the_answer_until_a_change_is_accepted() -> None:
+    story = Story(has_hooks=True)
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.server.handle(HooksFinished(None))
+    story.update(a_state({"web": a_form(config="other")}))
+    story.server.handle(HooksFinished(HookVeto("guard", "not today")))
+    assert why(story, "web")[-1][1] == "rejected"
+    assert "not today" in why(story, "web")[-1][2]
+    story.update(a_state({"web": a_form(config="third")}))
+    story.server.handle(HooksFinished(None))
+    assert all(kind != "rejected" for _, kind, _ in why(story, "web"))
+
+
+def test_an_unknown_workload_is_an_error() -> None:
+    assert error_of(a_story({}).ask("w", whyRequest=base.WhyRequest(workload="x"))) == "unknown workload 'x'"
+
+
+def test_dependencies_that_lead_in_a_circle_end() -> None:
+    """Cycles are rejected, but states may be anything."""
+    story = a_story({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()})
+    story.report("n1", {instance("web"): PENDING_WAITING_TO_START})
+    assert [cause[0] for cause in why(story, "web")] == ["web", "db"]
+
+
+# --- records ---
+
+
+def records_of(story: Story, **wanted: Any) -> list[str]:
+    response = the_response(story.ask("r", recordsRequest=base.RecordsRequest(**wanted))).recordsResponse
+    return [
+        f"{it.instanceName.workloadName} {it.executionState.WhichOneof('ExecutionStateEnum')}"
+        for it in response.records
+    ]
+
+
+def test_the_server_records_reported_and_decided_states() -> None:
+    story = a_story({"web": a_form(), "db": a_form()}, web=RUNNING_OK)
+    story.gone("n1")
+    assert records_of(story, workloads=["web"]) == ["web pending", "web running", "web agentDisconnected"]
+    assert len(records_of(story)) == 5
+
+
+def test_the_time_of_the_agent_is_used_and_selects_records() -> None:
+    story = a_story({"web": a_form()})
+    message = base.WorkloadState(
+        instanceName=instance_name_to_pb(instance("web")),
+        executionState=base.ExecutionState(additionalInfo="", running=base.RUNNING_OK),
+        timeMs=5_000,
+    )
+    story.from_agent("n1", updateWorkloadState=grpc.UpdateWorkloadState(workloadStates=[message]))
+    assert records_of(story, sinceMs=4_999) == ["web running"]
+    assert records_of(story, sinceMs=5_000) == []
+
+
+def test_an_agent_with_records_is_asked_for_those_that_the_server_missed() -> None:
+    story = a_story({"web": a_form()})
+    record = StateRecord(instance("web"), 7_000, exited(1))
+    hello = grpc.AgentHello(agentName="n1", protocolVersion="1.0.0", records=True)
+    story.from_agent("n1", workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record)]))
+    effects = story.from_agent("n1", agentHello=hello)
+    sent = [effect.message for effect in effects if isinstance(effect, ToAgent)]
+    assert [it.recordsRequest.sinceMs for it in sent if it.HasField("recordsRequest")] == [7_000]
+
+
+def test_records_about_other_agents_are_dropped() -> None:
+    story = a_story({"web": a_form()})
+    record = StateRecord(instance("web", "n2"), 7_000, exited(1))
+    story.from_agent("n1", workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record), base.WorkloadRecord()]))
+    assert records_of(story, workloads=["web"]) == ["web pending"]
+
+
+def test_new_records_follow_until_the_subscription_is_cancelled() -> None:
+    story = a_story({"web": a_form(), "db": a_form()})
+    story.ask("f", recordsRequest=base.RecordsRequest(workloads=["web"], follow=True))
+    assert responses(story.report("n1", {instance("db"): RUNNING_OK})) == []
+    (response,) = responses(story.report("n1", {instance("web"): RUNNING_OK}))
+    assert response.requestId.endswith("@f")
+    assert len(response.recordsResponse.records) == 1
+    story.ask("f", eventsCancelRequest=base.EventsCancelRequest())
+    assert responses(story.report("n1", {instance("web"): exited(1)})) == []
+
+
+def test_subscriptions_end_with_their_connection() -> None:
+    story = a_story({"web": a_form()})
+    story.ask("f", recordsRequest=base.RecordsRequest(follow=True))
+    story.goodbye()
+    assert responses(story.report("n1", {instance("web"): RUNNING_OK})) == []
+
+
+def test_a_workload_without_the_right_to_read_logs_gets_no_output() -> None:
+    rules = [{"type": "StateRule", "operation": "Read", "filterMasks": ["*"]}]
+    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules}), "web": a_form()}, web=exited(1))
+    last = story.server.state.records.last_of(instance("web"))
+    assert last is not None
+    record = StateRecord(instance("web"), last.time_ms, exited(1), output=("secret",))
+    story.server.handle(
+        FromAgent("n1", grpc.ToServer(workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record)])))
+    )
+    asked = story.ask_through("n1", "n1@asking@1", recordsRequest=base.RecordsRequest(workloads=["web"]))
+    assert not any(it.output for it in the_response(asked).recordsResponse.records)
+    asked = story.ask_through("n1", "n1@asking@1", whyRequest=base.WhyRequest(workload="web"))
+    assert not any(it.output for it in the_response(asked).whyResponse.causes)
+    direct = the_response(story.ask("r", recordsRequest=base.RecordsRequest(workloads=["web"]))).recordsResponse
+    assert direct.records[-1].output == ["secret"]

@@ -1,0 +1,293 @@
+"""Atomic changes: from accepted changes, reported states and the time to completed or restored rollouts."""
+
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from ankaios.common.execution_state import (
+    HEALTHY,
+    PENDING_STARTING,
+    PENDING_STARTING_FAILED,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING_REQUESTED_AT_RUNTIME,
+    SUCCEEDED_OK,
+    UNHEALTHY,
+    ExecutionState,
+    HealthState,
+    exited,
+)
+from ankaios.common.messages import AgentGone, FromAgent, FromClient
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
+from ankaios.server.core.stored_state import restored_state
+from ankaios.storage.state_store import EntryKey
+from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
+
+NEW = "image: alpine:4"
+WEB, WEB2 = InstanceName.of("web", "n1", CONFIG), InstanceName.of("web", "n1", NEW)
+
+
+class RolloutStory(Story):
+    """The clock stands still until `passes`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.now = 1000.0
+        self.entries: dict[EntryKey, Any] = {}
+        self.server.state.now_ms = 1_000_000
+
+    def apply(self, workloads: dict[str, Form], timeout: int = 60_000, settle: int = 5_000) -> base.Response:
+        update = base.UpdateStateRequest(
+            newState=COMPLETE_STATE.from_form(a_state(workloads)),
+            updateMask=[f"desiredState.workloads.{name}" for name in workloads],
+            atomic=base.AtomicOptions(timeoutMs=timeout, settleMs=settle),
+        )
+        return responses(self.ask("u", updateStateRequest=update))[-1]
+
+    def passes(self, seconds: float) -> list[Effect]:
+        self.now += seconds
+        return self.decide(SecondPassed())
+
+    def decide(self, message: ServerMessage) -> list[Effect]:
+        """Handle the message and keep the entries that a store would keep."""
+        decision = self.server.decide(message, self.now)
+        if decision.change is not None:
+            self.entries |= {entry.key: entry.after for entry in decision.change.entries}
+        return decision.effects
+
+    def status(self, name: str = "rollout-1") -> tuple[str, str]:
+        wanted = base.RolloutsRequest(names=[name])
+        (info,) = the_response(self.ask("s", rolloutsRequest=wanted)).rolloutsResponse.rollouts
+        return base.RolloutPhase.Name(info.phase).removeprefix("ROLLOUT_").lower(), info.reason
+
+    def config_of(self, name: str) -> str | None:
+        workloads = self.get(f"desiredState.workloads.{name}").get("desiredState", {}).get("workloads", {})
+        return workloads[name]["runtimeConfig"] if name in workloads else None
+
+
+def updating(**more: Any) -> RolloutStory:
+    """`web` runs and is updated atomically."""
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form(**more)}))
+    story.report("n1", {WEB: RUNNING_OK})
+    assert story.apply({"web": a_form(config=NEW, **more)}).UpdateStateSuccess.rollout == "rollout-1"
+    return story
+
+
+def replaced(story: RolloutStory, state: ExecutionState) -> None:
+    story.report("n1", {WEB: REMOVED, WEB2: state})
+
+
+def test_a_change_is_completed_when_all_workloads_stay_ready_for_the_settle_time() -> None:
+    story = updating()
+    replaced(story, RUNNING_OK)
+    assert story.status() == ("settling", "")
+    story.passes(4)
+    assert story.status() == ("settling", "")
+    story.passes(1)
+    assert story.status() == ("completed", "")
+    assert story.config_of("web") == NEW
+
+
+def test_a_job_that_succeeds_is_ready() -> None:
+    story = updating()
+    replaced(story, SUCCEEDED_OK)
+    story.passes(5)
+    assert story.status()[0] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (exited(1), "workload 'web' on agent 'n1' is Failed(ExecFailed): Exit code: '1'"),
+        (PENDING_STARTING_FAILED.because("bad"), "workload 'web' on agent 'n1' is Pending(StartingFailed): bad"),
+    ],
+)
+def test_a_final_failure_restores_the_previous_state_at_once(state: ExecutionState, reason: str) -> None:
+    story = updating()
+    replaced(story, state)
+    assert story.status() == ("restoring", reason)
+    assert story.config_of("web") == CONFIG
+    story.report("n1", {WEB2: REMOVED, WEB: RUNNING_OK})
+    assert story.status() == ("restored", reason)
+
+
+def test_a_workload_that_is_not_ready_in_time_restores_the_previous_state() -> None:
+    story = updating()
+    replaced(story, PENDING_STARTING.because("Retry 3: no such image"))
+    story.passes(59)
+    assert story.status()[0] == "waiting"
+    story.passes(1)
+    text = "not ready within 60 s: workload 'web' on agent 'n1' is Pending(Starting): Retry 3: no such image"
+    assert story.status() == ("restoring", text)
+
+
+def test_a_failure_that_is_followed_by_a_restart_is_waited_for() -> None:
+    story = updating(restartPolicy="ON_FAILURE")
+    replaced(story, exited(1))
+    assert story.status()[0] == "waiting"
+    story.report("n1", {WEB2: RUNNING_OK})
+    assert story.status()[0] == "settling"
+
+
+def test_a_workload_that_dies_during_the_settle_time_restores_the_previous_state() -> None:
+    story = updating(restartPolicy="ALWAYS")
+    replaced(story, RUNNING_OK)
+    story.passes(3)
+    story.report("n1", {WEB2: exited(7)})
+    text = "did not stay ready for 5 s: workload 'web' on agent 'n1' is Failed(ExecFailed): Exit code: '7'"
+    assert story.status() == ("restoring", text)
+
+
+def test_health_checks_decide_whether_a_workload_is_ready() -> None:
+    story = updating(health={"tcp": {"port": 80}})
+    replaced(story, RUNNING_OK)
+    assert story.status()[0] == "waiting"
+    story.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(HEALTHY))})
+    assert story.status()[0] == "settling"
+    story.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(UNHEALTHY, "refused"))})
+    text = "did not stay ready for 5 s: workload 'web' on agent 'n1' is Running(Ok) but not healthy: Unhealthy refused"
+    assert story.status() == ("restoring", text)
+
+
+def test_an_agent_that_is_lost_restores_the_previous_state_and_is_reported() -> None:
+    story = updating()
+    replaced(story, RUNNING_OK)
+    story.server.decide(AgentGone("n1"), story.now)
+    assert story.status()[0] == "restoring"
+    assert "AgentDisconnected" in story.status()[1]
+    story.passes(60)
+    phase, reason = story.status()
+    assert phase == "restore_incomplete"
+    assert "the previous state is not reached" in reason
+    assert story.config_of("web") == CONFIG
+
+
+def test_an_instance_that_keeps_its_name_counts_only_after_its_predecessor_has_stopped() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.report("n1", {WEB: RUNNING_OK})
+    story.apply({"web": a_form(tags={"a": "b"})})
+    story.passes(1)
+    assert story.status()[0] == "waiting", "the running instance is the old one"
+    story.report("n1", {WEB: STOPPING_REQUESTED_AT_RUNTIME})
+    story.report("n1", {WEB: RUNNING_OK})
+    assert story.status()[0] == "settling"
+
+
+def test_created_workloads_are_removed_again_and_deleted_ones_come_back() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"old": a_form()}))
+    old, new = InstanceName.of("old", "n1", CONFIG), InstanceName.of("new", "n1", CONFIG)
+    story.report("n1", {old: RUNNING_OK})
+    update = base.UpdateStateRequest(
+        newState=COMPLETE_STATE.from_form(a_state({"new": a_form()})), atomic=base.AtomicOptions()
+    )
+    story.ask("u", updateStateRequest=update)
+    story.report("n1", {old: REMOVED, new: exited(1)})
+    assert (story.config_of("new"), story.config_of("old")) == (None, CONFIG)
+    story.report("n1", {new: REMOVED})
+    assert story.status()[0] == "restoring"
+    story.report("n1", {old: RUNNING_OK})
+    assert story.status()[0] == "restored"
+
+
+def test_a_workload_that_did_not_run_before_need_not_run_after_the_restoration() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.report("n1", {WEB: exited(9)})
+    story.apply({"web": a_form(config=NEW)})
+    replaced(story, exited(1))
+    assert story.status()[0] == "restoring"
+    story.passes(1)
+    assert story.status()[0] == "restored"
+
+
+def test_a_conflicting_change_is_rejected_with_the_name_of_the_rollout_and_others_are_accepted() -> None:
+    story = updating()
+    text = error_of(story.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web"))
+    assert "workload 'web' is part of the running rollout 'rollout-1'" in text
+    plan = base.PlanRequest(update=base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({}))))
+    assert the_response(story.ask("p", planRequest=plan)).planResponse.rejectedBy == "rollout"
+    story.update(a_state({"db": a_form()}), "desiredState.workloads.db")
+    assert story.config_of("db") == CONFIG
+    replaced(story, RUNNING_OK)
+    story.passes(5)
+    story.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web")
+    assert story.config_of("web") == "third"
+
+
+def test_followers_get_every_change_until_the_end() -> None:
+    story = updating()
+    wanted = base.RolloutsRequest(names=["rollout-1"], follow=True)
+    story.ask("f", rolloutsRequest=wanted)
+    seen = responses(story.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK}))
+    assert seen[-1].rolloutsResponse.rollouts[0].phase == base.ROLLOUT_SETTLING
+    assert seen[-1].rolloutsResponse.rollouts[0].workloads[0].isReady
+    (last,) = responses(story.passes(5))
+    assert last.rolloutsResponse.rollouts[0].phase == base.ROLLOUT_COMPLETED
+    assert responses(story.passes(5)) == []
+
+
+def test_an_unknown_rollout_is_an_error() -> None:
+    wanted = base.RolloutsRequest(names=["x"])
+    assert error_of(RolloutStory().ask("f", rolloutsRequest=wanted)) == "unknown rollout 'x'"
+
+
+def test_a_change_that_changes_no_workload_makes_no_rollout() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    update = base.UpdateStateRequest(
+        newState=COMPLETE_STATE.from_form(a_state({}, configs={"a": "1"})), atomic=base.AtomicOptions()
+    )
+    (response,) = responses(story.ask("u", updateStateRequest=update))
+    assert not response.UpdateStateSuccess.HasField("rollout")
+
+
+def test_hooks_are_not_asked_when_the_previous_state_is_restored() -> None:
+    story = RolloutStory(has_hooks=True)
+    story.hello("n1")
+    (shown,) = story.update(a_state({"web": a_form()}))
+    assert isinstance(shown, RunHooks)
+    shown.update.addedWorkloads[0].workload.tags.tags["by"] = "hook"
+    story.server.handle(HooksFinished(shown.update))
+    story.report("n1", {WEB: RUNNING_OK})
+    update = base.UpdateStateRequest(
+        newState=COMPLETE_STATE.from_form(a_state({"web": a_form(config=NEW)})), atomic=base.AtomicOptions()
+    )
+    story.ask("u", updateStateRequest=update)
+    story.server.handle(HooksFinished(None))
+    replaced(story, exited(1))
+    assert story.status()[0] == "restoring"
+    effective = story.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"]
+    assert (effective["runtimeConfig"], effective["tags"]) == (CONFIG, {"by": "hook"})
+
+
+def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
+    first = RolloutStory()
+    first.decide(FromAgent("n1", grpc.ToServer(agentHello=grpc.AgentHello(agentName="n1"))))
+    for config, atomic in ((CONFIG, None), (NEW, base.AtomicOptions())):
+        state = COMPLETE_STATE.from_form(a_state({"web": a_form(config=config)}))
+        update = base.UpdateStateRequest(newState=state, atomic=atomic)
+        first.decide(FromClient("cli-conn-1", base.Request(requestId="cli-conn-1@u", updateStateRequest=update)))
+    stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in first.entries.items()]))
+    second = RolloutStory(is_durable=True)
+    entries = {EntryKey(kind, name): value for kind, name, value in stored if value is not None}
+    restored = restored_state(entries)
+    assert restored.faults == []
+    second.server.restore(restored, last_revision=2)
+    second.passes(1)
+    assert second.status()[0] == "waiting"
+    second.hello("n1")
+    second.report("n1", {WEB2: exited(1)})
+    assert second.status()[0] == "restoring"
+    assert second.config_of("web") == CONFIG
