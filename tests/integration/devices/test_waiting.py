@@ -18,7 +18,9 @@ from tests.support.waiting import until
 
 GPU, FOO0 = "example.com/gpu", "cam-8120fe"
 BOTH = [ResourceRequest("cam", 1), ResourceRequest(GPU, 1)]
-REFUSED = WaitingForDevices(f"cannot allocate '{GPU}': out of order", failed=True)
+REFUSED = WaitingForDevices(
+    f"cannot allocate '{GPU}': the device plugin 'example.com-gpu.sock' answers: out of order", failed=True
+)
 
 
 @pytest.fixture
