@@ -8,12 +8,14 @@ just started.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import chain
 
 from msgspec.structs import replace
 
 from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.offline_state import AssignedWorkloads, OfflineState
+from ankaios.agent.core.open_requests import OpenRequests
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
@@ -84,6 +86,8 @@ class AgentManager:
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
         self._is_welcome = False
+        self._requests = OpenRequests()
+        self._lost_at = ""
         self._assigned = AssignedWorkloads()
         self._device_update = b""
         self._store: Callable[[OfflineState], None] | None = None
@@ -104,6 +108,7 @@ class AgentManager:
                 self._load.connected()
                 self._devices.connected()
             case Disconnected():
+                self._lost_at = datetime.now(UTC).isoformat()
                 self.is_connected = False
                 self._logs.cancel_all()
                 self._work.records.disconnected()
@@ -153,16 +158,19 @@ class AgentManager:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         forgotten = self._begin_session()
         self._is_welcome = True
-        self._assigned.replace(added)
-        self._store_state()
         plan = self._planner.server_hello(
             added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
         )
-        if message.keepUnlisted:
+        if message.keepUnlisted:  # the stored assignment stays, too
             log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
+        else:
+            self._assigned.replace(added)
+            self._store_state()
         self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
+        for request in self._requests.repeat(self._lost_at):
+            self._outbox.put(ToServer(request=request))
 
     def _begin_session(self) -> set[str]:
         """The server tells the states of other agents anew, before or never."""
@@ -269,10 +277,13 @@ class AgentManager:
         [impl->swdd~agent-remove-id-prefix-forwarding-control-interface-response~1]
         """
         full_id = response.requestId
+        if not self._requests.is_for_workload(response):
+            return
         name, _, response.requestId = full_id.partition(REQUEST_ID_SEPARATOR)
         workload = self._work.workloads.get(name)
         if workload is not None and workload.deliver(response):
             return
+        self._requests.forget(full_id)
         log.warning("a response is dropped: the workload '%s' has no control interface", name)
         if response.HasField("logEntriesResponse"):
             self._cancel_logs(full_id)
@@ -283,12 +294,14 @@ class AgentManager:
 
         async def forward(request: Request) -> None:
             await room.acquire()
+            self._requests.sent(request)
             self._outbox.put(ToServer(request=request), room.release)
 
         return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
 
     def _cancel_logs(self, full_id: str) -> None:
         """Nobody reads these logs."""
+        self._requests.forget(full_id)
         self._outbox.put(ToServer(request=Request(requestId=full_id, logsCancelRequest=LogsCancelRequest())))
 
     def _log_source(self, name: str) -> LogSource | None:

@@ -25,7 +25,10 @@ ATTEMPT_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05  # after all members have failed
 # etcd closes connections with more frequent pings than one in five seconds.
 _KEEPALIVE = Keepalive(interval=6.0, timeout=3.0)
-_TRANSIENT = frozenset({Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED, Status.ABORTED})
+# UNIMPLEMENTED: another program listens at the port of a member that is down.
+_TRANSIENT = frozenset(
+    {Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED, Status.ABORTED, Status.UNIMPLEMENTED}
+)
 _OLD_TOKEN = "revision of auth store is old"
 
 T = TypeVar("T")

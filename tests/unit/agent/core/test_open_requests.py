@@ -1,0 +1,64 @@
+from ankaios.agent.core.open_requests import OpenRequests
+from ankaios.common.pb import ank_base_pb2 as base
+
+
+def subscribe(request_id: str = "w@1") -> base.Request:
+    return base.Request(requestId=request_id, completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
+
+
+def follow(request_id: str = "w@2") -> base.Request:
+    return base.Request(requestId=request_id, logsRequest=base.LogsRequest(follow=True, tail=5))
+
+
+def state(request_id: str = "w@1", *, event: bool = False) -> base.Response:
+    content = base.CompleteStateResponse(alteredFields=base.AlteredFields() if event else None)
+    return base.Response(requestId=request_id, completeStateResponse=content)
+
+
+def accepted(request_id: str = "w@2") -> base.Response:
+    return base.Response(requestId=request_id, logsRequestAccepted=base.LogsRequestAccepted())
+
+
+def opened() -> OpenRequests:
+    requests = OpenRequests()
+    requests.sent(subscribe())
+    requests.sent(follow())
+    assert requests.is_for_workload(state())
+    assert requests.is_for_workload(accepted())
+    return requests
+
+
+def test_open_requests_are_repeated_and_their_responses_are_not_delivered_twice() -> None:
+    requests = opened()
+    first, second = requests.repeat("2026-01-01T00:00:00Z")
+    assert first == subscribe()
+    assert second.logsRequest.since == "2026-01-01T00:00:00Z"
+    assert not second.logsRequest.HasField("tail")
+    assert not requests.is_for_workload(state())
+    assert not requests.is_for_workload(accepted())
+    assert requests.is_for_workload(state(event=True))
+    assert len(list(requests.repeat("later"))) == 2
+
+
+def test_cancelled_and_rejected_requests_are_not_repeated() -> None:
+    requests = opened()
+    requests.sent(base.Request(requestId="w@1", eventsCancelRequest=base.EventsCancelRequest()))
+    assert requests.is_for_workload(base.Response(requestId="w@2", error=base.Error(message="no")))
+    assert list(requests.repeat("now")) == []
+
+
+def test_requests_that_end_with_their_response_are_not_repeated() -> None:
+    requests = OpenRequests()
+    once = base.Request(requestId="w@3", completeStateRequest=base.CompleteStateRequest())
+    requests.sent(once)
+    assert requests.is_for_workload(state("w@3"))
+    requests.sent(subscribe("w@4"))  # not answered: the queue of the agent keeps it
+    assert list(requests.repeat("now")) == []
+
+
+def test_the_number_of_kept_requests_is_limited() -> None:
+    requests = OpenRequests()
+    for number in range(1100):
+        requests.sent(subscribe(f"w@{number}"))
+        requests.is_for_workload(state(f"w@{number}"))
+    assert len(list(requests.repeat("now"))) == 1000
