@@ -169,7 +169,12 @@ def test_a_workload_that_loses_its_camera_does_as_configured(cluster: Cluster, p
     apply(cluster, cameras("foo0", **settings), a_user("web"))  # type: ignore[arg-type]
     cluster.wait_for("web", "Running(Ok)")
     availability(cluster).write_text("OFFLINE")
-    cluster.wait_until("the camera is gone", lambda: not instances(cluster))
+    if left:
+        reason = f"its device '{FOO0}' is lost"
+        cluster.wait_until("its state names the camera", lambda: cluster.states()["web"] == ("Running(Ok)", reason))
+        assert "node-a (lost)" in cluster.ank("get", "devices").stdout
+    else:
+        cluster.wait_until("the camera is gone", lambda: not instances(cluster))
     cluster.wait_until("the workload did as configured", lambda: running(cluster) == left)
     if not left:
         assert cluster.wait_for("web", "Pending(WaitingToStart)")
