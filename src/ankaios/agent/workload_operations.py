@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
-from ankaios.agent.core.dependencies import Decision, DependencyScheduler
+from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision
 from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
@@ -182,7 +182,7 @@ class WorkloadOperations:
             self._states.store(workload.current, REMOVED)  # nothing is damped by what was planned before
             self.report(workload.current, state)
 
-    def _decide(self, decision: Decision) -> None:
+    def _decide(self, decision: SchedulingDecision) -> None:
         for name, state in decision.reports:
             self.report(name, state)
         for entry in decision.abandoned:

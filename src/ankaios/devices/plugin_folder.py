@@ -53,7 +53,7 @@ def open_plugin_folder(folder: Path) -> socket.socket:
     except OSError as error:
         raise Unavailable(f"cannot use the plugin folder '{folder}': {error}") from error
     try:
-        listener = bind_socket(folder / KUBELET_SOCKET)
+        listener = bind_plugin_socket(folder / KUBELET_SOCKET)
     except Unavailable:
         with suppress(OSError):
             folder.rmdir()
@@ -62,7 +62,7 @@ def open_plugin_folder(folder: Path) -> socket.socket:
     return listener
 
 
-def bind_socket(path: Path) -> socket.socket:
+def bind_plugin_socket(path: Path) -> socket.socket:
     """A socket that only the owner can use, and that does not listen yet."""
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise Unavailable(f"cannot listen at '{path}': longer than {LONGEST_SOCKET_PATH} bytes")

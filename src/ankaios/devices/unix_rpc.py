@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from ankaios.devices.plugin_folder import bind_socket
+from ankaios.devices.plugin_folder import bind_plugin_socket
 from ankaios.grpc.addresses import UnixAddress
 from ankaios.grpc.channel import GrpcChannel
 from ankaios.grpc.server import GrpcServer, Handler
@@ -30,7 +30,7 @@ class UnixServer:
 
     async def start(self, listener: socket.socket | None = None) -> None:
         """`listener`: the socket is bound already."""
-        sock = listener or bind_socket(self.path)
+        sock = listener or bind_plugin_socket(self.path)
         server = GrpcServer(self._methods)
         try:
             server.listen_on(sock)

@@ -91,7 +91,7 @@ def take_turn(token: str) -> int:
         fcntl.flock(folder, fcntl.LOCK_EX)
     except OSError:
         pass  # a file system without locks
-    if read_file("start") != token.encode():
+    if read_bytes("start") != token.encode():
         raise NotStarted("another start has replaced this one")
     write_file("keeper", identity(os.getpid()))
     return folder
@@ -186,7 +186,7 @@ def write_file(name: str, data: bytes) -> None:
     os.replace(name + ".new", name)  # noqa: PTH105
 
 
-def read_file(name: str) -> bytes:
+def read_bytes(name: str) -> bytes:
     """Nothing, if there is no such file."""
     try:
         with open(name, "rb") as file:  # noqa: PTH123
@@ -412,5 +412,5 @@ def children() -> list[int]:
 
 def parent(pid: str) -> int:
     """0 if there is no such process."""
-    fields = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0

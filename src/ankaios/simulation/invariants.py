@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from ankaios.common.workload import InstanceName
-from ankaios.simulation.operator import ACCEPTED, REJECTED, Operation
+from ankaios.simulation.operator import ACCEPTED, REJECTED, OperatorChange
 
 LOST_CHANGE = "no acknowledged change is lost"
 REJECTED_CHANGE = "no rejected change exists"
@@ -38,7 +38,7 @@ class Violation(Struct, frozen=True):
         return f"{self.time:10.3f}  {self.invariant}: {self.text}"
 
 
-def permitted_values(operations: Sequence[Operation], workload: str) -> set[str | None]:
+def permitted_values(operations: Sequence[OperatorChange], workload: str) -> set[str | None]:
     """The versions that a workload may have now, if each operation began after the one before had ended.
 
     The last accepted change decides. A change without an answer may be stored or not, at any later time.
@@ -58,7 +58,7 @@ def stored_values(desired: Mapping[str, Any]) -> dict[str, str]:
     return {name: form["runtimeConfig"] for name, form in desired.get("workloads", {}).items()}
 
 
-def check_changes(operations: Sequence[Operation], desired: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+def check_changes(operations: Sequence[OperatorChange], desired: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     stored = stored_values(desired)
     faults = []
     for name in names:

@@ -28,7 +28,7 @@ WATCHED = ("desiredState", "workloadStates")
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
 
 
-class Operation(Struct):
+class OperatorChange(Struct):
     """One requested change of one workload. `value` is its version, None if it was deleted."""
 
     workload: str
@@ -48,12 +48,12 @@ class Operator:
 
     def __init__(self, urls: str) -> None:
         self._urls = urls
-        self.operations: list[Operation] = []
+        self.operations: list[OperatorChange] = []
         self._number = 0
 
-    async def write(self, workload: str, form: Form | None, value: str | None) -> Operation:
+    async def write(self, workload: str, form: Form | None, value: str | None) -> OperatorChange:
         """Set or delete one workload."""
-        operation = Operation(workload, value, asyncio.get_running_loop().time())
+        operation = OperatorChange(workload, value, asyncio.get_running_loop().time())
         self.operations.append(operation)
         state: Form = {"desiredState": {"apiVersion": "v1", "workloads": {} if form is None else {workload: form}}}
         request = base.UpdateStateRequest(

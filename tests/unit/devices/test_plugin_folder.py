@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.plugin_folder import bind_socket, open_plugin_folder, short_folder
+from ankaios.devices.plugin_folder import bind_plugin_socket, open_plugin_folder, short_folder
 from tests.support.short_paths import short_path  # noqa: F401
 
 
@@ -22,7 +22,7 @@ def test_files_that_others_write_meanwhile_keep_their_modes(
 ) -> None:
     """The umask belongs to all threads, so it is left alone; and nobody can connect before the mode is right."""
     monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask was changed"))
-    with bind_socket(short_path / "a.sock") as sock:
+    with bind_plugin_socket(short_path / "a.sock") as sock:
         assert stat.S_IMODE((short_path / "a.sock").stat().st_mode) == 0o600
         assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
 
@@ -39,7 +39,7 @@ def test_a_folder_too_deep_for_sockets_is_replaced(short_path: Path) -> None:  #
     assert short != deep
     assert short == short_folder(deep)
     with pytest.raises(Unavailable, match="longer than 107"):
-        bind_socket(deep / "kubelet.sock")
+        bind_plugin_socket(deep / "kubelet.sock")
 
 
 def test_a_deep_folder_for_temporary_files_is_no_place_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa
     with pytest.raises(Unavailable, match="cannot use the plugin folder"):
         open_plugin_folder(short_path / "file" / "plugins")
     with pytest.raises(Unavailable, match="cannot listen"):
-        bind_socket(short_path / "missing" / "kubelet.sock")
+        bind_plugin_socket(short_path / "missing" / "kubelet.sock")
 
 
 def test_where_nobody_can_listen_no_folder_is_left(short_path: Path) -> None:  # noqa: F811

@@ -8,11 +8,11 @@ from ankaios.simulation.invariants import (
     check_states,
     permitted_values,
 )
-from ankaios.simulation.operator import ACCEPTED, REJECTED, UNKNOWN, Operation
+from ankaios.simulation.operator import ACCEPTED, REJECTED, UNKNOWN, OperatorChange
 
 
-def operation(value: str | None, outcome: str) -> Operation:
-    return Operation("web", value, 0.0, outcome=outcome)
+def operation(value: str | None, outcome: str) -> OperatorChange:
+    return OperatorChange("web", value, 0.0, outcome=outcome)
 
 
 def desired(**versions: str) -> dict[str, object]:

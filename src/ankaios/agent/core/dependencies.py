@@ -44,7 +44,7 @@ class KnownStates(Protocol):
     def states_of(self, workload: str) -> Collection[ExecutionState]: ...
 
 
-class Decision(Struct):
+class SchedulingDecision(Struct):
     """`abandoned` are finished containers that were to be started again and now are not."""
 
     ready: list[Operation] = field(default_factory=list)
@@ -88,25 +88,25 @@ class DependencyScheduler:
     def entries(self) -> Mapping[str, Waiting]:
         return self._waiting
 
-    def schedule(self, operations: Iterable[Operation], states: KnownStates) -> Decision:
+    def schedule(self, operations: Iterable[Operation], states: KnownStates) -> SchedulingDecision:
         """Judge new operations; whatever waited under the same name is outdated."""
-        decision = Decision()
+        decision = SchedulingDecision()
         for operation in operations:
             if meant := self._supersede(operation, decision):
                 self._judge(meant, states, decision)
         return decision
 
-    def recheck(self, changed: Iterable[str], states: KnownStates) -> Decision:
+    def recheck(self, changed: Iterable[str], states: KnownStates) -> SchedulingDecision:
         """Judge again what looks at a changed workload. What still waits is not reported again."""
-        decision = Decision()
+        decision = SchedulingDecision()
         names = {name for workload in changed for name in self._watchers.get(workload, ())}
         for name in sorted(names):
             self._judge_again(self._waiting[name], states, decision)
         return decision
 
-    def drop(self, name: str) -> Decision:
+    def drop(self, name: str) -> SchedulingDecision:
         """Forget what waits under this name; a create that never happened is reported as removed."""
-        decision = Decision()
+        decision = SchedulingDecision()
         match self._remove(name):
             case CreateOperation(_, str()) as entry:
                 decision.abandoned.append(entry)
@@ -116,7 +116,7 @@ class DependencyScheduler:
                 pass
         return decision
 
-    def _supersede(self, operation: Operation, decision: Decision) -> Operation | None:
+    def _supersede(self, operation: Operation, decision: SchedulingDecision) -> Operation | None:
         """Remove the older entry and let the newer operation mean what is really there."""
         match operation, self._remove(operation.name):
             case _, CreateOperation() as entry:
@@ -131,7 +131,7 @@ class DependencyScheduler:
                 return operation
 
     @staticmethod
-    def _instead_of(entry: CreateOperation, operation: Operation, decision: Decision) -> Operation | None:
+    def _instead_of(entry: CreateOperation, operation: Operation, decision: SchedulingDecision) -> Operation | None:
         """Nothing of it runs, so nothing has to stop first; only a finished container may be left."""
         if entry.reuse is not None and not (isinstance(operation, CreateOperation) and operation.reuse == entry.reuse):
             decision.abandoned.append(entry)
@@ -142,11 +142,11 @@ class DependencyScheduler:
         return CreateOperation(operation.spec) if isinstance(operation, UpdateOperation) else operation
 
     @staticmethod
-    def _never_started(never: InstanceName, alive: InstanceName, decision: Decision) -> None:
+    def _never_started(never: InstanceName, alive: InstanceName, decision: SchedulingDecision) -> None:
         if never != alive:
             decision.reports.append((never, REMOVED))
 
-    def _judge(self, operation: Operation, states: KnownStates, decision: Decision) -> None:
+    def _judge(self, operation: Operation, states: KnownStates, decision: SchedulingDecision) -> None:
         match operation:
             case CreateOperation(spec) if not may_start(spec.dependencies, states):
                 self._wait(operation)
@@ -169,14 +169,14 @@ class DependencyScheduler:
             case _:
                 decision.ready.append(operation)
 
-    def _split(self, update: UpdateOperation, decision: Decision) -> None:
+    def _split(self, update: UpdateOperation, decision: SchedulingDecision) -> None:
         """The old one may go, the new one may not come yet."""
         self._wait(CreateOperation(update.spec))
         decision.reports.append((update.spec.instance_name, PENDING_WAITING_TO_START))
         decision.ready.append(DeleteBeforeUpdate(update.deleted.instance_name))
 
-    def _judge_again(self, entry: Waiting, states: KnownStates, decision: Decision) -> None:
-        again = Decision()
+    def _judge_again(self, entry: Waiting, states: KnownStates, decision: SchedulingDecision) -> None:
+        again = SchedulingDecision()
         self._remove(entry.name)
         self._judge(entry, states, again)
         decision.ready += again.ready

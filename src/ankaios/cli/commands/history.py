@@ -31,7 +31,7 @@ def revision_row(revision: base.RevisionInfo) -> tuple[str, ...]:
     changes = [f"{_sign(entry)}{_short_name(entry)}" for entry in revision.entries]
     more = [f"and {len(changes) - _MOST_SHOWN} more"] if len(changes) > _MOST_SHOWN else []
     shown = " ".join([*changes[:_MOST_SHOWN], *more])
-    return str(revision.number), local_time(revision.timeMs), revision.requester, shown, revision.note
+    return str(revision.number), local_second(revision.timeMs), revision.requester, shown, revision.note
 
 
 def _sign(entry: base.EntryChange) -> str:
@@ -42,7 +42,7 @@ def _short_name(entry: base.EntryChange) -> str:
     return entry.name if entry.kind == "workload" else f"{entry.kind}:{entry.name}"
 
 
-def local_time(milliseconds: int) -> str:
+def local_second(milliseconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
@@ -57,7 +57,7 @@ def show_revision(call: CommandCall) -> None:
     (revision,) = response.revisions
     description = Description()
     description.fact("Revision", str(revision.number))
-    description.fact("Time", local_time(revision.timeMs))
+    description.fact("Time", local_second(revision.timeMs))
     description.fact("Requester", revision.requester)
     description.fact("Masks", ", ".join(revision.updateMasks))
     description.fact("Note", revision.note)

@@ -38,7 +38,7 @@ def allocate_instance(
     return [{id_: known[id_] for id_ in request} for request in requests]
 
 
-class Selection(Struct, frozen=True):
+class DeviceSelection(Struct, frozen=True):
     """Restricts a container request to the `matching` instances; None: any.
 
     Requests of the same `group` are met by different instances; None: the request is a group by itself.
@@ -55,7 +55,7 @@ def allocate_configuration(
     requests: Sequence[Sequence[str]],
     *,
     distinct: bool = True,
-    selections: Sequence[Selection] = (),
+    selections: Sequence[DeviceSelection] = (),
 ) -> list[Assignment] | Denied:
     """The configuration-level rules.
 
@@ -106,7 +106,7 @@ class _Search:
         self._taken: Counter[str] = Counter()
         self._siblings: dict[str, list[_Container]] = {}
 
-    def add_container(self, request: Sequence[str], node: str, selection: Selection | None) -> Denied | None:
+    def add_container(self, request: Sequence[str], node: str, selection: DeviceSelection | None) -> Denied | None:
         container = _Container()
         if selection is not None:
             container.matching = selection.matching

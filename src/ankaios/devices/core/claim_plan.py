@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ankaios.common.workload import ResourceRequest, described_resource
-from ankaios.devices.core.allocation import Assignment, Denied, Selection, allocate_configuration, changes_of
+from ankaios.devices.core.allocation import Assignment, Denied, DeviceSelection, allocate_configuration, changes_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
@@ -111,7 +111,7 @@ def _spread(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str) -> list[As
     target, distinct = needs[0].target, needs[0].distinct
     fresh = fresh_ids(ledger.virtual_ids(target, node))
     requests = [list(islice(fresh, min(need.quantity, _most_useful(ledger, need)))) for need in needs]
-    selections = [Selection(need.group, need.matching) for need in needs]
+    selections = [DeviceSelection(need.group, need.matching) for need in needs]
     found = allocate_configuration(ledger, target, node, requests, distinct=distinct, selections=selections)
     if isinstance(found, Denied):
         return _denied(ledger, max(needs, key=lambda need: need.quantity))

@@ -48,7 +48,7 @@ def check_replicas(name: str, form: Form) -> None:
         raise Rejected(f"cannot use the placement of '{name}': at most {MAX_REPLICAS} replicas are possible")
 
 
-def instances_of(workload: RenderedWorkload, agents: AgentTags) -> dict[str, RenderedWorkload]:
+def replica_instances(workload: RenderedWorkload, agents: AgentTags) -> dict[str, RenderedWorkload]:
     """The instances that have to run, by name."""
     form, name = workload.form, workload.instance_name.workload
     if not is_replicated(form):
@@ -81,7 +81,7 @@ def changed_instances(
     """
     changed: dict[str, RenderedWorkload | None] = {}
     for name, workload in workloads.items():
-        wanted = instances_of(workload, agents) if workload is not None else {}
+        wanted = replica_instances(workload, agents) if workload is not None else {}
         wanted = {instance: it for instance, it in wanted.items() if instance not in taken}
         for instance in (*wanted, *existing(name)):
             now, before = wanted.get(instance), rendered.get(instance)

@@ -29,7 +29,7 @@ from ankaios.server.core.conventions import (
 )
 from ankaios.server.core.cycle_check import find_cycle
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.server.core.replicas import AgentTags, changed_instances, instances_of, is_replicated, owner_of
+from ankaios.server.core.replicas import AgentTags, changed_instances, is_replicated, owner_of, replica_instances
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_view import filled_workload
 from ankaios.server.core.update_rejected import (
@@ -185,7 +185,7 @@ def _check_dependencies(
             if other is not None and is_replicated(other.form):
                 raise Rejected(
                     f"workload '{name}' depends on '{dependency}', which has several instances; name one of them, such "
-                    f"as '{next(iter(instances_of(other, {'<agent>': {}})), dependency)}'"
+                    f"as '{next(iter(replica_instances(other, {'<agent>': {}})), dependency)}'"
                 )
 
 

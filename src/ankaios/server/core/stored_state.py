@@ -14,7 +14,7 @@ from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.server.core.replicas import instances_of, is_replicated
+from ankaios.server.core.replicas import is_replicated, replica_instances
 from ankaios.server.core.state_update import PreparedUpdate
 from ankaios.server.core.stored_entries import (
     AGENT_TAGS_KIND,
@@ -185,7 +185,7 @@ def _render(desired: DesiredChange, faults: list[str]) -> dict[str, RenderedWork
             rendered[name] = render_workload(name, form, lambda key: desired.configs.get(key, MISSING))
         except Rejected as fault:
             faults.append(f"workload '{name}': {fault}")
-    instances = {name: it for workload in rendered.values() for name, it in instances_of(workload, {}).items()}
+    instances = {name: it for workload in rendered.values() for name, it in replica_instances(workload, {}).items()}
     return {**instances, **rendered}
 
 

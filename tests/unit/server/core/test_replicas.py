@@ -11,7 +11,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
-from ankaios.server.core.replicas import check_replicas, derived_name, instances_of
+from ankaios.server.core.replicas import check_replicas, derived_name, replica_instances
 from ankaios.server.core.replies import Effect, HooksFinished, SecondPassed
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
@@ -23,17 +23,17 @@ def a_workload(name: str = "web", **placement: Any) -> RenderedWorkload:
 
 
 def test_replicas_are_numbered_and_do_not_depend_on_their_number() -> None:
-    three = instances_of(a_workload(replicas=3, tags={"zone": "a"}), {})
+    three = replica_instances(a_workload(replicas=3, tags={"zone": "a"}), {})
     assert list(three) == ["web-0", "web-1", "web-2"]
     assert three["web-0"].form["placement"] == {"tags": {"zone": "a"}, "replicaOf": "web"}
-    assert three["web-0"] == instances_of(a_workload(replicas=1, tags={"zone": "a"}), {})["web-0"]
-    assert instances_of(a_workload(replicas=0), {}) == {}
-    assert instances_of(a_workload(), {"n1": {}}) == {}
+    assert three["web-0"] == replica_instances(a_workload(replicas=1, tags={"zone": "a"}), {})["web-0"]
+    assert replica_instances(a_workload(replicas=0), {}) == {}
+    assert replica_instances(a_workload(), {"n1": {}}) == {}
 
 
 def test_every_agent_with_the_tags_has_an_instance() -> None:
     agents = {"n2": {"zone": "a"}, "n1": {"zone": "a", "x": "y"}, "n3": {}}
-    found = instances_of(a_workload(everyAgent=True, tags={"zone": "a"}), agents)
+    found = replica_instances(a_workload(everyAgent=True, tags={"zone": "a"}), agents)
     assert {name: it.instance_name.agent for name, it in found.items()} == {"web-n1": "n1", "web-n2": "n2"}
 
 
