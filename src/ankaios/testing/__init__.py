@@ -10,6 +10,18 @@
 The fixture `cluster` comes with the package. The real server and agents run on virtual time; see `ankaios.simulation`.
 """
 
-from ankaios.testing.cluster import TestCluster, WorkloadUnderTest
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ankaios.testing.cluster import TestCluster, WorkloadUnderTest
 
 __all__ = ["TestCluster", "WorkloadUnderTest"]
+
+
+def __getattr__(name: str) -> Any:
+    """pytest loads this package wherever it is installed, so server and agents are loaded only when they are used."""
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from ankaios.testing import cluster
+
+    return getattr(cluster, name)

@@ -1,5 +1,8 @@
 """The test kit, used as its users use it. The three examples are those of the documentation."""
 
+import subprocess
+import sys
+
 import pytest
 
 from ankaios.testing import TestCluster
@@ -112,3 +115,10 @@ def test_two_runs_are_the_same() -> None:
 def test_an_unknown_node_is_named(cluster: TestCluster) -> None:
     with pytest.raises(ValueError, match="unknown node 'zone9'"):
         cluster.kill("zone9")
+
+
+def test_the_plugin_loads_nothing_but_itself() -> None:
+    """pytest loads it for every user of the package, also for those who do not use it."""
+    code = "import sys, ankaios.testing.plugin; print(*[name for name in sys.modules if name.startswith('ankaios')])"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.split() == ["ankaios", "ankaios.testing", "ankaios.testing.plugin"]
