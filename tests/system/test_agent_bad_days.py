@@ -132,13 +132,27 @@ def test_what_could_not_be_deleted_is_deleted_when_podman_is_well_again(
 
 
 def test_containers_removed_by_hand_are_lost_and_can_be_deleted(cluster: Cluster, podman: StandIn) -> None:
-    start(cluster, a_manifest("web", more="restartPolicy: ALWAYS"))
+    start(cluster, a_manifest("web", more="restartPolicy: NEVER"))
     cluster.wait_for("web", "Running(Ok)")
     podman.forget_container(podman.containers()[0])
     cluster.wait_for("web", "Failed(Lost)", seconds=SOON)
     assert len(podman.calls("run")) == 1
     tell(cluster, "delete", "workload", "web")
     cluster.wait_for("web", "Removed", seconds=SOON)
+
+
+def test_containers_removed_by_hand_come_back_if_they_always_restart(cluster: Cluster, podman: StandIn) -> None:
+    start(cluster, a_manifest("web", more="restartPolicy: ALWAYS"))
+    cluster.wait_for("web", "Running(Ok)")
+    (lost,) = podman.containers()
+    podman.forget_container(lost)
+    cluster.wait_until("web has a new container", lambda: podman.containers() not in ([], [lost]), SOON)
+    cluster.wait_for("web", "Running(Ok)", seconds=SOON)
+    assert len(podman.containers()) == 1
+    assert len(podman.calls("run")) == 2
+    tell(cluster, "delete", "workload", "web")
+    cluster.wait_for("web", "Removed", seconds=SOON)
+    assert podman.containers() == []
 
 
 def test_fifty_containers_that_exit_at_the_same_moment(cluster: Cluster, podman: StandIn, tmp_path: Path) -> None:

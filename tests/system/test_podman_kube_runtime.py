@@ -93,11 +93,22 @@ async def test_a_manifest_is_played_kept_in_volumes_and_taken_down(
     await restarted.close()
 
 
-async def test_all_containers_of_a_pod_make_its_state_and_its_logs(runtime: PodmanKubeRuntime) -> None:
-    spec = a_spec(a_manifest(("one", "echo first; sleep 0.2"), ("two", "echo second; sleep 0.7")))
+async def test_all_containers_of_a_pod_make_its_state_and_its_logs(
+    podman_env: PodmanEnv,  # noqa: F811
+    runtime: PodmanKubeRuntime,
+) -> None:
+    until_told = "until test -e /end; do sleep 0.05; done"
+    spec = a_spec(a_manifest(("one", f"echo first; {until_told}"), ("two", f"echo second; {until_told}")))
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
     checker = runtime.start_checker(spec.instance_name, workload, log)
+    await log.until(RUNNING_OK)
+    for container in ("shop-one", "shop-two"):
+        await asyncio.to_thread(podman_env.podman, "exec", container, "/bin/sh", "-c", ": > /end")
+        await asyncio.to_thread(podman_env.podman, "wait", container)
+        if container == "shop-one":
+            await asyncio.sleep(0.7)  # the checker looks again
+            assert log.states == [RUNNING_OK]
     await log.until(SUCCEEDED_OK)
     checker.stop()
     assert log.states == [RUNNING_OK, SUCCEEDED_OK]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.core.unanswered_requests import MOST_UNANSWERED
 from ankaios.common.pb.ank_base_pb2 import (
     CompleteState,
     CompleteStateResponse,
@@ -73,8 +74,13 @@ async def test_requests_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
             pipes.ask(str(number), "desiredState")
         await server.start()
         session = await server.session()
-        ids = [(await session.hear("request")).request.requestId for _ in range(100)]
-        assert ids == [f"nav@{number}" for number in range(100)]
+        ids = [(await session.hear("request")).request.requestId for _ in range(MOST_UNANSWERED)]
+        assert ids == [f"nav@{number}" for number in range(MOST_UNANSWERED)]
+        for number in range(100):  # each answer makes room for one more request
+            session.say(FromServer(response=Response(requestId=f"nav@{number}", error=Error(message="late"))))
+            assert (await pipes.hear()).response.requestId == str(number)
+            if (further := MOST_UNANSWERED + number) < 100:
+                assert (await session.hear("request")).request.requestId == f"nav@{further}"
         pipes.close()
 
 

@@ -118,7 +118,8 @@ async def test_workloads_that_cannot_start_do_not_keep_the_others_waiting(
 
 async def test_a_slow_stop_is_waited_for(stand_in: StandIn, runtime: PodmanRuntime) -> None:
     workload = await runtime.create_workload(a_spec(), Extras())
-    stand_in.script("stop", do="slow", seconds=1.0)
+    stand_in.script("rm", do="slow", seconds=1.0)
     await runtime.delete_workload(workload)
     assert stand_in.containers() == []
-    assert stand_in.calls("rm") == [["rm", "--ignore", workload]]
+    assert stand_in.calls("rm") == [["rm", "--force", "--ignore", workload]]
+    assert stand_in.calls("stop") == []
