@@ -259,8 +259,17 @@ def test_a_container_learns_nothing_of_systemd_and_its_monitor_is_not_the_agents
     assert "NOTIFY_SOCKET" not in (node.root / f"proc/{pid}/environ").read_text()
     group = node.run("systemctl", "show", "--property=ControlGroup", "--value", "ank-agent").strip()
     inside = node.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs").split()
-    assert pids(node, {"plain": NATIVE})["plain"] in inside
+    assert str(main_pid(node, "ank-agent")) in inside
     assert node.run("pgrep", "conmon").strip() not in inside
+    assert pids(node, {"plain": NATIVE})["plain"] not in inside
+
+
+def test_a_plain_process_has_a_control_group_of_its_own(node: SystemdMachine, workloads: dict[str, str]) -> None:
+    pid = pids(node, workloads)["plain"]
+    groups = node.run("cat", f"/proc/{pid}/cgroup")
+    own = re.search(r"^0::(/ankaios/[^/\n]*plain\.[^/\n]*)$", groups, re.MULTILINE)
+    assert own is not None, groups
+    assert node.run("cat", f"/sys/fs/cgroup{own[1]}/cgroup.procs").split() == [pid]
 
 
 def test_the_journal_knows_what_is_important(node: SystemdMachine, workloads: dict[str, str]) -> None:
