@@ -248,12 +248,15 @@ async def test_a_workload_that_loses_its_device_does_as_configured(
     (lost,) = agent.holds("w1")
     left = {"cam-fbcb99-0": "foo1", "cam-d2981e-0": "foo0"}[lost]
     agent.handler.show(DiscoveredDevice(left))
-    await cluster.until(lambda: len(cluster.tree) == 1)
+    await cluster.until(lambda: cluster.tree[lost[:-2]].lost)
     assert agent.restarted == restarted
+    assert cluster.usage()[lost] == "C:0:node-a"
     if policy == base.ON_DEVICE_LOST_KEEP:
         assert agent.holds("w1") == {lost}
         return
     agent.manager.release("w1")
+    await cluster.until(lambda: lost[:-2] not in cluster.tree)
+    assert len(cluster.tree) == 1
     answer = await agent.acquire("w1")
     if policy == base.ON_DEVICE_LOST_RESTART:
         assert not isinstance(answer, WaitingForDevices)
@@ -270,7 +273,9 @@ async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster
     before = cluster.tree[FOO0].SerializeToString(deterministic=True)
     agent.handler.show()
     await cluster.until(lambda: not cluster.tree[FOO0].attributes.online)
-    assert await agent.acquire("w1") == WaitingForDevices("waits for its devices of akri.sh/cam to return")
+    nothing = "the discovery handler 'fake' finds no device that matches its discoveryDetails"
+    waits = WaitingForDevices(f"waits for its devices of akri.sh/cam to return; {nothing}")
+    assert await agent.acquire("w1") == waits
     agent.handler.show(DiscoveredDevice("foo0"))
     await cluster.until(lambda: cluster.tree[FOO0].attributes.online)
     assert cluster.tree[FOO0].SerializeToString(deterministic=True) == before
@@ -298,15 +303,17 @@ async def test_a_handler_that_breaks_off_is_not_a_device_that_vanished(
 
 
 async def test_a_device_that_stays_away_vanishes_when_its_grace_is_over(cluster: Cluster) -> None:
-    """By itself: nobody says anything more about it."""
+    """By itself: nobody says anything more about it. It is shown as long as the workload holds it."""
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure(offlineGraceSeconds=1, onDeviceLost=base.ON_DEVICE_LOST_RESTART)
     await agent.acquire_when_possible("w1")
     agent.handler.show()
     await cluster.until(lambda: not cluster.tree["cam-fbcb99"].attributes.online)
-    assert agent.restarted == []
-    await cluster.until(lambda: not cluster.tree)
+    assert (agent.restarted, cluster.tree["cam-fbcb99"].lost) == ([], False)
+    await cluster.until(lambda: cluster.tree["cam-fbcb99"].lost)
     assert agent.restarted == ["w1"]
+    agent.manager.release("w1")
+    await cluster.until(lambda: not cluster.tree)
 
 
 async def test_claims_outlive_the_loss_of_all_devices_and_a_restart_of_the_agent_meanwhile(cluster: Cluster) -> None:
@@ -338,7 +345,8 @@ async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) 
     assert agent.restarted == []
 
 
-async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster: Cluster) -> None:
+async def test_a_workload_whose_slot_went_back_to_the_older_claim_does_as_configured(cluster: Cluster) -> None:
+    """The first node was away for so long that its slot was granted again. The older claim wins."""
     agent = await cluster.agent("node-a", True, "foo0")
     other = await cluster.agent("node-b", True, "foo0")
     cluster.configure(onDeviceLost=base.ON_DEVICE_LOST_RESTART)
@@ -348,15 +356,16 @@ async def test_a_workload_whose_slot_went_to_another_does_as_configured(cluster:
         cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2")
     agent.connect()
-    await until(lambda: agent.restarted == ["w1"])
-    agent.manager.release("w1")
-    assert isinstance(await agent.acquire("w1"), WaitingForDevices)
-    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
+    await until(lambda: other.restarted == ["w2"])
+    other.manager.release("w2")
+    assert isinstance(await other.acquire("w2"), WaitingForDevices)
+    assert (agent.restarted, agent.holds("w1")) == ([], {f"{FOO0}-0"})
+    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w1"]
 
 
 @pytest.mark.parametrize("name", ["cam", FOO0])
 async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(cluster: Cluster, name: str) -> None:
-    """The workload keeps running without a claim, as configured; when it starts again it needs a new one."""
+    """The older claim wins. The workload that had the slot meanwhile needs a new claim when it starts again."""
     agent = await cluster.agent("node-a", True, "foo0")
     other = await cluster.agent("node-b", True, "foo0")
     cluster.configure()
@@ -366,14 +375,14 @@ async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(c
         cluster.perform(cluster.directory.tick())
     await other.acquire_when_possible("w2", name)
     agent.connect()
-    await until(lambda: agent.manager.claims.records["w1"].lost)
-    (record,) = ClaimStore(cluster.folder / "node-a").load()
+    await until(lambda: other.manager.claims.records["w2"].lost)
+    (record,) = ClaimStore(cluster.folder / "node-b").load()
     assert record.slots == ()
-    assert await agent.acquire("w1", name) == WaitingForDevices(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
-    waiting = asyncio.create_task(agent.acquire_when_possible("w1", name))
-    other.manager.release("w2")
+    assert await other.acquire("w2", name) == WaitingForDevices(f"waits for 1 x akri.sh/{name}, 1 visible, 0 free")
+    waiting = asyncio.create_task(other.acquire_when_possible("w2", name))
+    agent.manager.release("w1")
     await waiting
-    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w1"]
+    assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
 
 
 async def test_a_device_that_returned_with_another_node_is_given_with_that_one(cluster: Cluster) -> None:

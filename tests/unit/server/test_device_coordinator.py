@@ -810,3 +810,19 @@ def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> N
     assert story.get("deviceInstances")["deviceInstances"][CAM]["lost"] is True
     story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")))
     assert story.why("n1", "web") == "Running: "
+
+
+def test_a_broker_goes_with_its_device_though_its_claim_keeps_the_device_visible() -> None:
+    """[utest->akri~broker-removed-with-device~1]"""
+    story = DeviceStory("n1", **a_broker("perNode"))
+    usage, owner = {f"{CAM}-0": "C:0:n1"}, f"{CAM}-broker.0.n1"
+    story.sees("n1", CAM, shared=False, usage=usage, owner=owner)
+    assert story.brokers() == {f"{CAM}-broker": "n1"}
+    lost = an_instance_message("n1", usage, shared=False, online=False)
+    lost.slotOwners.values[f"{CAM}-0"] = owner
+    lost.lost = True
+    story.from_agent("n1", deviceReport=grpc.DeviceReport(seen={CAM: lost}))
+    assert story.get("deviceInstances")["deviceInstances"][CAM]["lost"] is True
+    assert story.brokers() == {}
+    story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=owner)
+    assert story.brokers() == {f"{CAM}-broker": "n1"}

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 _WAITING = (PENDING_INITIAL.sub_state, "WaitingToStart")
 _ENDING = (STOPPING.state, REMOVED.state)
-_MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared")
+_MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared", "lost")
 
 
 class DeviceCoordinator:
