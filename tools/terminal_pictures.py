@@ -4,8 +4,8 @@
 Usage: tools/terminal_pictures.py [--check] [SCENE...]      default: all scenes; --check only tells what has changed
 
 A scene runs in a terminal of tmux with a shell of its own; what it says must appear, then the screen is kept. The
-pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios. Needs tmux, and
-the default port of the server to be free.
+pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios, and times are
+replaced. Needs tmux, and the default port of the server to be free.
 """
 
 import os
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from shlex import quote
 
@@ -95,7 +96,11 @@ SCENES = {
     "validate": Scene("ank validate", "ank validate shop.yaml", r"in 1 file", width=116, shop=WRONG),
     "doctor": Scene("ank doctor", "ank doctor", r"All fine|to fix", width=100, cluster=up("dependencies")),
     "describe": Scene(
-        "ank describe", "ank describe workload api", r"database .*Running", cluster=up("dependencies"), width=100
+        "ank describe",
+        "ank describe workload api",
+        r"database .*Running(?s:.)*Timeline(?s:.)*Running\(Ok\)(?s:.)*^\$$",
+        cluster=up("dependencies"),
+        width=100,
     ),
     "devices": Scene(
         "who uses which device",
@@ -169,7 +174,7 @@ def play(scene: Scene) -> str:
 
 def draw(scene: Scene, screen: str) -> str:
     """Each piece of text stands at the place of its first character and is as wide as its characters, in any font."""
-    lines = screen.replace(str(ROOT), SHOWN_ROOT).removesuffix("\n$").splitlines()
+    lines = with_fixed_times(screen).replace(str(ROOT), SHOWN_ROOT).removesuffix("\n$").splitlines()
     width, height = round(scene.width * CHARACTER + 2 * MARGIN), len(lines) * LINE + BAR + MARGIN
     dots = "".join(f'<circle cx="{20 + 18 * n}" cy="18" r="5.5" fill="{c}"/>' for n, c in enumerate(DOTS))
     body = "\n".join(piece for number, line in enumerate(lines) for piece in pieces(number, line))
@@ -178,6 +183,14 @@ def draw(scene: Scene, screen: str) -> str:
         f'role="img" aria-label="{escape(scene.title)}">\n<style>{STYLE}</style>\n'
         f'<rect width="{width}" height="{height}" rx="8" fill="#16181d"/>{dots}\n'
         f'<text x="{width / 2}" y="22" class="title">{escape(scene.title)}</text>\n{body}\n</svg>\n'
+    )
+
+
+def with_fixed_times(screen: str) -> str:
+    """Times of this century are replaced, one second after the other: a picture depends on the program alone."""
+    seconds = count()
+    return re.sub(
+        r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", lambda _: f"2026-01-15 10:31:{next(seconds):02}.000", screen
     )
 
 

@@ -1,4 +1,7 @@
-"""A node starts its workloads without a server after a power failure. Real agents and processes."""
+"""A node starts its workloads without a server after a power failure.
+
+Needs: nothing but the repository; the agents and the processes are real.
+"""
 
 import signal
 from collections.abc import Iterator

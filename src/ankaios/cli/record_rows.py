@@ -1,6 +1,5 @@
 """Records of workloads as rows and as JSON, and times as people read them. Pure: messages in, texts out."""
 
-import json
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -35,6 +34,8 @@ def detail_text(record: base.WorkloadRecord) -> str:
 
 def record_as_json(record: base.WorkloadRecord) -> str:
     """One line."""
+    import json  # costs milliseconds that `ank describe` does not need
+
     name, state = record.instanceName, record.executionState
     form: dict[str, Any] = {
         "time": utc_time(record.timeMs),

@@ -184,7 +184,7 @@ class StateLeader:
             keeps_unlisted=loss is not None,
         )
         server.load_records(stored.records)
-        placed = server.restore(restored, stored.revisions, stored.last_revision)
+        placed = server.restore(restored, stored.revisions, stored.last_revision, self._clock())
         changes = [change, placed, await self._apply_startup_state(server, stored)]
         await self._commit([each for each in changes if each is not None])
         self._has_started, self.loss = True, loss

@@ -178,9 +178,12 @@ class AnkaiosServer:
 
     def decide(self, message: ServerMessage, now: float) -> Decision:
         """Handle the message; `now` is in seconds since 1970."""
+        self._set_time(now)
+        return Decision(self.handle(message), self._change)
+
+    def _set_time(self, now: float) -> None:
         self._now = now
         self.state.now_ms = int(now * 1000)
-        return Decision(self.handle(message), self._change)
 
     def take_changed_records(self) -> dict[str, JsonValue]:
         """The records of workloads that have changed since the last call, for the store."""
@@ -246,7 +249,7 @@ class AnkaiosServer:
 
         [impl->swdd~server-loads-startup-state-file~3]
         """
-        self._now = now
+        self._set_time(now)
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._note_update(UpdateOrigin("", "startup manifest"), prepared, changes)
         self._take_over(prepared, self._devices.plan(changes))
@@ -254,9 +257,10 @@ class AnkaiosServer:
         return self._entries.take()
 
     def restore(
-        self, restored: RestoredState, revisions: Sequence[Revision] = (), last_revision: int = 0
+        self, restored: RestoredState, revisions: Sequence[Revision] = (), last_revision: int = 0, now: float = 0.0
     ) -> StateChange | None:
         """Continue with a stored state. Returns a change to store."""
+        self._set_time(now)
         self._history.restore(revisions, last_revision)
         self._tags.restore(restored.tags)
         self._hooked.restore(restored.hooked)

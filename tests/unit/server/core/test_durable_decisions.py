@@ -242,6 +242,16 @@ def test_the_startup_state_is_a_revision() -> None:
     assert change.revision == Revision(1, 3.0, "startup manifest", (), change.entries)
 
 
+def test_records_of_a_start_have_its_time() -> None:
+    server = AnkaiosServer(is_durable=True)
+    change = server.finish_start(server.prepare_start(a_state({"web": a_form()})["desiredState"]), now=3.0)
+    assert [record.time_ms for record in server.state.records.select()] == [3000]
+    assert change is not None
+    again = AnkaiosServer(is_durable=True)
+    again.restore(restored_state({entry.key: entry.after for entry in change.entries if entry.after}), now=4.0)
+    assert [record.time_ms for record in again.state.records.select()] == [4000]
+
+
 def test_a_startup_state_as_an_update_keeps_other_entries() -> None:
     story = StoredStory()
     story.change(a_state({"web": a_form(), "db": a_form()}))
