@@ -2,15 +2,18 @@
 
 The cluster has what the examples speak of: the workloads `web` and `db` on the agent `n1`, a config item `ports`, a
 camera whose name there is `camera-1a2b3c`, and the programs `generate` and `edit`. Commands that go on for ever get
-Ctrl+C after a moment.
+Ctrl+C after a moment, on a terminal if they need one. Examples with the number of a revision or of a rollout get a
+cluster of their own, with seven revisions and three rollouts.
 Needs: nothing but the repository; examples with containers need podman and root.
 """
 
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,7 +45,19 @@ workloads:
   db: {agent: n1, runtime: native, runtimeConfig: 'command: ["sleep", "1000"]'}
 """
 STATE = "desiredState: {apiVersion: v1, workloads: {web: {tags: {owner: you}}}}\n"
-FOR_EVER = re.compile(r"--watch|get events|logs -f|^ank up")
+STORY = """\
+- plug: n1/debugEcho/camera
+- advance: 5
+- expect: {web: Running}
+- kill: n1
+- advance: 10
+- expect: {web: AgentDisconnected}
+"""
+TOKEN = "0123456789abcdef0123456789abcdef\n"
+FOR_EVER = re.compile(r"--watch|get events|logs -f|^ank up|^ank top|^ank dashboard")
+NEEDS_TERMINAL = re.compile(r"^ank top")
+NUMBERED = re.compile(r"^ank (history show|diff|rollback|apply --if-revision|rollout status -f) ")
+REVISIONS, ROLLOUTS = 7, 3
 
 
 def examples() -> list[str]:
@@ -61,19 +76,33 @@ class Place:
             "PATH": f"{home / 'bin'}:{ROOT / '.venv/bin'}:{os.environ['PATH']}",
             "ANK_INSECURE": "true",
             "ANK_SERVER_URL": cluster.url,
+            "BROWSER": "browser",
+            "TERM": "xterm",
         }
         (home / "bin").mkdir()
-        for name, text in (("generate", f"cat {home}/db.yaml"), ("edit", "cat")):
+        for name, text in (("generate", f"cat {home}/db.yaml"), ("edit", "cat"), ("browser", ":")):
             program = home / "bin" / name
             program.write_text(f"#!/bin/sh\n{text}\n")
             program.chmod(0o755)
-        for name, text in (("web.yaml", WEB), ("db.yaml", DB), ("state.yaml", STATE)):
+        files = {"web.yaml": WEB, "db.yaml": DB, "state.yaml": STATE, "story.yaml": STORY, "token": TOKEN}
+        for name, text in files.items():
             (home / name).write_text(text)
+        (home / "token").chmod(0o600)
+
+    def make_revisions(self) -> None:
+        """All but the last revision, which is that of `ank apply web.yaml db.yaml`."""
+        for number in range(1, REVISIONS):
+            (self._home / "old.yaml").write_text(DB.replace("1000", str(1000 + number)))
+            atomic = "--atomic --settle 0s" if number <= ROLLOUTS else ""
+            done = self.type_in(f"ank apply {atomic} old.yaml")
+            assert done.returncode == 0, done.stdout + done.stderr
 
     def type_in(self, command: str) -> subprocess.CompletedProcess[str]:
         words = ["bash", "-o", "pipefail", "-c", command]
         if FOR_EVER.search(command):
             words = ["timeout", "--preserve-status", "--signal", "INT", "3", *words[:-1], f"exec {command}"]
+        if NEEDS_TERMINAL.search(command):
+            words = ["script", "--quiet", "--return", "--command", shlex.join(words), "/dev/null"]
         return subprocess.run(
             words, cwd=self._home, env=self._environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=LIMIT, check=False,
@@ -93,12 +122,28 @@ def podman() -> Iterator[PodmanEnv | None]:
         yield env
 
 
-@pytest.fixture(scope="module")
-def place(podman: PodmanEnv | None) -> Iterator[Place]:
+@contextmanager
+def running_place(podman: PodmanEnv | None) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="docs-") as home, Cluster(podman.environ if podman else None) as cluster:
         cluster.start_server()
         cluster.start_agent("n1", runtimes=["native", *(["podman"] if podman else [])])
         yield Place(cluster, Path(home))
+
+
+@pytest.fixture(scope="module")
+def common_place(podman: PodmanEnv | None) -> Iterator[Place]:
+    with running_place(podman) as place:
+        yield place
+
+
+@pytest.fixture
+def place(common_place: Place, podman: PodmanEnv | None, example: str) -> Iterator[Place]:
+    if not NUMBERED.search(example):
+        yield common_place
+        return
+    with running_place(podman) as own:
+        own.make_revisions()
+        yield own
 
 
 @pytest.mark.parametrize("example", examples())

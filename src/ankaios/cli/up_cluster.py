@@ -113,7 +113,7 @@ class LocalCluster:
         if self._leader is not None and self._leading is not None:
             self._leading.cancel()
             await asyncio.wait((self._leading,))
-            self._server.commits.close()
+            self._server.stop_storing()
             await self._leader.close()
 
     async def _listen(self) -> None:

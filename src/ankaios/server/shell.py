@@ -197,6 +197,11 @@ class ServerShell:
         self._may_command = lambda: True
         return self.commits.close()
 
+    def stop_storing(self) -> None:
+        """Serve with the same state, but store no more changes: the storage need not be led any more."""
+        self._may_command = lambda: True
+        self.commits.close()
+
     # --- running ---
 
     async def listen(self, settings: ServerSettings, listener: socket.socket | None = None) -> None:
