@@ -55,6 +55,7 @@ STORY = """\
 """
 TOKEN = "0123456789abcdef0123456789abcdef\n"
 FOR_EVER = re.compile(r"--watch|get events|logs -f|^ank up|^ank top|^ank dashboard")
+CTRL_C_SOON = ("timeout", "--foreground", "--preserve-status", "--signal", "INT", "3")
 NEEDS_TERMINAL = re.compile(r"^ank top")
 NUMBERED = re.compile(r"^ank (history show|diff|rollback|apply --if-revision|rollout status -f) ")
 REVISIONS, ROLLOUTS = 7, 3
@@ -100,7 +101,7 @@ class Place:
     def type_in(self, command: str) -> subprocess.CompletedProcess[str]:
         words = ["bash", "-o", "pipefail", "-c", command]
         if FOR_EVER.search(command):
-            words = ["timeout", "--preserve-status", "--signal", "INT", "3", *words[:-1], f"exec {command}"]
+            words = [*CTRL_C_SOON, *words[:-1], f"exec {command}"]
         if NEEDS_TERMINAL.search(command):
             words = ["script", "--quiet", "--return", "--command", shlex.join(words), "/dev/null"]
         return subprocess.run(
