@@ -72,6 +72,10 @@ IN_TEXT = {
     "apt-get remove": "package_story.sh",
     "apt-get purge": "package_story.sh",
     "journalctl -u ank-server -u ank-agent": "test_systemd.py",
+    "systemctl reload ank-server": "test_systemd.py",
+    "systemctl edit ank-server": "test_systemd.py",
+    "systemctl edit ank-server.socket": "test_systemd.py",
+    "systemctl enable --now ank-server.socket": "test_systemd.py",
 }
 
 

@@ -62,7 +62,9 @@ runroot = "/run/containers/storage"
 
 
 def why_no_node() -> str | None:
-    missing = next((name for name in ("dpkg", "pgrep", "useradd", "openssl") if shutil.which(name) is None), None)
+    missing = next(
+        (name for name in ("dpkg", "pgrep", "script", "useradd", "openssl") if shutil.which(name) is None), None
+    )
     return why_no_machine() or (f"the story of a node needs the program '{missing}'" if missing else None)
 
 
@@ -230,6 +232,52 @@ def test_a_restarted_server_keeps_the_workloads_of_its_manifest(
     for name in workloads:
         wait_for(node, name, "Running(Ok)")
     assert pids(node, workloads) == before
+
+
+def test_a_reload_loads_the_certificates_again(node: SystemdMachine) -> None:
+    before = main_pid(node, "ank-server")
+    node.run("systemctl", "reload", "ank-server")
+    loaded = "The certificates were loaded again."
+    node.wait_until("the certificates are loaded again", lambda: loaded in journal(node, "ank-server"))
+    assert main_pid(node, "ank-server") == before
+
+
+def test_limits_of_the_server_are_raised_by_editing_its_unit(node: SystemdMachine) -> None:
+    edit(node, "ank-server", "[Service]\nMemoryMax=2G\nTasksMax=256\n")
+    try:
+        limits = node.run("systemctl", "show", "--property=MemoryMax,TasksMax", "ank-server")
+        assert set(limits.split()) == {f"MemoryMax={2 << 30}", "TasksMax=256"}
+    finally:
+        node.run("systemctl", "revert", "ank-server")
+
+
+def test_systemd_listens_for_the_server_at_the_address_of_the_socket_unit(
+    node: SystemdMachine,
+) -> None:
+    node.run("systemctl", "stop", "ank-server")
+    edit(node, "ank-server.socket", "[Socket]\nListenStream=127.0.0.1:25552\n")
+    try:
+        node.run("systemctl", "enable", "--now", "ank-server.socket")
+        listening = node.run("systemctl", "show", "--property=Listen", "--value", "ank-server.socket")
+        assert "127.0.0.1:25552 (Stream)" in listening
+        node.wait_until("the agent starts the server by connecting", lambda: "node1" in agents(node))
+    finally:
+        node.run("systemctl", "disable", "--now", "ank-server.socket")
+        node.run("systemctl", "revert", "ank-server.socket")
+        node.run("systemctl", "restart", "ank-server")
+
+
+def agents(node: SystemdMachine) -> str:
+    return node.ask("ank", "get", "agents").stdout
+
+
+def edit(node: SystemdMachine, unit: str, text: str) -> None:
+    """As with an editor in which somebody types this text."""
+    (node.root / "root/typed").write_text(text)
+    (node.root / "root/editor").write_text(
+        '#!/bin/sh\nfor file; do [ "${file#+}" = "$file" ] && cat /root/typed >"$file" && break; done\n'
+    )
+    node.sh(f"chmod +x /root/editor; script -qec 'SYSTEMD_EDITOR=/root/editor systemctl edit {unit}' /dev/null")
 
 
 @pytest.mark.parametrize("service", SERVICES)
