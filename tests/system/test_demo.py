@@ -36,6 +36,7 @@ ISOLATED = (
 )
 IN_THE_DEMO = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
 NEXT_STEPS = ("get workloads --watch", "logs -f recorder", "get devices")
+DEFAULT_PORT = ":25551"
 NEVER_USED = (
     "rm -rf /run/libpod /run/containers /run/runc /run/crun /var/lib/containers /var/lib/akri /etc/dashboard.conf;"
 )
@@ -69,6 +70,14 @@ def test_it_is_the_same_on_plain_processes(folder: Path) -> None:
     assert "dashboard | title = Front view" in output
 
 
+def suggested_by(seen: str) -> list[str]:
+    """The commands to try next, without their beginning, which names the server unless it has the default port."""
+    url = re.findall(r"Server on (http://127\.0\.0\.1:\d+)", seen)[-1]
+    where = "" if url.endswith(DEFAULT_PORT) else f" -s {url}"
+    ank = re.escape(f"{shlex.quote(str(ROOT / '.venv/bin/ank'))} -k{where}")
+    return re.findall(rf"^ +{ank} (?:\\ *\r?\n +)?([\w -]+?) *\r?$", seen, re.MULTILINE)
+
+
 @pytest.mark.parametrize("how", ["ctrl+c", "closed window", "killed"])
 def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(folder: Path, how: str) -> None:
     with Terminal(DEMO, folder) as terminal:
@@ -76,8 +85,7 @@ def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(fol
         assert re.search(r"Dashboard on http://127\.0\.0\.1:\d+/", terminal.seen)
         terminal.wait_for("Ctrl\\+C here stops and removes everything")
         assert re.search(r"camera-\w+ +camera +node +1 +0 +recorder", terminal.seen)
-        ank = re.escape(shlex.quote(str(ROOT / ".venv/bin/ank")))
-        assert re.findall(rf"^ +{ank} -k ([\w -]+?) *\r?$", terminal.seen, re.MULTILINE)[-3:] == list(NEXT_STEPS)
+        assert suggested_by(terminal.seen)[-3:] == list(NEXT_STEPS)
         if how == "ctrl+c":
             terminal.press(b"\x03")
             terminal.wait_for(None)

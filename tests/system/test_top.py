@@ -34,7 +34,8 @@ class Terminal:
     def __init__(self, cluster: Cluster, width: int, height: int) -> None:
         self._socket = str(cluster.folder / "tmux")
         size = ("-x", str(width), "-y", str(height))
-        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "sh", env=cluster.environ)
+        exported = {"COLUMNS": str(width), "LINES": str(height)}  # by some programs, and wrong after resizing
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "sh", env=cluster.environ | exported)
         cluster.wait_until("the shell is ready, for what is typed before may be lost", lambda: self.screen().strip())
 
     def _tmux(self, *arguments: str, env: dict[str, str] | None = None) -> str:

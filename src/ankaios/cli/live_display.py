@@ -74,6 +74,7 @@ def full_screen(output: CliOutput) -> "Iterator[Callable[[Picture, int, int], No
     live = _start_live(output, screen=True)
 
     def show(picture: "Picture", width: int, height: int) -> None:
+        live.console.size = (width, height)  # else COLUMNS and LINES count, which no resizing changes
         live.update(draw(picture, width, height), refresh=True)
 
     try:

@@ -33,6 +33,8 @@ WHY_SECONDS = 2.0
 USAGE_SECONDS = 5
 MAX_LOG_LINES = 1000
 LOG_TAIL = 200
+UNKNOWN_HEIGHT = 24
+"""Of a terminal that does not tell its size, as a serial line."""
 
 
 def run(call: CommandCall) -> None:
@@ -172,7 +174,7 @@ class TopLoop:
         next_values, drawn = 0.0, None
         with full_screen(self._output) as show:
             while not self._view.ended:
-                size = (self._output.width, self._output.height)
+                size = (self._output.width, self._output.height or UNKNOWN_HEIGHT)
                 is_new = self._cluster.receive(KEY_SECONDS) or self._view.pane == "logs"
                 keys = self._pressed()
                 for key in keys:
