@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from tests.support.cluster import free_port
 
 _START_SECONDS = 30
 HOST = "127.0.0.1"
@@ -34,14 +34,6 @@ def etcdctl_program() -> str:
     if found is None:
         pytest.skip("etcdctl is not installed (Debian package etcd-client)")
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class EtcdMemberProcess:
@@ -93,7 +85,7 @@ class EtcdCluster:
     def __init__(self, folder: Path, size: int = 3, options: Sequence[str] = (), scheme: str = "http") -> None:
         etcd_program()
         folder.mkdir(parents=True)
-        ports = free_ports(2 * size)
+        ports = [free_port() for _ in range(2 * size)]
         self.members = [EtcdMemberProcess(folder, f"m{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)]
         self._options = options
         self._scheme = scheme
