@@ -11,8 +11,9 @@ from tests.support.cluster import Cluster, _end, free_port
 class SharedStateCluster(Cluster):
     """`servers` by name; agents and commands get the URLs of all of them."""
 
-    def __init__(self, names: Sequence[str] = ("s1", "s2", "s3"), size: int = 3) -> None:
+    def __init__(self, names: Sequence[str] = ("s1", "s2", "s3"), size: int = 3, lease: int = 2) -> None:
         super().__init__()
+        self._lease = str(lease)
         self.ports = {name: free_port() for name in names}
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd = EtcdCluster(Path(self.folder) / "etcd", size)
@@ -28,7 +29,7 @@ class SharedStateCluster(Cluster):
             name,
             "ankaios.server",
             *("--insecure", "--address", f"127.0.0.1:{self.ports[name]}", "--server-name", name),
-            *("--storage", str(self.etcd.location("/test"))),
+            *("--storage", str(self.etcd.location("/test")), "--storage-lease", self._lease),
             *more,
         )
 
