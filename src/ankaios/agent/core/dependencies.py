@@ -53,7 +53,10 @@ class SchedulingDecision(Struct):
 
 
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
-    """Each dependency has some instance, anywhere, in the wanted state."""
+    """Each dependency has some instance, anywhere, in the wanted state.
+
+    [impl->swdd~workload-add-conditions-for-dependencies~1]
+    """
     return all(
         any(_is_wanted(state, condition) for state in states.states_of(name))
         for name, condition in dependencies.items()
@@ -67,7 +70,10 @@ def _is_wanted(state: ExecutionState, condition: AddCondition) -> bool:
 
 
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
-    """Every instance of every dependent lets go; one that is unknown does."""
+    """No instance of a dependent prevents the stop; one that is unknown does not.
+
+    [impl->swdd~workload-delete-conditions-for-dependencies~1]
+    """
     return all(_lets_go(state, condition) for name, condition in conditions.items() for state in states.states_of(name))
 
 
