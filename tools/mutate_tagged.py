@@ -3,11 +3,11 @@
 
 Usage: tools/mutate_tagged.py [--also-slow] [--limit SECONDS] [ID...]
 
-The repository is copied to a temporary folder; the original is not changed. A tag in the docstring of a function changes
-this function: it returns None, or its first condition is inverted. A tag in a comment changes the statement beside it. A
-tag of a class empties its methods or changes its constants; a tag of a module, its functions. Only the tagged tests run:
-unit tests first, and with --also-slow those tagged [itest->ID] and [stest->ID] if the change survived. Prints one line
-for each change and the number of survivors; ends with 1 if there are any.
+The repository is copied to a temporary folder; the original is not changed. A tag in the docstring of a function
+changes this function: it returns None, or its first condition is inverted. A tag in a comment changes the statement
+beside it. A tag of a class empties its methods or changes its constants; a tag of a module, its functions. Only the
+tagged tests run: unit tests first, and with --also-slow those tagged [itest->ID] and [stest->ID] if the change is not
+noticed. Prints one line for each change and the number of survivors; ends with 1 if there are any.
 """
 
 import argparse
