@@ -42,7 +42,7 @@ from ankaios.server.core.replies import (
 from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.fair_channel import FairChannel
-from ankaios.server.metrics import ServerMetrics
+from ankaios.server.metrics import ServerMetrics, StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
@@ -161,7 +161,9 @@ class ServerShell:
         self._server: AnkaiosServer | None = server
         self.metrics = ServerMetrics()
         self.metrics.observe(server)
+        self.metrics.observe_storage(self._memory_facts)
         self.metrics.inbox.read = lambda: {(): len(self.to_server)}
+        self.metrics.waiting_decisions.read = lambda: {(): self.commits.waiting_count}
 
     # --- without a store ---
 
@@ -169,6 +171,9 @@ class ServerShell:
         revision = self._server.revision if self._server is not None else 0
         name = f"{socket.gethostname()}:{self.middleware.port}"
         return [ServerInfo(name=name, leader=True, version=__version__, storage="memory:", revision=revision)]
+
+    def _memory_facts(self) -> StorageFacts:
+        return StorageFacts("memory", self._server.revision if self._server is not None else 0)
 
     async def load(self, startup: Form) -> None:
         """Begin with this state; raises `StartupFailed` if it is invalid."""
@@ -193,6 +198,7 @@ class ServerShell:
     def close(self, text: str) -> UnfinishedDecisions:
         """Reject requests with this text from now on."""
         self._server, self._closed_text = None, text
+        self.metrics.observe(None)
         self.records = None
         self._may_command = lambda: True
         return self.commits.close()
