@@ -73,8 +73,6 @@ def blocking_dependents(dependents: Iterable[str], facts: ClusterFacts) -> list[
 
 def agent_obstacles(name: InstanceName, form: Form, facts: ClusterFacts) -> list[WaitingReason]:
     """Why the agent cannot start the workload now, apart from dependencies."""
-    if not name.agent:
-        return []
     if not facts.is_connected(name.agent):
         return [WaitingReason("agent", f"agent '{name.agent}', which is not connected")]
     reasons = []
