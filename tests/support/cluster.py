@@ -82,11 +82,11 @@ class Cluster:
 
     # --- processes
 
-    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, module: str, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{name}.log").open("ab")
         with log:
             return subprocess.Popen(
-                [*self._python, "-m", module, *arguments],
+                [*prefix, *self._python, "-m", module, *arguments],
                 env=self.environ,
                 stdout=log,
                 stderr=log,
