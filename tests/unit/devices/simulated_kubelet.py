@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.unit.devices.simulated_nodes import Node, Process, StandingClock, pau
 
 PREFIX = "akri.sh/"
 UNUSED_SECONDS = 20.0
+MOST_PODS = 4
 _MEMORY = Path("/dev/shm")  # files are flushed, which takes time on a disk
 
 Allocation = tuple[str, str, str]
@@ -47,6 +49,7 @@ class KubeletNode(Node):
     def __init__(self, name: str, loop: StandingClock, shared: Sequence[str], local: Sequence[str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ank-kubelet-", dir=_MEMORY if _MEMORY.is_dir() else None))
         self.kubelet = SimulatedKubelet(self)
+        self._numbers = count()
         super().__init__(name, loop, shared, local)
 
     def new_process(self) -> "KubeletProcess":
@@ -61,10 +64,11 @@ class KubeletNode(Node):
         return [*self.process.paused, *self.kubelet.paused]
 
     def want(self, owner: str, configuration: str, quantity: int) -> None:
-        self.want_pod(owner, PREFIX + configuration, quantity, ("main",))
+        self.want_pod(PREFIX + configuration, quantity, ("main",))
 
-    def want_pod(self, pod: str, resource: str, quantity: int, containers: tuple[str, ...]) -> None:
-        if pod not in self.wanted and pod not in self.kubelet.active:
+    def want_pod(self, resource: str, quantity: int, containers: tuple[str, ...]) -> None:
+        if len(self.wanted) < MOST_PODS:
+            pod = f"pod{next(self._numbers)}"  # a new pod has a new id
             self.wanted[pod] = (resource, quantity)
             self.loop.do(self.kubelet.begin, pod, containers)
 
