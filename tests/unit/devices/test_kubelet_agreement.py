@@ -120,4 +120,4 @@ class KubeletAgreement(Agreement):
 
 
 TestKubeletAgreement = KubeletAgreement.TestCase
-TestKubeletAgreement.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, derandomize=True)
+TestKubeletAgreement.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, derandomize=True)
