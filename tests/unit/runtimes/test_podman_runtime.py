@@ -320,3 +320,10 @@ async def test_a_successor_is_created_but_not_started() -> None:
     cli.answers["create"] = failed("no image")
     with pytest.raises(RuntimeFailed):
         await runtime.prepare_workload(spec)
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("true\n", True), ("false\n", False)])
+async def test_podman_reports_a_lack_of_memory(answer: str, expected: bool) -> None:
+    cli = RecordingCli()
+    cli.answers["container inspect --format {{.State.OOMKilled}} c1"] = answer
+    assert await runtime_of(cli).was_out_of_memory("c1") is expected
