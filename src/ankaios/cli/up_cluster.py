@@ -213,7 +213,7 @@ class LocalCluster:
     async def _clean_up(self, session: Session) -> None:
         """Empty the desired state, which stops the workloads in the order of their dependencies."""
         await self._stop_keeping()
-        self._print_status("Stopping and removing all workloads (once more Ctrl+C: leave at once) …")
+        self._print_status("Stopping and removing all workloads (Ctrl+C again: end immediately) …")
         nothing = base.CompleteState(desiredState=base.State(apiVersion="v1", workloads=base.WorkloadMap()))
         first = asyncio.get_running_loop().time() + FIRST_STATE_SECONDS
         end = asyncio.get_running_loop().time() + CLEAN_UP_SECONDS

@@ -25,7 +25,7 @@ AnyPath = str | os.PathLike[str]
 CONFIG_VERSION = "v1"
 PEM_WINS_WARNING = "The insecure option is set together with mTLS certificates: it is ignored and mTLS is used."
 INSECURE_WARNING = (
-    "Insecure mode: no encryption, and everybody on the network can command it. Do not use it in production!"
+    "Insecure mode: no encryption, and every host on the network can send commands. Do not use it in production!"
 )
 CONFIG_CONTEXT = "Config file could not be parsed"
 CERTIFICATE_CONTEXT = "Failed to load certificate files!"

@@ -61,7 +61,7 @@ def part_fault(path: str, found: os.stat_result, uid: int) -> UntrustedPart | No
     """Judge one folder or symbolic link on the way, for a process of the user `uid`."""
     if found.st_uid not in (0, uid):
         why = f"belongs to another user (id {found.st_uid}), who could exchange everything in it"
-        return UntrustedPart(path, why, "remove it or choose a folder of root or of your own")
+        return UntrustedPart(path, why, "remove it or choose a folder that belongs to root or to you")
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX or not _others_may_write(found):
         return None
     who = "every user" if found.st_mode & 0o002 else f"the group with id {found.st_gid}"

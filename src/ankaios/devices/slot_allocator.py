@@ -62,7 +62,7 @@ class SlotAllocator:
         if not is_claimed:
             self._send_changes([change.reversed() for change in requested])
             slot = requested[0].slot
-            raise SlotConflict(f"cannot claim slot '{slot}': the device vanished while the server was asked")
+            raise SlotConflict(f"cannot claim slot '{slot}': the device disappeared during the request to the server")
 
     async def _request(self, changes: Sequence[SlotChange]) -> None:
         """Ask the server, and return if it granted all changes.

@@ -190,7 +190,7 @@ def _size(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ank-server",
-        description="The Ankaios server: keeps the desired state and tells agents what to run. "
+        description="The Ankaios server: stores the desired state and sends agents their workloads. "
         "'ank-server backup FILE' copies the stored state, also while the server runs.",
         allow_abbrev=False,
     )

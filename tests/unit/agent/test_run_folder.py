@@ -95,7 +95,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
     base.mkdir(parents=True)
     base.chmod(0o1777)
     os.chown(tmp_path / theirs, NOBODY, NOBODY)
-    advice = "remove it or choose a folder of root or of your own with --run-folder"
+    advice = "remove it or choose a folder that belongs to root or to you with --run-folder"
     for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
         monkeypatch.setenv("TMPDIR", temporary)
         with pytest.raises(StartupFailed) as failure:

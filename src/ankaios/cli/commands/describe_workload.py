@@ -46,7 +46,7 @@ def describe_workload(name: str, state: base.CompleteState) -> Description:
     description = Description()
     description.fact("Workload", name)
     if workload is None:
-        description.fact("Note", "no longer wanted, not gone yet")
+        description.fact("Note", "not desired any more, not removed yet")
     else:
         _add_desired(description, workload)
     _add_instances(description, name, state)

@@ -44,7 +44,7 @@ def _spelled(value: Any, key: str, path: str, text: str) -> Any:
     if len(spellings) == 1:
         return spellings.pop()
     found = " or ".join(f"'{word}'" for word in sorted(spellings))
-    how = f"it is written {found}" if found else "it cannot be told how it is written"
+    how = f"it is written {found}" if found else "its spelling is ambiguous"
     raise Rejected(f"{path}: the value is read as `{value}`, and {how}: put it in quotes")
 
 

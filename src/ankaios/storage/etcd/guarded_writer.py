@@ -50,7 +50,7 @@ class GuardedWriter:
     async def _send(self, request: TxnRequest) -> TxnResponse:
         """Repeat the request until etcd responds, while this server leads."""
         now = asyncio.get_running_loop().time
-        deadline, may_be_done, problem = now() + WRITE_LIMIT, False, "no member was asked"
+        deadline, may_be_done, problem = now() + WRITE_LIMIT, False, "no member was contacted"
         while (left := min(deadline - now(), self.leadership.seconds_left)) > 0:
             try:
                 response = await self._client.txn(request, left)

@@ -76,7 +76,7 @@ def test_where_two_spellings_are_possible_quotes_are_asked_for() -> None:
 
 @pytest.mark.parametrize("value", ["&a 1.10", "!!float 1.10", "\n      1.10"])
 def test_where_no_spelling_is_found_quotes_are_asked_for(value: str) -> None:
-    assert "it cannot be told how it is written: put it in quotes" in fault(f"workloads:\n  web:\n    agent: {value}\n")
+    assert "its spelling is ambiguous: put it in quotes" in fault(f"workloads:\n  web:\n    agent: {value}\n")
 
 
 def test_a_word_that_is_no_yaml_is_no_spelling() -> None:
