@@ -142,7 +142,8 @@ def test_a_workload_that_waits_for_its_agent_is_described_so() -> None:
 def test_a_workload_on_its_way_out_is_described_as_such() -> None:
     assert exists("db", a_state()) and not exists("x", a_state())
     assert describe_workload("db", a_state()).text(in_a_pipe()) == (
-        "Workload:   db\nNote:       not desired any more, not removed yet\nInstance:   db.2.n1\nState:      Failed(Lost)"
+        "Workload:   db\nNote:       not desired any more, not removed yet\n"
+        "Instance:   db.2.n1\nState:      Failed(Lost)"
     )
 
 

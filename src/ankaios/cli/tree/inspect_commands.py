@@ -175,9 +175,8 @@ TOP = Command(
     "Show nodes and workloads live, with CPU and memory",
     "top:run",
     group=GROUP,
-    details="""\
-Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows select, w
-explains the state of the selected workload, l follows its output, q ends.""",
+    details="Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows "
+    "select, w explains the state of the selected workload, l follows its output, q ends.",
     examples=(("ank top", "what runs where, and what does it use?"),),
 )
 
