@@ -194,8 +194,8 @@ DASHBOARD = Command(
         Option("--tls-key <PATH>", "Private key of the certificate for https", complete="files"),
     ),
     details="The dashboard connects like every other command of 'ank', with the same settings and certificates. Other "
-    "addresses than loopback need a token or mutual TLS. The token may also be in ANK_DASHBOARD_TOKEN. With '--tls-crt' "
-    "browsers must show a certificate of the authority in '--ca_pem'. The command needs the extra ankaios[dashboard].",
+    "addresses than loopback need a token or mutual TLS. The token may also be in ANK_DASHBOARD_TOKEN. With --tls-crt "
+    "browsers must show a certificate of the authority in --ca_pem. The command needs the extra ankaios[dashboard].",
     examples=(
         ("ank dashboard --open", "the pages in the web browser of this machine"),
         ("ank dashboard --listen 0.0.0.0:8080 --token-file token", "for other machines that have the token"),
