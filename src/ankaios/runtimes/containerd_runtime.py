@@ -1,7 +1,7 @@
 """Runs workloads as containers of containerd, through the program nerdctl.
 
-The same configuration, names, labels and arguments as for podman; in come workloads, out come container ids, states
-and logs. States are polled, all containers with one listing.
+Input: workloads, with the same configuration, names, labels and arguments as for podman. Output: container ids, states
+and logs. The states of all containers are polled with one listing.
 """
 
 import logging
@@ -38,7 +38,7 @@ class NerdctlStateGetter:
         self._container = container
 
     def open(self, hint: Callable[[], None]) -> None:
-        """There are no hints."""
+        """Do nothing: nerdctl gives no hints."""
 
     async def get_state(self) -> ExecutionState:
         try:
@@ -51,7 +51,7 @@ class NerdctlStateGetter:
         return POLL_INTERVAL
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the getter has no resources."""
 
 
 class ContainerdRuntime:
@@ -86,7 +86,7 @@ class ContainerdRuntime:
         return extras.reuse or container
 
     async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
-        """A half-created container would block every further attempt by its name."""
+        """Remove a partly created container, whose name would block every further attempt."""
         try:
             left = set(await self._cli.labelled("name", str(name))) | ({reused} if reused else set())
             for container in left:
@@ -108,7 +108,7 @@ class ContainerdRuntime:
         self._targets.pop(workload, None)
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
-        """The process is asked for only once, nerdctl takes its time."""
+        """The process id is cached, because a call of nerdctl is slow."""
         del container
         if (known := self._targets.get(workload)) is not None and process_start(known.pid) == known.start:
             return known
@@ -132,7 +132,7 @@ class ContainerdRuntime:
         return self._cli.logs(log_arguments(workload, options))
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
+        """The runtime does not report out-of-memory kills."""
         del workload
         return False
 
