@@ -63,7 +63,7 @@ def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Pa
     folder = RunFolder(tmp_path, "A")
     folder.prepare(tmp_path)
     for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
-        with pytest.raises(Rejected, match="no name of a workload instance"):
+        with pytest.raises(Rejected, match="not a valid name of a workload instance"):
             folder.of(name)
         folder.remove(name)
         folder.remove_files(name)
@@ -176,7 +176,7 @@ def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, mon
 async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ankaios.agent.run_folder.LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("ankaios.agent.run_folder.LOCK_POLL", 0.0)
     first, second, other = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A"), RunFolder(tmp_path, "B")
     for folder in (first, second, other):
         folder.prepare(tmp_path)
