@@ -39,7 +39,7 @@ def test_another_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match="does not exist, create it first"):
         RunFolder(missing, "A").prepare(missing)
     (tmp_path / "A_io").write_text("in the way")
-    with pytest.raises(StartupFailed, match="A_io' is no folder, remove it or choose another folder"):
+    with pytest.raises(StartupFailed, match="A_io' is not a folder, remove it or choose another folder"):
         RunFolder(tmp_path, "A").prepare(tmp_path)
 
 
@@ -95,7 +95,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
     base.mkdir(parents=True)
     base.chmod(0o1777)
     os.chown(tmp_path / theirs, NOBODY, NOBODY)
-    advice = "remove it or choose a folder of root or of your own with --run-folder"
+    advice = "remove it or choose a folder of root or of this user with --run-folder"
     for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
         monkeypatch.setenv("TMPDIR", temporary)
         with pytest.raises(StartupFailed) as failure:
@@ -161,7 +161,7 @@ def test_what_lies_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: P
     assert mode_of(tmp_path / "elsewhere") == 0o755
     folder.of(NAME).unlink()
     folder.of(NAME).touch()
-    with pytest.raises(OSError, match="is no folder"):
+    with pytest.raises(OSError, match="is not a folder"):
         folder.make(NAME)
 
 
