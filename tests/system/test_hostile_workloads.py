@@ -155,7 +155,10 @@ MANIFESTS = {
     "path as name": ("apiVersion: v1\nworkloads:\n" + workload('"../../etc"'), "does not match"),
     "NUL in name": ("apiVersion: v1\nworkloads:\n" + workload('"a\\0b"'), "does not match"),
     "long name": ("apiVersion: v1\nworkloads:\n" + workload("x" * 1_000), "is longer than"),
-    "template": ("apiVersion: v1\nworkloads:\n" + workload(runtimeConfig=f'"{"{{" * 1_000}"', configs="{a: b}"), ""),
+    "template": (
+        "apiVersion: v1\nconfigs: {b: x}\nworkloads:\n" + workload(runtimeConfig=f'"{"{{" * 1_000}"', configs="{a: b}"),
+        "Failed to render field",
+    ),
 }
 # Accepted by the server, and rejected by the agent.
 CONFIGS = {"deep_config": "{a: " * 100_000, "alias_config": BOMB}
