@@ -213,8 +213,8 @@ class WorkloadOperations:
                 if workload is not None:
                     workload.update(None)
             case DeleteOperation(deleted):
-                # [impl->swdd~podman-adapter-request-stopping-container~2]
                 self._gone_already(deleted.instance_name)
+                # [impl->swdd~podman-adapter-request-stopping-container~2]
                 if workload is not None:
                     workload.delete()
 

@@ -54,7 +54,8 @@ def check_depth(text: str, what: str) -> None:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             if depth > MAX_DEPTH:
-                raise Rejected(f"cannot read {what}: recursion limit exceeded at line {event.start_mark.line + 1}")
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise Rejected(f"cannot read {what}: recursion limit exceeded at line {line}")
     except (yaml.YAMLError, ValueError) as fault:
         raise Rejected(f"cannot read {what}: {' '.join(str(fault).split())}") from fault
 
