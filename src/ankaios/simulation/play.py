@@ -50,6 +50,7 @@ def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
     """Run the scenario from its start to rest. `stop_early`: the first violation ends it."""
     loop = VirtualTimeLoop()
     errors = InternalErrors()
+    loop.set_exception_handler(errors.in_callback)
     parent = _FAST if _FAST.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="ank-sim-", dir=parent, ignore_cleanup_errors=True) as folder:
         player = Player(loop, scenario, Path(folder), errors, stop_early=stop_early)

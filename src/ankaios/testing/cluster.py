@@ -46,6 +46,7 @@ class TestCluster:
         self._loop = VirtualTimeLoop()
         self._random = Random(seed)
         self._errors = InternalErrors()
+        self._loop.set_exception_handler(self._errors.in_callback)
         options = ClusterOptions(nodes=(), storage=storage, runtimes=RUNTIMES)
         with seeded(self._loop, self._random):
             self._cluster = SimulatedCluster(self._loop, self._random, Path(self._folder.name) / "hosts", options)
