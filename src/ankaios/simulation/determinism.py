@@ -10,7 +10,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -31,9 +31,18 @@ LOAD_INTERVAL, LEASE_SECONDS, PUBLISH_INTERVAL = 60.0, 10, 30.0
 
 
 @contextmanager
-def seeded(loop: VirtualTimeLoop, source: random.Random, jump: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
-    """`jump` is the difference between the wall clock and virtual time, for clocks that are set."""
+def seeded(
+    loop: VirtualTimeLoop,
+    source: random.Random,
+    jump: Callable[[], float] = lambda: 0.0,
+    others: Iterable[tuple[Any, str, Any]] = (),
+) -> Iterator[None]:
+    """`jump` is the difference between the wall clock and virtual time, for clocks that are set.
+
+    `others` are further replacements of a simulation: an owner, an attribute, and its value.
+    """
     replaced: list[tuple[Any, str, Any]] = [
+        *others,
         (time, "time", lambda: EPOCH + loop.now + jump()),
         (time, "time_ns", lambda: int((EPOCH + loop.now + jump()) * 1e9)),
         (time, "monotonic", lambda: loop.now),

@@ -66,6 +66,13 @@ class SimulatedNetwork:
             pair.reset("connection reset by the network")
         return len(found)
 
+    def silence(self, one: str, other: str) -> None:
+        """The connections between two hosts become half-open: nothing passes, no side notices, new ones work."""
+        for pair in [pair for pair in self._pairs if pair.hosts == {one, other}]:
+            pair.resume_pings()
+            pair.silence()
+            self._pairs.remove(pair)
+
     def power_off(self, host: str) -> None:
         """The host does not answer any more, and its peers do not notice."""
         self._silent_hosts.add(host)
@@ -85,6 +92,10 @@ class SimulatedNetwork:
     def open_connections(self) -> int:
         return len(self._pairs)
 
+    @property
+    def held_bytes(self) -> int:
+        return sum(pair.held_bytes for pair in self._pairs)
+
     def _resume(self) -> None:
         for pair in list(self._pairs):
             pair.resume()
@@ -100,7 +111,7 @@ class SimulatedNetwork:
         listener = SimulatedListeningSocket(key, self._forget_listener)
         self._listeners[key] = listener
         if process is not None:
-            process.at_end.append(listener.close)
+            process.at_end.append(lambda _: listener.close())
         return listener
 
     def _forget_listener(self, listener: SimulatedListeningSocket) -> None:
@@ -134,7 +145,7 @@ class SimulatedNetwork:
     def _reset_at_end(self, process: SimulatedProcess | None) -> None:
         if process is not None and process not in self._known_processes:
             self._known_processes.add(process)
-            process.at_end.append(lambda: self._process_ended(process))
+            process.at_end.append(self._process_ended)
 
     def _process_ended(self, process: SimulatedProcess) -> None:
         self._known_processes.discard(process)
@@ -255,6 +266,10 @@ class _Pair:
 
     def delay(self) -> float:
         return self._network.delay()
+
+    @property
+    def held_bytes(self) -> int:
+        return self.client.get_write_buffer_size() + self.server.get_write_buffer_size()
 
     def resume(self) -> None:
         self.client.send_held()
