@@ -34,9 +34,7 @@ Report = Callable[[str, str], None]
 
 
 class RunningChecks:
-    def __init__(
-        self, cluster: SimulatedCluster, workloads: sc.Workloads, operator: Operator, report: Report
-    ) -> None:
+    def __init__(self, cluster: SimulatedCluster, workloads: sc.Workloads, operator: Operator, report: Report) -> None:
         self._cluster = cluster
         self._workloads = workloads
         self._operator = operator

@@ -110,8 +110,9 @@ class SimulatedCluster:
     @property
     def processes(self) -> list[SimulatedProcess]:
         """The servers and agents that run."""
-        hosts = (*self.servers.values(), *self.nodes.values())
-        return [host.process for host in hosts if host.process is not None]
+        servers = [server.process for server in self.servers.values()]
+        nodes = [node.process for node in self.nodes.values()]
+        return [process for process in (*servers, *nodes) if process is not None]
 
     @property
     def server_urls(self) -> str:

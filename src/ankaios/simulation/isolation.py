@@ -12,7 +12,6 @@ from typing import Any
 
 from ankaios.simulation.virtual_time import VirtualTimeLoop, forget_killed
 
-
 _collect = gc.collect  # programs in a simulation do not collect, see `determinism.py`
 
 

@@ -205,7 +205,6 @@ class Subscriber:
         self._note_versions(state)
         self._report(changed)
 
-
     def _note_versions(self, state: Form) -> None:
         for name, form in state.get("desiredState", {}).get("workloads", {}).items():
             if version := form.get("runtimeConfig"):
