@@ -23,7 +23,12 @@ NATIVE = "native"
 
 
 class HealthChecks:
-    def __init__(self, folder: RunFolder, tasks: Supervisor) -> None:
+    """`checked` is called with the kind of each check that is finished, and whether it succeeded."""
+
+    def __init__(
+        self, folder: RunFolder, tasks: Supervisor, checked: Callable[[str, bool], None] = lambda check, succeeded: None
+    ) -> None:
+        self._checked = checked
         self._folder = folder.path / "notify"
         self._tasks = tasks
         self._sockets: NamespaceSockets | None = None
@@ -42,7 +47,7 @@ class HealthChecks:
         if self._sockets is None:
             self._sockets = NamespaceSockets()
         notify = self._notify_socket(spec)
-        return HealthMonitor(spec, workload, connector, self._sockets, notify, self._tasks, sink)
+        return HealthMonitor(spec, workload, connector, self._sockets, notify, self._tasks, sink, self._checked)
 
     def environment(self, spec: WorkloadSpec) -> Mapping[str, str]:
         """The variables that libraries for sd_notify expect, if the workload is to use it."""

@@ -15,6 +15,7 @@ from ankaios.agent.core.health import (
     HealthResult,
     WorkloadHealth,
     begin_checks,
+    check_kind,
     checks_of,
     command_check_result,
     due_checks,
@@ -50,6 +51,7 @@ class HealthMonitor:
         notify: NotifySocket | None,
         tasks: Supervisor,
         sink: HealthSink,
+        checked: Callable[[str, bool], None] = lambda check, succeeded: None,
     ) -> None:
         assert spec.health is not None
         self._spec = spec
@@ -59,6 +61,7 @@ class HealthMonitor:
         self._notify = notify
         self._tasks = tasks
         self._sink: HealthSink | None = sink
+        self._checked = checked
         self._checks: list[AnyCheck] = checks_of(spec.health)
         self._health = WorkloadHealth()
         self._told = HealthState(STARTING)
@@ -169,6 +172,7 @@ class HealthMonitor:
 
     def _finish(self, number: int, result: HealthResult) -> None:
         self._running.pop(number, None)
+        self._checked(check_kind(self._checks[number]), result.succeeded)
         self._health = finish_check(self._health, number, result, self._clock())
         self._tell(health_state(self._health))
         self._schedule()

@@ -1,7 +1,7 @@
 """The metrics of the agent, derived from what passes between the agent and its server, runtimes and workloads.
 
-Input: messages to and from the server, calls of runtimes, denied requests of workloads. Owns the counters, and for each
-workload instance the times that durations are measured from. Nothing in the agent depends on it.
+Input: messages to and from the server, calls of runtimes, denied requests and health checks of workloads. Owns the
+counters, and for each workload instance the times that durations are measured from. Nothing in the agent depends on it.
 """
 
 import re
@@ -30,6 +30,7 @@ class AgentObserver(Protocol):
     def received(self, message: FromServer) -> None: ...
     def connected(self, is_connected: bool) -> None: ...
     def request_denied(self) -> None: ...
+    def health_checked(self, check: str, succeeded: bool) -> None: ...
 
 
 class NoObserver:
@@ -37,6 +38,7 @@ class NoObserver:
     def received(self, message: FromServer) -> None: ...
     def connected(self, is_connected: bool) -> None: ...
     def request_denied(self) -> None: ...
+    def health_checked(self, check: str, succeeded: bool) -> None: ...
 
 
 class _Instance:
@@ -60,6 +62,12 @@ class AgentMetrics:
         self.server_connected = Gauge("ankaios_agent_server_connected", "Whether the agent is connected to its server.")
         self.workloads = Gauge("ankaios_agent_workloads", "Workload instances of this agent.", "state")
         self.health = Gauge("ankaios_agent_workload_health", "Running workloads with health checks.", "status")
+        self.health_checks = Counter(
+            "ankaios_agent_health_checks",
+            "Results of health checks (exec, http, tcp, file, notify): ok or failed.",
+            "check",
+            "result",
+        )
         self.starts = Counter("ankaios_agent_workload_starts", "Workloads that reached the state Running.")
         self.exits = Counter("ankaios_agent_workload_exits", "Workloads that ended by themselves.", "code")
         self.restarts = Counter("ankaios_agent_workload_restarts", "Ended workloads that the agent started again.")
@@ -157,6 +165,9 @@ class AgentMetrics:
 
     def request_denied(self) -> None:
         self.control_denials.add()
+
+    def health_checked(self, check: str, succeeded: bool) -> None:
+        self.health_checks.add(check, "ok" if succeeded else "failed")
 
     def exit_seen(self, name: InstanceName) -> None:
         instance = self._instance(name)

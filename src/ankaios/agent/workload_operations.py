@@ -63,7 +63,7 @@ class WorkloadOperations:
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
         self.records = AgentRecords(folder.path / "records", outbox)
-        health = HealthChecks(folder, tasks)
+        health = HealthChecks(folder, tasks, outbox.observer.health_checked)
         services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
         self._facade = RuntimeFacade(agent, services, callbacks, tasks)
         self._reports: deque[StateReport] = deque()

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class NotAvailable(Unavailable):
-    """The request could not be answered; the text says why, for people."""
+    """The request could not be answered; the text states why."""
 
 
 class ServerClient:
@@ -53,7 +53,7 @@ class ServerClient:
 
     @property
     def has_additions(self) -> bool:
-        """Whether the server knows the requests that Eclipse Ankaios does not have."""
+        """Whether the server supports the requests that Eclipse Ankaios does not have."""
         return self._connection is not None and self._connection.accepts_additions
 
     async def run(self) -> None:
@@ -139,7 +139,7 @@ class ServerClient:
             await self._cancel(kind, request.requestId)
 
     async def _cancel(self, kind: str, request_id: str) -> None:
-        """Tell the server that nobody reads further responses."""
+        """Cancel the request: further responses are not read."""
         if self._connection is None or kind not in ("logsRequest", "recordsRequest"):
             return
         cancel = base.Request(requestId=request_id)

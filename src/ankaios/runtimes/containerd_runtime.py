@@ -1,7 +1,7 @@
 """Runs workloads as containers of containerd, through the program nerdctl.
 
-The same configuration, names, labels and arguments as for podman; in come workloads, out come container ids, states
-and logs. States are polled, all containers with one listing.
+Input: workloads, with the same configuration, names, labels and arguments as for podman. Output: container ids, states
+and logs. The states of all containers are polled with one listing.
 """
 
 import logging
@@ -37,7 +37,7 @@ class NerdctlStateGetter:
         self._container = container
 
     def open(self, hint: Callable[[], None]) -> None:
-        """There are no hints."""
+        """Do nothing: nerdctl gives no hints."""
 
     async def get_state(self) -> ExecutionState:
         try:
@@ -50,7 +50,7 @@ class NerdctlStateGetter:
         return POLL_INTERVAL
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the getter has no resources."""
 
 
 class ContainerdRuntime:
@@ -84,7 +84,7 @@ class ContainerdRuntime:
         return extras.reuse or container
 
     async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
-        """A half-created container would block every further attempt by its name."""
+        """Remove a partly created container, whose name would block every further attempt."""
         try:
             left = set(await self._cli.labelled("name", str(name))) | ({reused} if reused else set())
             for container in left:
@@ -106,7 +106,7 @@ class ContainerdRuntime:
         self._targets.pop(workload, None)
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
-        """The process is asked for only once, nerdctl takes its time."""
+        """The process id is cached, because a call of nerdctl is slow."""
         del container
         if (known := self._targets.get(workload)) is not None and process_start(known.pid) == known.start:
             return known
@@ -124,13 +124,13 @@ class ContainerdRuntime:
 
     def processes(self, workload: WorkloadId) -> list[int]:
         del workload
-        return []  # only a call of nerdctl tells them
+        return []  # process ids are only available through a call of nerdctl
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
+        """The runtime does not report out-of-memory kills."""
         del workload
         return False
 

@@ -1,8 +1,8 @@
 """The servers that share the state, for `ank get servers`.
 
-Input: what this server knows about itself and its storage, and what others publish. Output: one `ServerInfo` for each
-server. Owns when each server was last seen. A server that does not lead has no state in memory: its lag is the time
-since it was seen.
+Input: facts about this server and its storage, and the announcements of other servers. Output: one `ServerInfo` for
+each server. Owns when each server was last seen. A server that does not lead has no state in memory: its lag is the
+time since it was seen.
 """
 
 import time

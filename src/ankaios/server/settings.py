@@ -1,4 +1,4 @@
-"""What the server is told at its start: flags over environment over config file over defaults.
+"""The settings of the server: flags over environment over config file over defaults.
 
 [impl->swdd~server-loads-config-file~1]
 [impl->swdd~server-supports-pem-file-paths-as-cli-arguments~1]
@@ -56,7 +56,7 @@ class Address(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """An address that can be listened on as it stands: names would have to be looked up first."""
+        """Parse an IP address with a port; names are not resolved."""
         host, _, port = text.rpartition(":")
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         try:
@@ -84,7 +84,7 @@ class StartupPolicy(Enum):
 
 
 class ServerSettings(Struct, frozen=True):
-    """Everything but the files it names is already read and checked."""
+    """Checked values; the files that they name are not read yet."""
 
     startup_manifest: Path | None
     address: Address
@@ -103,7 +103,7 @@ class ServerSettings(Struct, frozen=True):
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
-    """Usage errors end the process with code 2, as does a senseless environment variable."""
+    """Usage errors end the process with code 2, as does an invalid environment variable."""
     parser = _parser()
     flags = parser.parse_args(arguments)
     file = load_config_file(flags.server_config, [DEFAULT_CONFIG_FILE])

@@ -31,7 +31,7 @@ class SoleRegistry:
     """The registry of a server that shares its state with no other."""
 
     async def publish(self, value: bytes) -> None:
-        """Nobody reads it."""
+        """The announcement is not read by other servers."""
 
     async def read(self) -> list[PublishedServer]:
         return []

@@ -133,7 +133,7 @@ class TestCluster:
     # --- faults ---
 
     def kill(self, node: str) -> None:
-        """Cut the power of a node: its agent and its workloads end without notice to the server."""
+        """Cut the power of a node: its agent and its workloads end without a message."""
         with self._seeded():
             self._cluster.power_off_node(self._known(node))
 
@@ -206,7 +206,7 @@ class TestCluster:
         return state
 
     def running_on(self, workload: str) -> list[str]:
-        """The nodes on which the workload really runs, whatever is reported."""
+        """The nodes on which the workload really runs, independent of its reported state."""
         return [
             name
             for name, node in self._cluster.nodes.items()

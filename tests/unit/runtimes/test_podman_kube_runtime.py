@@ -129,7 +129,7 @@ async def test_devices_go_into_the_manifest(caplog: pytest.LogCaptureFixture) ->
     cli = a_kube_cli()
     await runtime_of(cli).create_workload(SPEC, Extras(grants=grants))
     assert cli.fed[3].count("CharDevice") == 2
-    assert "cannot look at device '/no/such/device'" in caplog.text
+    assert "cannot read the type of device '/no/such/device'" in caplog.text
 
 
 async def test_files_are_refused() -> None:

@@ -106,6 +106,21 @@ def check_label(check: AnyCheck) -> str:
             return "notify check"
 
 
+def check_kind(check: AnyCheck) -> str:
+    """The key of the check in the manifest. A check of the image is an exec check."""
+    match check:
+        case ExecCheck():
+            return "exec"
+        case HttpCheck():
+            return "http"
+        case TcpCheck():
+            return "tcp"
+        case FileCheck():
+            return "file"
+        case NotifyCheck():
+            return "notify"
+
+
 def begin_checks(rules: Iterable[CheckRules], now: float) -> WorkloadHealth:
     return WorkloadHealth(tuple(CheckProgress(rule, now, now + rule.first_after) for rule in rules))
 

@@ -29,7 +29,7 @@ PLAN = Command(
     ),
     examples=(
         ("ank plan web.yaml", "what would 'ank apply web.yaml' do?"),
-        ("ank plan --exit-code web.yaml", "exit code 3 tells a script that something would change"),
+        ("ank plan --exit-code web.yaml", "exit code 3 if something would change"),
         ("ank plan -o json -d web.yaml", "what would be deleted, for programs"),
     ),
 )
@@ -176,7 +176,7 @@ DELETE = Command(
             positionals=(
                 Positional("names", "<NAME>...", "Names of the configurations", complete="deviceConfigurations"),
             ),
-            details="A workload that uses a device continues as onDeviceLost of the configuration says.",
+            details="A workload that uses a device continues as defined by onDeviceLost of the configuration.",
             examples=(("ank delete device-configuration camera", "discover no cameras any more"),),
         ),
     ),

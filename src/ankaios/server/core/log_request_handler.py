@@ -1,6 +1,6 @@
-"""Log requests: who gets logs from whom, and how that ends. Owns the log campaigns.
+"""Log requests: forwards them to agents and the entries back to requesters. Owns the log campaigns.
 
-In come requests, what agents send for them, and news of who is gone. Out go effects.
+Input: requests, responses of agents, and disconnected agents, clients and deleted workloads. Output: effects.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from ankaios.server.core.server_state import ServerState
 
 
 class LogRequestHandler:
-    """Reads the state to know which workloads there are."""
+    """Reads the existing workloads from the state."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -28,7 +28,7 @@ class LogRequestHandler:
         return len(self._campaigns)
 
     def request(self, request_id: str, request: base.LogsRequest, requester: Requester) -> list[Effect]:
-        """Only instances that are to run now can give logs; the answer tells which.
+        """Only instances that are desired now can provide logs; the response names them.
 
         [impl->swdd~server-handles-logs-request-message~1]
         """
@@ -64,7 +64,7 @@ class LogRequestHandler:
         return [Respond(base.Response(requestId=message.requestId, logsStopResponse=message.logsStopResponse))]
 
     def workloads_deleted(self, deleted: Iterable[DeletedWorkload]) -> list[Effect]:
-        """They do not want logs any more.
+        """Deleted workloads do not receive logs any more.
 
         [impl->swdd~server-cancels-log-campaign-for-deleted-workloads~1]
         """
@@ -79,7 +79,7 @@ class LogRequestHandler:
         return _cancel(self._campaigns.remove_of_peer(connection))
 
     def agent_gone(self, agent: str) -> list[Effect]:
-        """Its workloads neither read nor give logs any more.
+        """Workloads of a disconnected agent neither receive nor provide logs.
 
         [impl->swdd~server-handles-log-campaign-for-disconnected-agent~1]
         """
@@ -97,7 +97,7 @@ def _cancel(request_ids: Iterable[str]) -> list[Effect]:
 def _request_for(
     agent: str, request_id: str, request: base.LogsRequest, names: Iterable[InstanceName]
 ) -> grpc.FromServer:
-    """The request as it came, with the names that this agent knows."""
+    """The request with those instance names that belong to this agent."""
     message = grpc.LogsRequest(requestId=request_id, logsRequest=request)
     del message.logsRequest.workloadNames[:]
     message.logsRequest.workloadNames.extend(instance_name_to_pb(name) for name in names if name.agent == agent)

@@ -57,7 +57,7 @@ class Rollout(Struct, frozen=True):
 
 
 class WorkloadView(Struct, frozen=True):
-    """What a rollout has to know of a workload: its desired instance, the state, and what is expected of it."""
+    """The facts about a workload that a rollout depends on: its desired instance, its state, and the expected state."""
 
     instance: InstanceName
     state: ExecutionState | None
@@ -66,7 +66,7 @@ class WorkloadView(Struct, frozen=True):
 
 
 class RolloutFacts(Struct, frozen=True):
-    """`view` returns None if the workload is not desired; `exists` tells whether an instance has a state."""
+    """`view` returns None if the workload is not desired; `exists` returns whether an instance has a state."""
 
     view: Callable[[str], WorkloadView | None]
     exists: Callable[[InstanceName], bool]

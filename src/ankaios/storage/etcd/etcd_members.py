@@ -159,7 +159,7 @@ class _Failures:
             text = f"etcd rejected the request: {failure}"
             raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
         self.count += 1
-        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure says more
+        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure is more precise
             self._texts.setdefault(str(member.endpoint), failure.text)
         else:
             self._texts[str(member.endpoint)] = str(failure)
