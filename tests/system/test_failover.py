@@ -64,6 +64,35 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     assert seconds < LEASE + MARGIN + 5
 
 
+def test_the_next_server_continues_an_atomic_change(cluster: SharedStateCluster) -> None:
+    """The leader is killed while the new workload runs; it fails under the next one, which restores the old one."""
+    for name in list(cluster.ports)[:2]:
+        cluster.launch(name)
+    first = cluster.leader()
+    cluster.start_agent("node", runtimes=["native"])
+    cluster.apply(manifest(cluster, "web"))
+    before = cluster.state("desiredState")
+    fails = ["sh", "-c", f"until test -e {cluster.folder}/fail; do sleep 0.1; done; echo no config; exit 3"]
+    change = json.dumps({"apiVersion": "v1", "workloads": {"web": {"agent": "node", **native(fails)}}})
+    path = cluster.write("change.yaml", change)
+    cluster.ank("--no-wait", "apply", "--atomic", "--settle", "2m", str(path))
+    cluster.wait_until("the new workload runs", lambda: rollout(cluster)["phase"] == "settling")
+    cluster.kill(first)
+    assert cluster.leader() != first
+    cluster.wait_until("it is monitored again", lambda: rollout(cluster)["phase"] == "settling")
+    (cluster.folder / "fail").touch()
+    cluster.wait_until("it is restored", lambda: rollout(cluster)["phase"] == "restored")
+    assert "workload 'web' on agent 'node' is Failed(ExecFailed): Exit code: '3'" in rollout(cluster)["reason"]
+    assert cluster.state("desiredState") == before
+    cluster.wait_for("web", "Running(Ok)")
+    assert "last output: no config" in cluster.ank("get", "events", "--since", "5m", "web").stdout
+
+
+def rollout(cluster: Cluster) -> dict[str, str]:
+    (found,) = json.loads(cluster.ank("rollout", "status", "-o", "json").stdout)
+    return dict(found)
+
+
 def test_followed_events_and_logs_continue_with_the_next_server(cluster: SharedStateCluster) -> None:
     for name in list(cluster.ports)[:2]:
         cluster.launch(name)

@@ -120,6 +120,22 @@ def processes_in(folder: str) -> list[int]:
         return []
 
 
+def has_lacked_memory(folders: list[str]) -> bool:
+    """Whether the kernel has killed a process in one of the cgroups because its memory limit was reached."""
+    return any(b"\noom_kill 0\n" not in text and b"\noom_kill " in text for text in map(memory_events, folders))
+
+
+def memory_events(folder: str) -> bytes:
+    """Of a cgroup with memory limits, of version 2 or 1; empty for others."""
+    for name in ("memory.events", "memory.oom_control"):
+        try:
+            with open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
+                return b"\n" + file.read()
+        except OSError:
+            continue
+    return b""
+
+
 def remove_cgroups(folders: list[str]) -> bool:
     """Kill the processes in the cgroups and remove the cgroups. Return whether all of them are removed."""
     for folder in folders:

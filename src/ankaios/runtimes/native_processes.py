@@ -56,6 +56,10 @@ class NativeFolder(Struct, frozen=True):
             return int((self.path / "exit").read_text())
         return None
 
+    @property
+    def was_out_of_memory(self) -> bool:
+        return (self.path / "oom").exists()
+
     def note(self) -> str:
         with suppress(OSError):
             return (self.path / "note").read_text()

@@ -282,9 +282,8 @@ class NativeRuntime:
             await _signalled(keeper, signal.SIGKILL, KILL_TIME)
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report out-of-memory kills."""
-        del workload
-        return False
+        """Only with a memory limit: the kernel does not count other kills."""
+        return self._of(workload).was_out_of_memory
 
     async def close(self) -> None:
         self._checkers.close()
@@ -354,7 +353,7 @@ async def _locked(descriptor: int, limit: float) -> bool:
 
 def _clear(folder: Path, token: str, *, keeps_log: bool) -> None:
     """Remove the files of an earlier run. The new token stops an earlier start that is still delayed."""
-    names = ["exit", "process", "keeper", "note", "mount_points", "cgroups"]
+    names = ["exit", "oom", "process", "keeper", "note", "mount_points", "cgroups"]
     try:
         for name in [*names, *([] if keeps_log else ["log", "log.1"])]:
             (folder / name).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ankaios.runtimes.native_cgroups import END_LIMIT, join_cgroups, make_cgroups, remove_cgroups
+from ankaios.runtimes.native_cgroups import END_LIMIT, has_lacked_memory, join_cgroups, make_cgroups, remove_cgroups
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
 from ankaios.runtimes.native_ownership import give_folders
 from ankaios.runtimes.native_privileges import SET_CHILD_SUBREAPER, Kernel, give_up_privileges, needs_kernel
@@ -318,6 +318,7 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, 
         orphan.check()
         reap_adopted(child)
     code = end_group(child)
+    lacked_memory = has_lacked_memory(cgroups)
     if not cgroups or not remove_cgroups(cgroups):
         end_descendants()
     for number, stream in enumerate(streams):
@@ -326,6 +327,8 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, 
                 break
         keep_output(log, number, b"", end=True)
     if os.path.exists("process"):  # noqa: PTH110
+        if lacked_memory:
+            write_file("oom", b"")
         write_file("exit", b"%d" % code)  # last, so that the log is complete when the file exists
 
 

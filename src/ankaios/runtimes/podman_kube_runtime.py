@@ -272,8 +272,9 @@ class PodmanKubeRuntime:
             yield piece
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report out-of-memory kills."""
-        del workload
+        for container in await self._containers(workload):
+            if await self._cli.was_out_of_memory(container.id):
+                return True
         return False
 
     async def close(self) -> None:

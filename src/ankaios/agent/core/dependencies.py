@@ -19,25 +19,17 @@ from ankaios.agent.core.operations import (
     StateReport,
     UpdateOperation,
 )
+from ankaios.common.dependency_conditions import blocks_stop, fulfils
 from ankaios.common.execution_state import (
-    FAILED_EXEC_FAILED,
-    HEALTHY,
     PENDING_WAITING_TO_START,
     REMOVED,
     RUNNING_OK,
     STOPPING_WAITING_TO_STOP,
-    SUCCEEDED_OK,
     ExecutionState,
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, InstanceName
 
 Waiting = CreateOperation | UpdateOperation | DeleteOperation
-_WANTED = {
-    AddCondition.ADD_COND_RUNNING: RUNNING_OK,
-    AddCondition.ADD_COND_SUCCEEDED: SUCCEEDED_OK,
-    AddCondition.ADD_COND_FAILED: FAILED_EXEC_FAILED,
-    AddCondition.ADD_COND_HEALTHY: RUNNING_OK,
-}
 
 
 class KnownStates(Protocol):
@@ -53,30 +45,28 @@ class SchedulingDecision(Struct):
 
 
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
-    """Each dependency has some instance, anywhere, in the wanted state."""
+    """Each dependency has some instance, anywhere, in the wanted state.
+
+    [impl->swdd~workload-add-conditions-for-dependencies~1]
+    """
     return all(
-        any(_is_wanted(state, condition) for state in states.states_of(name))
+        any(fulfils(state, condition.value) for state in states.states_of(name))
         for name, condition in dependencies.items()
     )
 
 
-def _is_wanted(state: ExecutionState, condition: AddCondition) -> bool:
-    if condition is AddCondition.ADD_COND_HEALTHY and (state.health is None or state.health.status != HEALTHY):
-        return False
-    return state.is_same(_WANTED[condition])
-
-
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
-    """Every instance of every dependent lets go; one that is unknown does."""
+    """No instance of a dependent prevents the stop; one that is unknown does not.
+
+    [impl->swdd~workload-delete-conditions-for-dependencies~1]
+    """
     return all(_lets_go(state, condition) for name, condition in conditions.items() for state in states.states_of(name))
 
 
 def _lets_go(state: ExecutionState, condition: DeleteCondition) -> bool:
-    if state.is_same(PENDING_WAITING_TO_START):
-        return True  # it cannot start before we stop, and we must not wait for it to run
-    if condition is DeleteCondition.DEL_COND_RUNNING:
+    if condition is DeleteCondition.DEL_COND_RUNNING and not state.is_same(PENDING_WAITING_TO_START):
         return state.is_same(RUNNING_OK)
-    return state.state not in ("Pending", "Running")
+    return not blocks_stop(state)
 
 
 class DependencyScheduler:
