@@ -314,7 +314,7 @@ class AgentManager:
     def _wake(self, owner: str) -> None:
         """The workload waits for devices and should claim them again."""
         if workload := self._current(owner):
-            workload.devices_changed()
+            self._work.devices_changed(workload.current.workload)
 
     def _restart(self, owner: str) -> None:
         if workload := self._current(owner):

@@ -25,7 +25,8 @@ QUIET_SECONDS = 30.0
 # Seconds that the end of a container takes at most.
 STOP_SECONDS = 2.0
 # Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
-INTERVAL, MOST_CALLS = 10.0, 150
+INTERVAL, MOST_CALLS = 10.0, 60
+MOST_ATTEMPTS = 2000  # to connect, of all hosts in an interval
 # Upper limits for one cluster; their real values are several times lower.
 MOST_TASKS_OF_PROCESS, MOST_CONNECTIONS, MOST_TIMERS, MOST_HELD_BYTES = 150, 120, 2000, 8 * 1024 * 1024
 MOST_CHECKERS_OF_NODE = 20
@@ -124,8 +125,11 @@ class RunningChecks:
         """Check what is checked periodically, until cancelled."""
         while True:
             before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
+            attempts = self._cluster.network.attempts
             await asyncio.sleep(INTERVAL)
             self._check_calls(before)
+            if (made := self._cluster.network.attempts - attempts) > MOST_ATTEMPTS:
+                self._report(inv.RETRIES, f"{made} attempts to connect in {INTERVAL:g} s")
             self._check_limits()
             self.events_seen(subscriber)
 

@@ -16,7 +16,6 @@ from ankaios.common.workload import InstanceName
 from ankaios.simulation.operator import ACCEPTED, REJECTED, OperatorChange
 
 LOST_CHANGE = "no acknowledged change is lost"
-REJECTED_CHANGE = "no rejected change exists"
 TWO_INSTANCES = "never two live instances of a workload on a node"
 ORDER = "start and stop order is kept"
 RIGHTS = "access rights never widen"

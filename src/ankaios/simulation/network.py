@@ -36,6 +36,7 @@ class SimulatedNetwork:
         self._blocked: set[frozenset[str]] = set()
         self._silent_hosts: set[str] = set()
         self._next_port = 40000
+        self.attempts = 0  # to connect
         self._known_processes: set[SimulatedProcess] = set()
         loop.network = self
 
@@ -123,6 +124,7 @@ class SimulatedNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         process = current_process()
         own_host = process.host if process is not None else OUTSIDE
+        self.attempts += 1
         await asyncio.sleep(self.delay())
         if not self.is_reachable(own_host, host):
             await asyncio.sleep(CONNECT_PATIENCE)

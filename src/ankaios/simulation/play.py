@@ -38,6 +38,7 @@ from ankaios.simulation.workload_requests import request_through_fifos
 # 300 s, and the workload that depends on it starts after it.
 CONVERGENCE_LIMIT = 900.0
 _LOOK_INTERVAL = 5.0
+_TOTAL_FAILURE = 10.0  # seconds; in longer faults every call of a runtime fails
 _FAST = Path("/dev/shm")
 
 
@@ -303,7 +304,7 @@ class Player:
             case sc.RUNTIME_SLOW:
                 faults.longest_call = 8.0
             case sc.RUNTIME_FAILS:
-                faults.failure_rate = 0.5
+                faults.failure_rate = 1.0 if seconds > _TOTAL_FAILURE else 0.5
             case sc.RUNTIME_HANGS:
                 faults.hangs_until = self._loop.now + seconds
             case sc.WRONG_STATES:

@@ -266,12 +266,13 @@ class WorkloadUnderTest:
         return ", ".join(filter(None, (state.get("additionalInfo", "") for state in self.states.values())))
 
     def should_be_running(self, on: str | None = None) -> None:
-        """It runs exactly once, and is reported so."""
+        """It runs exactly once, and is reported so by the node on which it runs."""
         nodes = self._cluster.running_on(self.name)
         self._check(
             len(nodes) == 1 and on in (None, *nodes), f"runs on {nodes or 'no node'}", f"run on {on or 'one node'}"
         )
-        self._check(self.state == "Running(Ok)", f"is reported as '{self.state}'", "be reported as 'Running(Ok)'")
+        reported = _state_text(self.states.get(nodes[0], {}))
+        self._check(reported == "Running(Ok)", f"is reported as '{reported}'", "be reported as 'Running(Ok)'")
 
     def should_not_be_running(self) -> None:
         nodes = self._cluster.running_on(self.name)
