@@ -136,6 +136,11 @@ def clip(text: str, width: int) -> str:
     return text
 
 
+def one_line(text: str) -> str:
+    """A text of several lines, as programs report errors, as one printable line."""
+    return printable(" ".join(text.splitlines()))
+
+
 def printable(text: str) -> str:
     """The text without control characters, which could move the cursor or change the colours of the terminal."""
     if text.isprintable():
