@@ -326,8 +326,8 @@ class AgentManager:
         return workload if workload is not None and str(workload.current) == owner else None
 
     def _living(self) -> Collection[str] | None:
-        """None until the server has sent the workloads and all runtimes have listed theirs."""
-        is_known = self._is_welcome and not self._planner.unlisted()
+        """None until the server has sent all workloads and all runtimes have listed theirs."""
+        is_known = self._is_welcome and not self._planner.unlisted() and not self._planner.keeps_unlisted
         return set(map(str, self._work.instances())) if is_known else None
 
 

@@ -70,7 +70,7 @@ def _candidate(settings: ServerSettings, uses_tls: bool) -> Candidate:
 def _open_storage(settings: ServerSettings, candidate: Candidate, pem: PemMaterial | None) -> Storage:
     storage = settings.storage
     try:
-        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage))
+        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage), storage.lease)
     except Rejected as fault:
         raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
 

@@ -96,8 +96,10 @@ class StateLeader:
                 self._shell.middleware.refuse_calls(self._refusal())
 
     async def announce(self) -> None:
-        """Publish this server, and read which others there are."""
+        """Publish this server, and find out which other servers and which members of the storage there are."""
         while True:
+            if self._shell.is_open:
+                self._known.members = await self._storage.registry.members()
             try:
                 await self._storage.registry.publish(self._known.announcement())
                 self._known.update(await self._storage.registry.read())

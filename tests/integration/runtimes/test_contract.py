@@ -18,7 +18,7 @@ from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnec
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.isolated_containerd import IsolatedContainerd
 from tests.support.podman_env import PodmanEnv, podman_env  # noqa: F401 - a fixture
-from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject
+from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject, waits_for_end
 
 LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"
@@ -124,7 +124,7 @@ async def test_a_closed_connector_tells_nothing_any_more(subject: Subject, conne
 
 
 async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = subject.spec("job", "sleep 1")
+    spec = subject.spec("job", waits_for_end(subject, 0))
     workload = await connector.create_workload(spec, Extras())
     first, second = StateLog(), StateLog()
     checker = connector.start_checker(spec.instance_name, workload, first)
@@ -132,6 +132,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
     await subject.let_end(workload, 0)
     await first.until(SUCCEEDED_OK)
     checker.stop()
+    (subject.folder / "end").unlink(missing_ok=True)
     assert await connector.create_workload(spec, Extras(reuse=workload)) == workload
     checker = connector.start_checker(spec.instance_name, workload, second)
     assert await second.first() == RUNNING_OK
@@ -142,7 +143,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
 
 
 async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = subject.spec("job", "sleep 6; exit 3")
+    spec = subject.spec("job", waits_for_end(subject, 3))
     workload = await connector.create_workload(spec, Extras())
     await connector.close()
     restarted = subject.connect()

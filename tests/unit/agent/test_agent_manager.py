@@ -686,3 +686,17 @@ async def test_a_workload_found_running_keeps_its_devices() -> None:
 
 def _left_over(runtime: FakeRuntime, spec: WorkloadSpec) -> None:
     runtime.add_existing(spec.instance_name)
+
+
+async def test_claims_of_workloads_that_a_server_has_lost_are_kept() -> None:
+    """As long as the server sets `keepUnlisted`, a workload that it does not list may run and use its devices."""
+    async with an_agent() as agent:
+        agent.connect()
+        hello = server_hello(spec := a_workload())
+        hello.serverHello.keepUnlisted = True
+        await agent.server_says(hello)
+        await agent.until(lambda: not agent.manager._planner.unlisted())
+        assert agent.manager._living() is None
+        hello.serverHello.keepUnlisted = False
+        await agent.server_says(hello)
+        await agent.until(lambda: agent.manager._living() == {str(spec.instance_name)})

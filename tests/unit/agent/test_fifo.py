@@ -94,7 +94,6 @@ def test_it_is_known_whether_a_fifo_is_the_one_that_was_made(tmp_path: Path) -> 
 
 
 async def test_writers_come_and_go_and_each_end_is_noticed(path: Path, reader: FifoReader) -> None:
-    """[utest->swdd~agent-ensures-control-interface-output-pipe-read~1]"""
     for text in (b"one", b"two"):
         end = peer(path, os.O_WRONLY)  # fails if there is no reader
         os.write(end, text)

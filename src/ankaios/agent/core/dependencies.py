@@ -45,7 +45,10 @@ class SchedulingDecision(Struct):
 
 
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
-    """Each dependency has some instance, anywhere, in the wanted state."""
+    """Each dependency has some instance, anywhere, in the wanted state.
+
+    [impl->swdd~workload-add-conditions-for-dependencies~1]
+    """
     return all(
         any(fulfils(state, condition.value) for state in states.states_of(name))
         for name, condition in dependencies.items()
@@ -53,7 +56,10 @@ def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> 
 
 
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
-    """Every instance of every dependent lets go; one that is unknown does."""
+    """No instance of a dependent prevents the stop; one that is unknown does not.
+
+    [impl->swdd~workload-delete-conditions-for-dependencies~1]
+    """
     return all(_lets_go(state, condition) for name, condition in conditions.items() for state in states.states_of(name))
 
 

@@ -71,7 +71,7 @@ class RuntimeManager:
 
     def __init__(self, runtimes: Collection[str]) -> None:
         self._runtimes = runtimes
-        self._keeps_unlisted = False
+        self.keeps_unlisted = False  # the server has lost a part of its state
         self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is being asked -> what is wanted of it
 
     def unlisted(self) -> list[str]:
@@ -105,7 +105,7 @@ class RuntimeManager:
         plan = Plan()
         wanted = {spec.name: spec for spec in added}
         self._held = {runtime: {} for runtime in self._runtimes}
-        self._keeps_unlisted = keep_unlisted
+        self.keeps_unlisted = keep_unlisted
         plan.drop = [name for name in waiting if name not in wanted and not keep_unlisted]
         for name, work in managed.items():
             if name not in wanted and not keep_unlisted:
@@ -154,7 +154,7 @@ class RuntimeManager:
         strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
         for item in strays:
             spec = held.pop(item.instance_name.workload, None)
-            if spec is None and self._keeps_unlisted:
+            if spec is None and self.keeps_unlisted:
                 continue
             if spec is None:
                 # [impl->swdd~agent-existing-workloads-delete-unneeded~1]

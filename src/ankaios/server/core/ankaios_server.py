@@ -365,6 +365,7 @@ class AnkaiosServer:
             workloads = map(added_message, self._devices.greet(agent))
             greeting = grpc.ServerHello(addedWorkloads=workloads, term=self._term, keepUnlisted=self._keeps_unlisted)
             effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
+            effects += self._logs.agent_greeted(agent)
         return effects
 
     def _agent_gone(self, agent: str) -> list[Effect]:

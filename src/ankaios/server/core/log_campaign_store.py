@@ -20,6 +20,9 @@ class LogCampaignStore:
     def __len__(self) -> int:
         return len(self._providers)
 
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._providers
+
     def insert(self, request_id: str, owner: Requester, providers: Iterable[InstanceName]) -> None:
         """The same id again is a new campaign."""
         self.remove(request_id)

@@ -22,6 +22,8 @@ class LogRequestHandler:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._campaigns = LogCampaignStore()
+        # Agent that is not connected -> request id -> the message for it.
+        self._unsent: dict[str, dict[str, grpc.FromServer]] = {}
 
     def __len__(self) -> int:
         """The number of open requests."""
@@ -39,10 +41,11 @@ class LogRequestHandler:
         effects: list[Effect] = []
         if names:
             self._campaigns.insert(request_id, requester, names)
-            effects += [
-                ToAgent(agent, _request_for(agent, request_id, request, names))
-                for agent in sorted({name.agent for name in names})
-            ]
+            for agent in sorted({name.agent for name in names}):
+                message = _request_for(agent, request_id, request, names)
+                if agent not in self._state.agents:
+                    self._unsent[agent] = {**self._open_unsent(agent), request_id: message}
+                effects.append(ToAgent(agent, message))
         accepted = base.LogsRequestAccepted(workloadNames=map(instance_name_to_pb, names))
         return [*effects, Respond(base.Response(requestId=request_id, logsRequestAccepted=accepted))]
 
@@ -51,6 +54,17 @@ class LogRequestHandler:
         self._campaigns.remove(request_id)
         accepted = base.Response(requestId=request_id, logsCancelAccepted=base.LogsCancelAccepted())
         return [BroadcastLogsCancel(request_id), Respond(accepted)]
+
+    def agent_greeted(self, agent: str) -> list[Effect]:
+        """Send the requests that were made before the agent connected, such as after a failover."""
+        waiting = self._open_unsent(agent)
+        self._unsent.pop(agent, None)
+        return [ToAgent(agent, message) for message in waiting.values()]
+
+    def _open_unsent(self, agent: str) -> dict[str, grpc.FromServer]:
+        """Without those whose requester has cancelled them or is gone."""
+        messages = self._unsent.get(agent, {})
+        return {request_id: message for request_id, message in messages.items() if request_id in self._campaigns}
 
     def entries(self, message: grpc.LogEntriesResponse) -> list[Effect]:
         """[impl->swdd~server-forwards-logs-entries-response-messages~1]"""
