@@ -247,6 +247,7 @@ def test_the_history_shows_differences_and_restores_a_revision(
     older.get_by_role("button", name="Restore").click()
     expect(page.get_by_text(f"{number} is restored.")).to_be_visible()
     expect(page.locator(".revisions > li").first.locator(".diff")).to_contain_text("version: '1'")
+    expect(page.locator(".revisions > li").first).to_contain_text("(dashboard)")
     desired = cluster.state("desiredState.workloads.versioned")["desiredState"]["workloads"]["versioned"]
     assert desired["tags"] == {"version": "1"}
     cluster.ank("delete", "workload", "versioned")
