@@ -71,6 +71,7 @@ async def test_an_ended_container_is_started_again() -> None:
 async def test_a_failed_start_removes_its_container_by_label_and_reports_the_error() -> None:
     """The container can have a name of the user, and a container with the short name can be unrelated.
 
+    The error leads to `Pending(Starting)` and not to a failed state, as in the original's code (docs/differences.md).
     [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
     """
     cli = RecordingCli([labelled("half", "created"), a_container("foreign", Names=[NAME.short])])
