@@ -24,7 +24,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
-from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, advance
+from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
 from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
@@ -380,3 +380,13 @@ def test_a_workload_that_is_no_longer_desired_is_not_waited_for() -> None:
     rollout = Rollout("rollout-1", "ank", 0, 60_000, 5_000, 60_000, (), ("broker",))
     facts = RolloutFacts(view=lambda _: None, exists=lambda _: False)
     assert advance(rollout, facts, 1).phase == "settling"
+
+
+def test_a_stored_rollout_that_cannot_be_read_is_reported_and_others_continue() -> None:
+    stored = Rollouts()
+    (entry,) = stored.put(Rollout("rollout-7", "ank", 0, 60_000, 5_000, 60_000, (), ("web",)))
+    rollouts = Rollouts()
+    (fault,) = rollouts.restore({"rollout-7": entry.after, "rollout-8": {"name": 1}})
+    assert fault.startswith("rollout 'rollout-8': ")
+    assert [it.name for it in rollouts.running()] == ["rollout-7"]
+    assert rollouts.next_name() == "rollout-8"
