@@ -129,6 +129,20 @@ def test_a_workload_that_is_not_ready_in_time_restores_the_previous_state() -> N
     assert story.status() == ("restoring", text)
 
 
+def test_the_previous_state_has_a_minute_even_if_the_time_limit_is_short() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.report("n1", {WEB: RUNNING_OK})
+    story.apply({"web": a_form(config=NEW)}, timeout=2_000)
+    replaced(story, PENDING_STARTING)
+    story.passes(2)
+    story.passes(59)
+    assert story.status()[0] == "restoring"
+    story.passes(1)
+    assert story.status()[0] == "restore_incomplete"
+
+
 def test_a_failure_that_is_followed_by_a_restart_is_waited_for() -> None:
     story = updating(restartPolicy="ON_FAILURE")
     replaced(story, exited(1))
