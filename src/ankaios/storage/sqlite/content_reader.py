@@ -14,7 +14,7 @@ import msgspec
 
 from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, decode_summary, entry_set, row_checksum
 from ankaios.storage.core.recovery import DatabaseContent
-from ankaios.storage.sqlite.schema import SUMMARY
+from ankaios.storage.sqlite.schema import SUMMARY, VERSION, intact_schema, read_schema
 from ankaios.storage.state_store import EntryKey, StorageFailed
 
 RECORDS = "record"
@@ -87,6 +87,8 @@ class _ContentReader:
             if self._is_valid(REVISIONS, str(number), value, checksum)
         }
         records = self._records() if summary is None or summary.version > 1 else {}
+        if summary is not None and summary.version <= VERSION:
+            self._check_schema(summary.version)
         self._check_integrity()
         return DatabaseContent(summary, entries, revisions, records, tuple(self._problems[:_MAX_PROBLEMS]))
 
@@ -135,6 +137,16 @@ class _ContentReader:
                 if last is not None and rowid <= last:
                     return
                 yield tuple(row)
+
+    def _check_schema(self, version: int) -> None:
+        """A table with a damaged definition can be readable and not writable."""
+        try:
+            found = read_schema(self._connection)
+        except _FAULTS as error:
+            self._note(error)
+        else:
+            if found != intact_schema(version):
+                self._problems.append("the definition of a table is damaged")
 
     def _check_integrity(self) -> None:
         try:
