@@ -225,6 +225,8 @@ class PodmanKubeSubject:
         await asyncio.to_thread(self.env.podman, "pod", "rm", "--force", "--time", "0", "--all")
 
 
+# Subjects whose workloads are real processes of a real runtime.
+WITH_PROCESSES = (NativeSubject, PodmanSubject, PodmanKubeSubject, RealContainerdSubject)
 _NO_CONTAINERD = missing_containerd()
 SUBJECTS = [
     *("fake", "native", "podman-stand-in", "containerd", "podman", "podman-kube"),

@@ -1,4 +1,4 @@
-"""The metrics of the agent, derived from what passes between the agent and its server, runtimes and workloads.
+"""The metrics of the agent, derived from its messages and its calls of runtimes.
 
 Input: messages to and from the server, calls of runtimes, denied requests and health checks of workloads. Owns the
 counters, and for each workload instance the times that durations are measured from. Nothing in the agent depends on it.
@@ -24,7 +24,7 @@ _EXIT_CODE = re.compile(r"Exit code: '(-?\d+)'")
 
 
 class AgentObserver(Protocol):
-    """What the agent reports about itself while it works."""
+    """Receives the events from which metrics are derived."""
 
     def sent(self, message: ToServer) -> None: ...
     def received(self, message: FromServer) -> None: ...
@@ -133,7 +133,7 @@ class AgentMetrics:
         instance.health = state.health.status.lower() if state.health is not None else ""
         if state.state == "Removed":
             instance.state = ""
-            if not instance.has_exited:  # else it may be on its way to a restart
+            if not instance.has_exited:  # otherwise it may be restarted
                 del self._instances[name]
             return
         if state.state == "Running" != instance.state:
@@ -154,7 +154,7 @@ class AgentMetrics:
     def _exited(self, instance: _Instance, state: ExecutionState) -> None:
         found = _EXIT_CODE.search(state.additional_info)
         if state.state == "Failed" and found is None:
-            return  # it is lost or unknown, so nobody saw it exit
+            return  # it is lost or unknown, so its exit was not observed
         instance.has_exited = True
         self.exits.add(found[1] if found is not None else "0")
         if instance.exit_seen is not None:

@@ -1,4 +1,4 @@
-"""When a dependency is fulfilled, and when a dependent blocks a stop: the rules of agents and of explanations."""
+"""The rules when a dependency is fulfilled, and when a dependent blocks a stop. Agents and `ank why` use them."""
 
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -18,12 +18,12 @@ _FULFILLED_BY = {
 
 
 def fulfils(state: ExecutionState, condition: str) -> bool:
-    """Whether a workload in this state fulfils the condition of a dependency, for example `ADD_COND_RUNNING`."""
+    """Return whether a workload in this state fulfils the condition of a dependency, such as `ADD_COND_RUNNING`."""
     if condition == "ADD_COND_HEALTHY" and (state.health is None or state.health.status != HEALTHY):
         return False
     return state.is_same(_FULFILLED_BY[condition])
 
 
 def blocks_stop(state: ExecutionState) -> bool:
-    """Whether a dependent in this state has to stop first. One that waits to start cannot start before the stop."""
+    """Return whether a dependent in this state has to stop first. A dependent that waits for its start does not."""
     return state.state in ("Pending", "Running") and not state.is_same(PENDING_WAITING_TO_START)

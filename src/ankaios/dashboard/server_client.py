@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from ankaios.common.errors import Unavailable
+from ankaios.common.local_user import local_user_name
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import CommanderHello, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
@@ -60,8 +61,7 @@ class ServerClient:
         """Until it is cancelled."""
         while True:
             try:
-                hello = ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION))
-                async with connect(self._settings, Method.COMMAND, hello) as connection:
+                async with connect(self._settings, Method.COMMAND, _hello()) as connection:
                     await self._follow(connection)
             except (Unavailable, VersionRefused) as error:
                 self._lost(_reason(error))
@@ -151,6 +151,12 @@ class ServerClient:
             await self._connection.send(ToServer(request=cancel))
         except Unavailable:
             return
+
+
+def _hello() -> ToServer:
+    """The history shows that a change came from the dashboard."""
+    user = f"{local_user_name()} (dashboard)"
+    return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION, user=user))
 
 
 def _new_id() -> str:

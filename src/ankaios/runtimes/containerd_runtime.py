@@ -12,6 +12,7 @@ from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
+from ankaios.runtimes.container_processes import ContainerProcesses
 from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
@@ -60,6 +61,7 @@ class ContainerdRuntime:
         self._cli = cli
         self._checkers = StateCheckers()
         self._targets: dict[WorkloadId, CheckTarget] = {}
+        self._processes = ContainerProcesses()
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         containers = await self._cli.labelled("agent", agent)
@@ -123,8 +125,8 @@ class ContainerdRuntime:
         raise Unsupported("the HEALTHCHECK of an image cannot be used with containerd, declare a check")
 
     def processes(self, workload: WorkloadId) -> list[int]:
-        del workload
-        return []  # process ids are only available through a call of nerdctl
+        first = self._processes.first_process(workload)
+        return [] if first is None else [first]
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))

@@ -12,10 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 FIFOS = ("input", "output")
 PRIVATE, PASSABLE = 0o700, 0o711

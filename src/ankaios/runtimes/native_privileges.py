@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 SET_KEEP_CAPABILITIES, DROP_FROM_BOUNDING_SET = 8, 24
 SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVILEGES = 36, 38

@@ -14,15 +14,12 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ankaios.runtimes.native_cgroups import END_LIMIT, has_lacked_memory, join_cgroups, make_cgroups, remove_cgroups
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
 from ankaios.runtimes.native_ownership import give_folders
 from ankaios.runtimes.native_privileges import SET_CHILD_SUBREAPER, Kernel, give_up_privileges, needs_kernel
-
-if TYPE_CHECKING:  # the module typing needs more memory than all other modules together
-    from typing import Any
 
 READ_SIZE = 64 * 1024
 LONGEST_LINE = 16 * 1024

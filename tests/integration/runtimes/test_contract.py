@@ -18,7 +18,7 @@ from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnec
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.isolated_containerd import IsolatedContainerd
 from tests.support.podman_env import PodmanEnv, podman_env  # noqa: F401 - a fixture
-from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject, waits_for_end
+from tests.support.runtime_subjects import AGENT, SUBJECTS, WITH_PROCESSES, Subject, make_subject, waits_for_end
 
 LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"
@@ -45,6 +45,12 @@ async def connector(subject: Subject) -> AsyncIterator[RuntimeConnector]:
     await made.close()
 
 
+async def _has_processes(connector: RuntimeConnector, workload: str, *, expected: bool) -> None:
+    async with asyncio.timeout(30):
+        while bool(connector.processes(workload)) != expected:  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.05)
+
+
 async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
@@ -52,8 +58,11 @@ async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, con
     checker = connector.start_checker(spec.instance_name, workload, log)
     assert await log.first() == RUNNING_OK
     assert await connector.workload_id(spec.instance_name) == workload
+    if isinstance(subject, WITH_PROCESSES):
+        await _has_processes(connector, workload, expected=True)
     await connector.delete_workload(workload)
     checker.stop()
+    await _has_processes(connector, workload, expected=False)
     assert await connector.workload_id(spec.instance_name) is None
     assert await connector.existing_workloads(AGENT) == []
 

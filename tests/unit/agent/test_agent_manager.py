@@ -561,7 +561,9 @@ async def test_a_workload_whose_name_leads_out_of_the_run_folder_touches_nothing
     (outside / "precious").write_text("x")
     async with an_agent(base=base) as a:
         (failed,) = await a.server_says(server_hello(bad))
-        assert failed.endswith(f"Pending(StartingFailed)«'{bad.instance_name}' is no name of a workload instance»")
+        assert failed.endswith(
+            f"Pending(StartingFailed)«'{bad.instance_name}' is not a valid name of a workload instance»"
+        )
         assert len(await a.server_says(update_workload(deleted={bad.instance_name: {}}))) == 2
         assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
     assert [path.name for path in outside.iterdir()] == ["precious"]

@@ -56,7 +56,7 @@ def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
     target.write_text("secret")
     (tmp_path / "link").symlink_to(target)
     for path in (target, tmp_path / "link"):
-        with pytest.raises(NoFifo, match="is no FIFO"):
+        with pytest.raises(NoFifo, match="is not a FIFO"):
             open_fifo(path, os.O_WRONLY)
 
 
