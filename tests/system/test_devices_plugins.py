@@ -1,4 +1,4 @@
-"""A real agent beside a kubelet, and a plugin of somebody else beside a real agent.
+"""A real agent with a kubelet, and a device plugin for Kubernetes with a real agent.
 
 Needs: nothing but the repository.
 """
@@ -48,7 +48,7 @@ def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
         kubelet.stop()
 
 
-def test_a_plugin_of_somebody_else_serves_our_workloads(cluster: Cluster) -> None:
+def test_a_device_plugin_for_kubernetes_serves_workloads(cluster: Cluster) -> None:
     """[stest->akri~kubelet-device-plugin-api~1]"""
     cluster.start_agent("node-a", runtimes=["native"])
     folder = cluster.folder / "run" / "node-a_io" / "devices" / "plugins"
