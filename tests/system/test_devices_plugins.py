@@ -72,3 +72,17 @@ def test_a_device_plugin_for_kubernetes_serves_workloads(cluster: Cluster) -> No
         assert plugin.allocated == [["g0"], ["g0"]]
     finally:
         plugin.stop()
+
+
+def test_plugins_register_in_the_folder_of_the_option(cluster: Cluster) -> None:
+    folder = cluster.folder / "p"
+    cluster.start_agent("node-a", "--plugin-dir", str(folder), runtimes=["native"])
+    cluster.wait_until("plugins can register", (folder / "kubelet.sock").exists)
+    plugin = ForeignPlugin(folder, "example.com/gpu", {"g0": "Healthy"})
+    plugin.start()
+    try:
+        apply(cluster, a_user("web", resource="example.com/gpu"))
+        cluster.wait_for("web", "Running(Ok)")
+        delete(cluster, "web")
+    finally:
+        plugin.stop()
