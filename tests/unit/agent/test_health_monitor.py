@@ -1,4 +1,4 @@
-"""The monitor performs checks beside each other and survives whatever they do."""
+"""The monitor performs checks concurrently and tolerates all their failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,7 +42,7 @@ async def a_monitor(
             monitor.stop()
 
 
-async def test_each_change_of_the_health_is_told_once() -> None:
+async def test_each_change_of_the_health_is_reported_once() -> None:
     runtime = FakeRuntime()
     runtime.check_results = [CommandResult(0), CommandResult(0), CommandResult(7, "broken"), CommandResult(0)]
     async with a_monitor(runtime, Health(exec=EXEC)) as (_, told, until):
@@ -80,7 +80,7 @@ async def test_a_check_that_hangs_is_not_started_again_and_ends_with_the_monitor
     assert [call for call, _ in runtime.calls] == ["run_check"]
 
 
-async def test_an_image_without_check_is_told_and_never_healthy() -> None:
+async def test_an_image_without_check_is_reported_and_never_healthy() -> None:
     runtime = FakeRuntime()
     async with a_monitor(runtime, Health(image=True)) as (_, _, until):
         assert (await until("Starting")).text == "the image has no HEALTHCHECK"
@@ -93,7 +93,7 @@ async def test_the_check_of_an_image_is_used() -> None:
         await until("Healthy")
 
 
-async def test_a_runtime_without_images_is_told() -> None:
+async def test_a_runtime_without_images_is_reported() -> None:
     runtime = FakeRuntime()
     runtime.fail_next("image_check", Unsupported("no image"))
     async with a_monitor(runtime, Health(image=True)) as (_, _, until):
@@ -114,3 +114,9 @@ async def test_each_finished_check_is_reported_with_its_kind_and_result() -> Non
 def test_the_kind_of_a_check_is_its_key_in_the_manifest() -> None:
     checks = (ExecCheck(), HttpCheck(), TcpCheck(), FileCheck(), NotifyCheck())
     assert [check_kind(check) for check in checks] == ["exec", "http", "tcp", "file", "notify"]
+
+
+async def test_a_notification_that_arrives_while_the_checks_are_prepared_counts() -> None:
+    async with a_monitor(FakeRuntime(), Health(notify=NotifyCheck(interval="1h"))) as (monitor, _, until):
+        monitor.notified(HealthResult())
+        await until("Healthy")

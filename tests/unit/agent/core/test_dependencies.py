@@ -1,4 +1,4 @@
-"""May it start, may it stop, and what happens to what waits; also against a naive model."""
+"""Conditions for start and stop, and waiting operations; also compared with a naive model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -219,7 +219,7 @@ def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
         assert (decision.abandoned, decision.ready, decision.reports) == ([entry], ready, [])
 
 
-def test_what_waits_to_be_started_again_can_be_judged_anew() -> None:
+def test_a_waiting_restart_can_be_evaluated_again() -> None:
     entry = CreateOperation(web(dependencies={"db": RUNNING}), "c0")
     scheduler = DependencyScheduler()
     scheduler.schedule([entry], states())
@@ -277,7 +277,7 @@ STATES = st.sampled_from(
 
 
 class Naive:
-    """Looks at everything again after every change."""
+    """Evaluates all operations again after every change."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Operation] = {}
@@ -356,3 +356,14 @@ def an_operation(name: str, data: st.DataObject) -> Operation:
     deleted = DeletedWorkload(a_workload(name, "A").instance_name, data.draw(DEL))
     operations: list[Operation] = [CreateOperation(spec), UpdateOperation(spec, deleted), DeleteOperation(deleted)]
     return data.draw(st.sampled_from(operations))
+
+
+def test_an_update_in_place_of_a_waiting_delete_keeps_the_delete_conditions() -> None:
+    """A workload is deleted, waits for its dependent, and is added again: found by the simulation."""
+    scheduler, ui_runs = DependencyScheduler(), states(ui=RUNNING_OK)
+    scheduler.schedule([DeleteOperation(gone(web(), ui=LET_GO))], ui_runs)
+    update = UpdateOperation(web("two"), gone(web()))
+    assert scheduler.schedule([update], ui_runs).ready == []
+    (waiting,) = scheduler.entries.values()
+    assert scheduler.recheck(["ui"], states(ui=SUCCEEDED_OK)).ready == [waiting]
+    assert isinstance(waiting, UpdateOperation) and waiting.spec == web("two")
