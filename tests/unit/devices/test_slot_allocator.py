@@ -104,7 +104,7 @@ async def test_a_slot_that_was_granted_after_its_device_vanished_is_released() -
     made.node.update_shared({SHARED: base.DeviceInstance()})  # sent before the server received the claim
     made.node.observe("cam", "s", [], True, 1)
     made.answer(granted=True)
-    with pytest.raises(SlotConflict, match="vanished"):
+    with pytest.raises(SlotConflict, match="disappeared"):
         await claiming
     assert [(change.before, change.after) for change in made.sent[1].changes] == [("node-a", "")]
 
