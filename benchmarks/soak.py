@@ -216,9 +216,9 @@ class Soak:
         return float(found[1])
 
     def _check_clients(self) -> None:
-        """`ank logs` ends when its workloads were replaced, and is started again. Every client has to receive."""
+        """`ank logs` ends when its workloads are replaced, and is started again. Every client has to receive."""
         for number in range(FOLLOWERS):
-            if self._clients[f"logs{number}"].poll() == 0:
+            if self._clients[f"logs{number}"].poll() is not None:
                 self._follow(number)
         self._update({(name := f"w{WORKLOADS - CONTAINERS - 1}"): self._workload(int(name[1:]))})
         for name, client in self._clients.items():
@@ -264,7 +264,8 @@ def main(minutes: float) -> int:
         for minute in itertools.count(1):
             soak.operate(min(minute, minutes) * 60 - (time.monotonic() - begin))
             rows.append(soak.figures())
-            print(f"minute {minute}: {dict(soak.operations)}", flush=True)
+            sizes = ", ".join(f"{rows[-1][f'PSS {name} MiB']:.1f}" for name in ("server", *AGENTS))
+            print(f"minute {minute}: {dict(soak.operations)}, PSS in MiB {sizes}", flush=True)
             if time.monotonic() - begin >= minutes * 60:
                 break
         log = cluster.logs()
