@@ -4,7 +4,8 @@ Real processes: a server with a stored state, three agents, 50 workloads (47 nat
 Workloads are changed, deleted, created and killed, one agent is killed and restarted, logs are followed, and events
 subscribed to; clients come and go. Once a minute the load pauses until all workloads run, and the memory (PSS), file
 descriptors, threads, tasks, processes and files are counted. At the end each may be at most 5 % above its value after
-the first minute. Without podman all workloads are native.
+the first minute. Buffers with a limit (revisions, records of states) are filled before. Without podman all workloads
+are native.
 
     PYTHONPATH=. python benchmarks/soak.py [MINUTES]
 """
@@ -39,6 +40,7 @@ MINUTES, LIMIT = 10.0, 1.05
 AGENTS, RESTARTED = ("agent_A", "agent_B", "agent_C"), "agent_C"
 WORKLOADS, CONTAINERS, PRINTING = 50, 3, 6
 FOLLOWERS, SUBSCRIBERS = 5, 5
+CHANGES_FOR_RECORDS, REVISIONS = 6, 1000  # 30 records for each workload, and the limit of the history
 PAUSE = 0.4  # seconds between two operations
 PATIENCE = 120.0
 RUNNING = "Running(Ok)"
@@ -69,10 +71,20 @@ class Soak:
             self._start_agent(agent)
         self._update({f"w{number}": self._workload(number) for number in range(WORKLOADS)})
         self.wait_until_running()
+        self._fill_buffers()
         for number in range(FOLLOWERS):
             self._follow(number)
         for number in range(SUBSCRIBERS):
             self._subscribe(number)
+
+    def _fill_buffers(self) -> None:
+        """The history and the records of workloads grow to their limits; this is not what is measured."""
+        for _ in range(CHANGES_FOR_RECORDS):
+            self._update({f"w{number}": self._workload(number) for number in range(WORKLOADS)})
+            self.wait_until_running()
+        for number in range(REVISIONS):
+            state = {"desiredState": {"apiVersion": "v1", "configs": {"filling": str(number)}}}
+            self._send(state, ["desiredState.configs"])
 
     def _start_agent(self, name: str) -> None:
         folder = self.cluster.folder / f"state-{name}"
@@ -92,7 +104,9 @@ class Soak:
 
     def _update(self, workloads: dict[str, Any], *gone: str) -> None:
         state = {"desiredState": {"apiVersion": "v1", "workloads": workloads}}
-        masks = [f"desiredState.workloads.{name}" for name in (*workloads, *gone)]
+        self._send(state, [f"desiredState.workloads.{name}" for name in (*workloads, *gone)])
+
+    def _send(self, state: dict[str, Any], masks: list[str]) -> None:
         settings = ConnectionSettings(self.cluster.url)
         with connect_blocking(settings, Method.COMMAND, commander_hello()) as connection:
             Session(connection, 30_000).update(COMPLETE_STATE.from_form(state), masks)
