@@ -1,8 +1,8 @@
 """Promise: the messages that a change causes do not depend on the number of agents.
 
 A simulated cluster runs the real server and the real agents on virtual time in one process; the messages between them
-are counted for the start of all agents, for a minute at rest, for the change of one workload, and for one workload that
-ends and is restarted. Each agent has one workload, and every tenth depends on that of the agent before it.
+are counted for the start of all agents, for a minute at rest, and for the change of one workload. Each agent has one
+workload, and every tenth depends on that of the agent before it.
 
     PYTHONPATH=. python benchmarks/simulated_messages.py 100 1000
 """
@@ -63,17 +63,18 @@ def form(number: int, version: int) -> str:
     return f'{{agent: n{number}, runtime: {RUNTIME_NAME}, restartPolicy: ALWAYS, runtimeConfig: "v: {version}"}}'
 
 
-async def scenario(cluster: SimulatedCluster, counted: Counted, show: Callable[[str], None]) -> float:
-    """Returns the messages for one change."""
+async def scenario(cluster: SimulatedCluster, counted: Counted, show: Callable[[str], float]) -> float:
+    """Returns the messages for one change, without those at rest."""
     cluster.start()
     await asyncio.sleep(SETTLE)
     show("start of all agents")
     await asyncio.sleep(REST)
-    show(f"{REST:.0f} s at rest")
+    at_rest = show(f"{REST:.0f} s at rest")
     config = {"agent": "n50", "runtime": RUNTIME_NAME, "restartPolicy": "ALWAYS", "runtimeConfig": "v: 2"}
+    began = cluster.loop.now
     await Operator(cluster.server_urls).write("w50", config, "2")
-    await asyncio.sleep(1.0)
-    changed, _ = counted.since_last()
+    await asyncio.sleep(SETTLE)
+    changed = counted.since_last()[0] - at_rest / REST * (cluster.loop.now - began)
     print(f"          change of one workload {changed:8.0f} messages")
     return changed
 
@@ -83,9 +84,10 @@ def measure(agents: int) -> float:
     began = time.process_time()
     remember_traffic(counted)
 
-    def show(what: str) -> None:
+    def show(what: str) -> float:
         messages, size = counted.since_last()
         print(f"          {what:22} {messages:8.0f} messages, {size / 1000:9.1f} kB", flush=True)
+        return messages
 
     with tempfile.TemporaryDirectory(prefix="ank-messages-") as folder, quiet(InternalErrors()), seeded(loop, random):
         print(f"{agents} agents:", flush=True)

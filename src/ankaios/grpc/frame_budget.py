@@ -15,7 +15,7 @@ from collections.abc import Hashable
 SLICE = 0.1  # seconds
 TOTAL_SECONDS = 0.02  # of each slice
 _SMALLEST_SHARE = 0.0005
-_FIRST_ESTIMATE = 50e-6  # seconds for one frame
+_FIRST_ESTIMATE, _LEAST_ESTIMATE = 50e-6, 1e-6  # seconds for one frame; a coarse clock measures zero
 
 
 class FrameBudget:
@@ -42,7 +42,8 @@ class FrameBudget:
         self._used[connection] = self._used.get(connection, 0.0) + seconds
         self._used_in_total += seconds
         if frames:
-            self._seconds_for_frame += 0.1 * (seconds / frames - self._seconds_for_frame)
+            estimate = self._seconds_for_frame + 0.1 * (seconds / frames - self._seconds_for_frame)
+            self._seconds_for_frame = max(estimate, _LEAST_ESTIMATE)
 
     def _equal_share(self) -> float:
         if self._used_in_total < self._total:

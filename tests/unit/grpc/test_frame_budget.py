@@ -54,3 +54,10 @@ def test_the_number_of_frames_follows_the_time_that_they_take() -> None:
     for _ in range(100):
         budget.spend("a", 100, 0.001)
     assert budget.allowance("b", 1.0) in range(ALL * 5 - 20, ALL * 5 + 1)
+
+
+def test_a_clock_that_measures_zero_does_not_make_the_allowance_infinite() -> None:
+    budget = FrameBudget()
+    for _ in range(10_000):
+        budget.spend("a", 1, 0.0)
+    assert 0 < budget.allowance("a", 1.0) <= TOTAL_SECONDS * 1e6
