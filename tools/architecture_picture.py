@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pictures of docs/architecture.md: the programs and what flows between them, and the three walks."""
+"""Draws the pictures of docs/architecture.md: the programs with their connections, and the three flows."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,12 +60,13 @@ BOXES = (
     Box(
         20, 40, 220, 110, "ank", ("commands, tables,", "waiting, events, logs", "validate · doctor · certs"), "program"
     ),
-    Box(340, 20, 280, 150, "ank-server", (), "program"),
-    Box(355, 55, 120, 100, "core", ("ServerState", "EventHandler", "DeviceDesk")),
-    Box(485, 55, 120, 100, "shell", ("gRPC, mTLS", "hooks", "manifest")),
-    Box(700, 40, 220, 110, "other clients", ("ank of Eclipse Ankaios,", "programs of your own"), "outside"),
+    Box(300, 20, 360, 150, "ank-server", (), "program"),
+    Box(310, 55, 115, 100, "core", ("ServerState", "EventHandler", "RolloutMonitor")),
+    Box(435, 55, 105, 100, "shell", ("gRPC, mTLS", "CommitQueue", "hooks")),
+    Box(550, 55, 100, 100, "storage", ("memory", "SQLite", "etcd")),
+    Box(700, 40, 220, 110, "other clients", ("ank of Eclipse Ankaios,", "ank dashboard, SDKs"), "outside"),
     Box(20, 250, 430, 290, "ank-agent on node 1", (), "program"),
-    Box(35, 285, 190, 90, "core", ("runtime manager", "life cycle, dependencies")),
+    Box(35, 285, 190, 90, "core", ("runtime manager", "lifecycle, health")),
     Box(245, 285, 190, 90, "control interface", ("frames, access rules",)),
     Box(35, 395, 190, 130, "devices", ("discovery handlers", "slot ledger", "device plugins", "device manager")),
     Box(245, 395, 190, 130, "runtimes", ("podman · podman-kube", "containerd · native")),
@@ -74,8 +75,8 @@ BOXES = (
     Box(770, 500, 150, 75, "kubelet", ("with --kubelet-dir",), "outside"),
 )
 ARROWS = (
-    arrow("M242 95H338", "gRPC", (290, 87), both=True),
-    arrow("M622 95H698", "gRPC", (660, 87), both=True),
+    arrow("M242 95H298", "gRPC", (270, 87), both=True),
+    arrow("M662 95H698", "gRPC", (680, 87), both=True),
     arrow("M420 172L300 248", "desired ↓  states ↑", (265, 214), both=True),
     arrow("M540 172L660 248", "desired ↓  states ↑", (685, 214), both=True),
     arrow("M437 450H543", "starts", (490, 442)),
@@ -85,10 +86,10 @@ ARROWS = (
 
 
 def programs() -> str:
-    return picture(940, 595, "the three programs and what flows between them", [*(b.svg() for b in BOXES), *ARROWS])
+    return picture(940, 595, "the three programs and their connections", [*(b.svg() for b in BOXES), *ARROWS])
 
 
-# --- the walks --------------------------------------------------------------------------------------------------------
+# --- the flows --------------------------------------------------------------------------------------------------------
 
 LANE, GAP, HEAD, ROW, STEP = 215, 15, 44, 74, 54  # width of a lane and between lanes; heights
 
@@ -142,33 +143,34 @@ def walk(label: str, lanes: tuple[str, ...], steps: tuple[Step, ...]) -> str:
 
 APPLY = (
     Step(0, 0, "manifests", "read, check, join"),
-    Step(0, 1, "update", "question and change"),
-    Step(0, 2, "connection", "over the blocking client"),
+    Step(0, 1, "update", "requests states, changes"),
+    Step(0, 2, "blocking_client", "one gRPC stream"),
     Step(1, 2, "shell", "one message at a time"),
-    Step(1, 3, "AnkaiosServer.handle", "render, check, compare"),
-    Step(2, 3, "agent_manager", "hears UpdateWorkload"),
-    Step(2, 4, "runtime_manager", "plans: create it"),
-    Step(2, 5, "dependencies", "may it start now?"),
-    Step(2, 6, "workload_task", "as the life cycle says"),
-    Step(3, 6, "podman_runtime", "podman run"),
-    Step(3, 7, "state checker", "sees that it runs"),
-    Step(2, 7, "workload_lifecycle", "says: report"),
-    Step(1, 7, "AnkaiosServer.handle", "stores, passes on"),
-    Step(0, 7, "wait_list", "ticks the workload off"),
+    Step(1, 3, "AnkaiosServer.decide", "render, check, commit"),
+    Step(1, 4, "commit_queue", "stores, then sends"),
+    Step(2, 4, "agent_manager", "receives UpdateWorkload"),
+    Step(2, 5, "runtime_manager", "plans operations"),
+    Step(2, 6, "dependencies", "checks start conditions"),
+    Step(2, 7, "workload_task", "performs decisions"),
+    Step(3, 7, "podman_runtime", "podman run"),
+    Step(3, 8, "state checker", "sees the process"),
+    Step(2, 8, "workload_lifecycle", "decides to report"),
+    Step(1, 8, "AnkaiosServer.decide", "stores and forwards"),
+    Step(0, 8, "wait_list", "marks it as done"),
 )
 REQUEST = (
     Step(0, 0, "output FIFO", "a request of the SDK"),
     Step(1, 0, "control_interface", "bytes to frames"),
     Step(1, 1, "authorizer", "allow rules, deny rules"),
     Step(0, 1, "input FIFO", "access denied"),
-    Step(1, 2, "agent_manager", "the name before the id", after=2),
-    Step(2, 2, "AnkaiosServer.handle", "as if ank had asked"),
-    Step(2, 3, "routing", "the id says where to"),
-    Step(1, 3, "workload_object", "the name is gone again"),
-    Step(0, 3, "input FIFO", "the answer"),
+    Step(1, 2, "agent_manager", "adds the name to the id", after=2),
+    Step(2, 2, "AnkaiosServer.decide", "handles the request"),
+    Step(2, 3, "routing", "finds the receiver by id"),
+    Step(1, 3, "workload_object", "removes the name"),
+    Step(0, 3, "input FIFO", "response"),
 )
 CAMERA = (
-    Step(0, 0, "a camera", "is plugged in"),
+    Step(0, 0, "camera", "is connected"),
     Step(1, 0, "discovery/udev/handler", "reports all devices"),
     Step(1, 1, "inventory", "finds the new one"),
     Step(1, 2, "slot_ledger", "opens its slots"),
@@ -186,7 +188,9 @@ def pictures() -> dict[str, str]:
         "architecture": programs(),
         "walk-apply": walk("ank apply, step by step", ("ank", "ank-server", "ank-agent", "runtime"), APPLY),
         "walk-request": walk("a request of a workload", ("workload", "ank-agent", "ank-server"), REQUEST),
-        "walk-camera": walk("a camera on its way", ("the node", "devices", "workload", "runtime"), CAMERA),
+        "walk-camera": walk(
+            "from a connected camera to a started workload", ("the node", "devices", "workload", "runtime"), CAMERA
+        ),
     }
 
 

@@ -106,7 +106,7 @@ def run_cluster(podman: IsolatedPodman | None, temporary: Path, live: bool) -> i
         "DISCOVERY_HANDLERS_DIRECTORY": str(temporary / "akri"),
     }
     runtime = "native" if podman is None else "podman"
-    flags = ["--runtime", runtime, *(["--dashboard"] if live else ["--settle"])]
+    flags = ["--dashboard", "--runtime", runtime, *([] if live else ["--settle"])]
     command = [str(Path(sys.executable).with_name("ank")), "up", *flags, str(ROOT / f"examples/demo/{runtime}.yaml")]
     cluster = subprocess.Popen(command, env=environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

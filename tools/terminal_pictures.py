@@ -46,7 +46,7 @@ PLAIN = Console(file=StringIO(), force_terminal=True, color_system="truecolor")
 class Scene:
     """`command` is typed in a terminal of this size once `cluster` runs; the picture is taken when `until` is seen.
 
-    It is typed in the repository, or in a folder with nothing but the manifest `shop.yaml`.
+    Both are typed in the repository, or in a folder with nothing but the manifest `shop.yaml`.
     """
 
     title: str
@@ -85,6 +85,33 @@ workloads:
     runtimeConfig: |
       command: [serve]
 """
+SEVERAL = """\
+apiVersion: v1
+workloads:
+  recorder:
+    agent: edge-2
+    runtime: native
+    restartPolicy: ON_FAILURE
+    runtimeConfig: |
+      command: [sh, -c, "echo no space left on the disk >&2; sleep 1; exit 28"]
+  uploader:
+    agent: edge-2
+    runtime: native
+    dependencies: {recorder: ADD_COND_SUCCEEDED}
+    runtimeConfig: |
+      command: [sleep, "1000"]
+  detector:
+    agent: edge-1
+    runtime: native
+    runtimeConfig: |
+      command: [sh, -c, "while true; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.2; done"]
+  web:
+    agent: edge-1
+    runtime: native
+    health: {exec: {command: ["true"], interval: 1s}}
+    runtimeConfig: |
+      command: [python3, -m, http.server, "0"]
+"""
 SCENES = {
     "demo": Scene(
         "scripts/demo",
@@ -101,6 +128,16 @@ SCENES = {
         r"database .*Running(?s:.)*Timeline(?s:.)*Running\(Ok\)(?s:.)*^\$$",
         cluster=up("dependencies"),
         width=100,
+    ),
+    "top": Scene(
+        "ank top",
+        "ank top",
+        r"recorder .*Failed(?s:.)*uploader (?s:.)*detector .*MiB(?s:.)*web .*MiB",
+        cluster="ank up --runtime native shop.yaml",
+        shop=SEVERAL,
+        width=140,
+        height=14,
+        stop=True,
     ),
     "devices": Scene(
         "who uses which device",
@@ -150,7 +187,7 @@ class Terminal:
 
 def play(scene: Scene) -> str:
     """The screen with its colours."""
-    cluster = Terminal(100, 30) if scene.cluster else None
+    cluster = Terminal(100, 30, scene.shop) if scene.cluster else None
     terminal = Terminal(scene.width, scene.height, scene.shop, fresh=scene.fresh)
     try:
         if cluster and scene.cluster:

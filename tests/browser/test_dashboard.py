@@ -216,6 +216,73 @@ def test_a_manifest_is_planned_and_applied(browser: Browser, dashboard: Dashboar
     cluster.ank("delete", "workload", "added")
 
 
+def test_the_plan_shows_the_differences_before_anything_changes(
+    browser: Browser, dashboard: Dashboard, cluster: Cluster
+) -> None:
+    page = browser.page(f"{dashboard.url}/#/apply")
+    changed = {"apiVersion": "v1", "workloads": {"hostile": WORKLOADS["hostile"] | {"tags": {"version": "2"}}}}
+    page.get_by_label("Manifest").fill(json.dumps(changed))
+    page.get_by_role("button", name="Show plan").click()
+    card = page.locator(".plan .card")
+    expect(card).to_contain_text("workload hostile")
+    expect(card.locator(".chip")).to_have_text("restart")
+    expect(card.locator(".added")).to_have_text(re.compile("tags"))
+    assert "tags" not in cluster.state("desiredState.workloads.hostile")["desiredState"]["workloads"]["hostile"]
+
+
+def test_the_history_shows_differences_and_restores_a_revision(
+    browser: Browser, dashboard: Dashboard, cluster: Cluster
+) -> None:
+    page = browser.page(f"{dashboard.url}/#/history")
+    expect(page.locator(".revisions > li").first).to_contain_text("current")
+    apply(cluster, {"workloads": {"versioned": sleeps(tags={"version": "1"})}})
+    apply(cluster, {"workloads": {"versioned": sleeps(tags={"version": "2"})}})
+    newest, older = page.locator(".revisions > li").nth(0), page.locator(".revisions > li").nth(1)
+    newest.get_by_text("workload versioned changed").click()
+    expect(newest.locator(".diff .removed")).to_have_text(re.compile(r"- +version: '1'"))
+    expect(newest.locator(".diff .added")).to_have_text(re.compile(r"\+ +version: '2'"))
+    picture(page, "history")
+    number = older.locator("h2").inner_text()
+    page.once("dialog", lambda dialog: dialog.accept())
+    older.get_by_role("button", name="Restore").click()
+    expect(page.get_by_text(f"{number} is restored.")).to_be_visible()
+    expect(page.locator(".revisions > li").first.locator(".diff")).to_contain_text("version: '1'")
+    expect(page.locator(".revisions > li").first).to_contain_text("(dashboard)")
+    desired = cluster.state("desiredState.workloads.versioned")["desiredState"]["workloads"]["versioned"]
+    assert desired["tags"] == {"version": "1"}
+    cluster.ank("delete", "workload", "versioned")
+
+
+def test_causes_and_health_of_the_server_are_shown(browser: Browser, dashboard: Dashboard, cluster: Cluster) -> None:
+    answer = cluster.folder / "answer"
+    check = {"exec": {"command": ["/bin/busybox", "test", "-e", str(answer)], "interval": "200ms", "failures": 1}}
+    user = sleeps("edge-2", dependencies={"broken": "ADD_COND_SUCCEEDED"})
+    broken = a_process("echo no license >&2; exit 4")
+    answer.touch()
+    checked = sleeps(health={**check, "onUnhealthy": "none"})
+    apply(cluster, {"workloads": {"broken": broken, "user": user, "checked": checked}})
+    page = browser.page(f"{dashboard.url}/#/workloads/user")
+    causes = page.locator(".causes")
+    expect(causes).to_contain_text(re.compile("broken.*Exit code: '4'", re.DOTALL))
+    expect(causes).to_contain_text("no license")
+    expect(causes.get_by_role("link", name="broken")).to_be_visible()
+    open_page(page, "workloads/checked")
+    expect(page.locator(".states .chip.good", has_text=re.compile("^healthy"))).to_be_visible()
+    answer.unlink()
+    expect(page.locator(".states .chip.bad", has_text="unhealthy")).to_be_visible()
+    expect(page.locator(".causes")).to_contain_text("runs but is unhealthy")
+    expect(
+        page.locator("section", has_text="States").locator(".changes .chip.bad", has_text="unhealthy").first
+    ).to_be_visible()
+    picture(page, "health")
+    open_page(page, "events")
+    expect(page.locator(".changes li.bad", has_text="healthy → unhealthy")).to_be_visible()
+    for name in ("user", "broken", "checked"):
+        cluster.ank("delete", "workload", name)
+    open_page(page, "")
+    expect(page.locator("h1")).to_have_text("All 5 workloads run as desired")
+
+
 def test_phone_width_keyboard_and_accessibility(browser: Browser, dashboard: Dashboard) -> None:
     for options in ({"color_scheme": "light"}, {"color_scheme": "dark", "viewport": PHONE}):
         page = browser.page(dashboard.url, **options)

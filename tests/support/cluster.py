@@ -10,6 +10,7 @@ Every process writes its output to a file in `cluster.folder`; a failing wait sh
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -33,13 +34,25 @@ from tests.support.leftovers import end_native_workloads
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.05
 ANSWER_MS = 10_000
+RESERVED_PORTS = range(25_551, 25_560)  # the default of the server, and those that the documentation shows
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that stays free while its server is not running.
+
+    The kernel gives ports of another range to outgoing connections. A client that tries to reach a killed server could
+    get the port of this server from that range, and even connect to itself; then the server cannot start again.
+    """
+    first_of_clients = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(10_000, max(first_of_clients, 20_000))
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in RESERVED_PORTS:
+            return port
 
 
 class Cluster:
@@ -69,11 +82,11 @@ class Cluster:
 
     # --- processes
 
-    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, module: str, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{name}.log").open("ab")
         with log:
             return subprocess.Popen(
-                [*self._python, "-m", module, *arguments],
+                [*prefix, *self._python, "-m", module, *arguments],
                 env=self.environ,
                 stdout=log,
                 stderr=log,

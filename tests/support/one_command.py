@@ -30,6 +30,11 @@ def printed_by(command: Path, folder: Path, *flags: str) -> str:
 
 def output_of(command: Sequence[str | Path], folder: Path, **more: str) -> str:
     """Of a command that succeeds; `more` is for its environment."""
+    return completed(command, folder, **more).stdout
+
+
+def completed(command: Sequence[str | Path], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """A command that succeeds, after its end; `more` is for its environment."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -41,7 +46,7 @@ def output_of(command: Sequence[str | Path], folder: Path, **more: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done
 
 
 def left_by(folder: Path) -> list[str]:

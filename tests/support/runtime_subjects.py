@@ -27,11 +27,15 @@ AGENT = "agent_A"
 
 
 class Subject(Protocol):
-    """One connector. `can_reuse`: it tells ids of existing workloads. `loses`: a removal by hand is `Failed(Lost)`."""
+    """One connector. `can_reuse`: it tells ids of existing workloads. `loses`: a removal by hand is `Failed(Lost)`.
+
+    `folder` exists for the workload, too, under the same path.
+    """
 
     name: str
     can_reuse: bool
     loses: bool
+    folder: Path
 
     def connect(self) -> RuntimeConnector:
         """A connector as a freshly started agent has it."""
@@ -42,7 +46,7 @@ class Subject(Protocol):
         ...
 
     async def let_end(self, workload: str, code: int) -> None:
-        """Only a workload that is no process needs help to end."""
+        """End a workload that waits for the file `end`, or one that is no process."""
         ...
 
     async def remove_by_hand(self, workload: str) -> None: ...
@@ -52,6 +56,15 @@ def _spec(runtime: str, name: str, agent: str, config: str) -> WorkloadSpec:
     return WorkloadSpec(InstanceName.of(name, agent, config), runtime, config)
 
 
+def waits_for_end(subject: Subject, code: int) -> str:
+    """A script that ends when the test says so, and not after a time that a busy machine may exceed."""
+    return f"until [ -e {subject.folder}/end ]; do sleep 0.05; done; exit {code}"
+
+
+def allow_end(folder: Path) -> None:
+    (folder / "end").touch()
+
+
 def _quoted(script: str) -> str:
     return "'" + script.replace("'", "''") + "'"
 
@@ -59,7 +72,8 @@ def _quoted(script: str) -> str:
 class FakeSubject:
     name, can_reuse, loses = "fake", True, True
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.runtime = FakeRuntime()
 
     def connect(self) -> RuntimeConnector:
@@ -80,19 +94,20 @@ class NativeSubject:
     name, can_reuse, loses = "native", True, True
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "native"
+        self.folder = folder
+        self.run_folder = folder / "native"
 
     def connect(self) -> RuntimeConnector:
-        return NativeRuntime(self.folder, stop_time=1.0)
+        return NativeRuntime(self.run_folder, stop_time=1.0)
 
     def spec(self, name: str, script: str, agent: str = AGENT) -> WorkloadSpec:
         return _spec(self.name, name, agent, f"command: [sh, -c, {_quoted(script)}]")
 
     async def let_end(self, workload: str, code: int) -> None:
-        """It ends by itself."""
+        allow_end(self.folder)
 
     async def remove_by_hand(self, workload: str) -> None:
-        await NativeRuntime(self.folder, stop_time=0.1).delete_workload(workload)
+        await NativeRuntime(self.run_folder, stop_time=0.1).delete_workload(workload)
 
 
 class _ContainerSubject:
@@ -100,13 +115,16 @@ class _ContainerSubject:
 
     name: str
     image = "image"
+    more_options = ""
+    folder: Path
 
     def spec(self, name: str, script: str, agent: str = AGENT) -> WorkloadSpec:
-        config = f"image: {self.image}\ncommandArgs: [sh, -c, {_quoted(script)}]"
+        options = f'["--volume", "{self.folder}:{self.folder}"{self.more_options}]'
+        config = f"image: {self.image}\ncommandOptions: {options}\ncommandArgs: [sh, -c, {_quoted(script)}]"
         return _spec(self.name, name, agent, config)
 
     async def let_end(self, workload: str, code: int) -> None:
-        """It ends by itself."""
+        allow_end(self.folder)
 
 
 class PodmanStandInSubject(_ContainerSubject):
@@ -114,8 +132,9 @@ class PodmanStandInSubject(_ContainerSubject):
 
     name, can_reuse, loses = "podman", True, True
 
-    def __init__(self, stand_in: StandIn) -> None:
+    def __init__(self, stand_in: StandIn, folder: Path) -> None:
         self.stand_in = stand_in
+        self.folder = folder
 
     def connect(self) -> RuntimeConnector:
         return PodmanRuntime(Podman(PodmanCli(PodmanSettings(program=self.stand_in.program))))
@@ -127,8 +146,9 @@ class PodmanStandInSubject(_ContainerSubject):
 class ContainerdSubject(_ContainerSubject):
     name, can_reuse, loses = "containerd", True, True
 
-    def __init__(self, stand_in: StandIn) -> None:
+    def __init__(self, stand_in: StandIn, folder: Path) -> None:
         self.stand_in = stand_in
+        self.folder = folder
 
     def connect(self) -> RuntimeConnector:
         return ContainerdRuntime(NerdctlCli(NerdctlSettings(program=self.stand_in.program)))
@@ -140,17 +160,14 @@ class ContainerdSubject(_ContainerSubject):
 class RealContainerdSubject(_ContainerSubject):
     name, can_reuse, loses = "containerd", True, True
     image = IMAGE
+    more_options = ', "--network=none"'  # the plugins of networks are in no package of Debian's containerd
 
-    def __init__(self, env: IsolatedContainerd) -> None:
+    def __init__(self, env: IsolatedContainerd, folder: Path) -> None:
         self.env = env
+        self.folder = folder
 
     def connect(self) -> RuntimeConnector:
         return ContainerdRuntime(NerdctlCli(NerdctlSettings(environment=self.env.environ)))
-
-    def spec(self, name: str, script: str, agent: str = AGENT) -> WorkloadSpec:
-        """Without a network: its plugins are in no package of Debian's containerd."""
-        config = f"image: {IMAGE}\ncommandOptions: [--network=none]\ncommandArgs: [sh, -c, {_quoted(script)}]"
-        return _spec(self.name, name, agent, config)
 
     async def remove_by_hand(self, workload: str) -> None:
         await asyncio.to_thread(self.env.nerdctl, "rm", "--force", workload)
@@ -160,8 +177,9 @@ class PodmanSubject(_ContainerSubject):
     name, can_reuse, loses = "podman", True, True
     image = IMAGE
 
-    def __init__(self, env: PodmanEnv) -> None:
+    def __init__(self, env: PodmanEnv, folder: Path) -> None:
         self.env = env
+        self.folder = folder
 
     def connect(self) -> RuntimeConnector:
         return PodmanRuntime(Podman(PodmanCli(PodmanSettings(environment=self.env.environ))))
@@ -175,8 +193,9 @@ class PodmanKubeSubject:
 
     name, can_reuse, loses = "podman-kube", False, False
 
-    def __init__(self, env: PodmanEnv) -> None:
+    def __init__(self, env: PodmanEnv, folder: Path) -> None:
         self.env = env
+        self.folder = folder
 
     def connect(self) -> RuntimeConnector:
         return PodmanKubeRuntime(Podman(PodmanCli(PodmanSettings(environment=self.env.environ))))
@@ -192,18 +211,22 @@ class PodmanKubeSubject:
             "    restartPolicy: Never\n"
             "    terminationGracePeriodSeconds: 1\n"
             "    containers:\n"
-            f"    - {{name: main, image: {IMAGE}, command: [/bin/sh, -c, {_quoted(script)}]}}\n"
+            f"    - name: main\n      image: {IMAGE}\n      command: [/bin/sh, -c, {_quoted(script)}]\n"
+            f"      volumeMounts: [{{name: shared, mountPath: {self.folder}}}]\n"
+            f"    volumes: [{{name: shared, hostPath: {{path: {self.folder}, type: Directory}}}}]\n"
         )
         return _spec(self.name, name, agent, config)
 
     async def let_end(self, workload: str, code: int) -> None:
-        """It ends by itself."""
+        allow_end(self.folder)
 
     async def remove_by_hand(self, workload: str) -> None:
         await asyncio.to_thread(self.env.podman, "pod", "stop", "--time", "0", "--all")
         await asyncio.to_thread(self.env.podman, "pod", "rm", "--force", "--time", "0", "--all")
 
 
+# Subjects whose workloads are real processes of a real runtime.
+WITH_PROCESSES = (NativeSubject, PodmanSubject, PodmanKubeSubject, RealContainerdSubject)
 _NO_CONTAINERD = missing_containerd()
 SUBJECTS = [
     *("fake", "native", "podman-stand-in", "containerd", "podman", "podman-kube"),
@@ -215,22 +238,23 @@ SUBJECTS = [
 async def make_subject(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     match kind:
         case "fake":
-            yield FakeSubject()
+            yield FakeSubject(tmp_path)
         case "native":
             subject = NativeSubject(tmp_path)
             yield subject
-            connector = NativeRuntime(subject.folder, stop_time=0.1)
+            connector = NativeRuntime(subject.run_folder, stop_time=0.1)
             for each in await connector.existing_workloads(AGENT) + await connector.existing_workloads("other_A"):
                 await connector.delete_workload(str(each.instance_name))
         case "podman-stand-in" | "containerd":
             stand_in = StandIn(tmp_path, "nerdctl" if kind == "containerd" else "podman")
-            yield ContainerdSubject(stand_in) if kind == "containerd" else PodmanStandInSubject(stand_in)
+            made = ContainerdSubject if kind == "containerd" else PodmanStandInSubject
+            yield made(stand_in, tmp_path)
             stand_in.close()
         case "real containerd":
             containerd: IsolatedContainerd = request.getfixturevalue("containerd_env")
-            yield RealContainerdSubject(containerd)
+            yield RealContainerdSubject(containerd, tmp_path)
             await asyncio.to_thread(containerd.clear)
         case _:
             env: PodmanEnv = request.getfixturevalue("podman_env")
-            yield PodmanSubject(env) if kind == "podman" else PodmanKubeSubject(env)
+            yield PodmanSubject(env, tmp_path) if kind == "podman" else PodmanKubeSubject(env, tmp_path)
             await asyncio.to_thread(env.clear)

@@ -4,32 +4,48 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.storage.etcd_cluster import EtcdCluster
+from tests.integration.storage.etcd_cluster import HOST, EtcdCluster
 from tests.support.cluster import Cluster, _end, free_port
 
 
 class SharedStateCluster(Cluster):
     """`servers` by name; agents and commands get the URLs of all of them."""
 
-    def __init__(self, names: Sequence[str] = ("s1", "s2", "s3"), size: int = 3) -> None:
+    def __init__(
+        self, names: Sequence[str] = ("s1", "s2", "s3"), size: int = 3, lease: int = 2, host: str = HOST
+    ) -> None:
         super().__init__()
+        self._lease = str(lease)
         self.ports = {name: free_port() for name in names}
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
-        self.etcd = EtcdCluster(Path(self.folder) / "etcd", size)
+        self.etcd = EtcdCluster(Path(self.folder) / "etcd", size, host=host)
         self.etcd.wait_until_healthy()
 
     @property
     def url(self) -> str:
-        return ",".join(f"http://127.0.0.1:{port}" for port in self.ports.values())
+        return ",".join(map(self.url_of, self.ports))
+
+    def url_of(self, name: str) -> str:
+        return f"http://{self.address(name)}:{self.ports[name]}"
+
+    def address(self, name: str) -> str:
+        del name
+        return HOST
+
+    def prefix(self, name: str) -> tuple[str, ...]:
+        """The program and its arguments with which this server is started, such as in a network namespace."""
+        del name
+        return ()
 
     def launch(self, name: str, *more: str) -> None:
         """Start a server; it may be on standby."""
         self.servers[name] = self._start(
             name,
             "ankaios.server",
-            *("--insecure", "--address", f"127.0.0.1:{self.ports[name]}", "--server-name", name),
-            *("--storage", str(self.etcd.location("/test"))),
+            *("--insecure", "--address", f"{self.address(name)}:{self.ports[name]}", "--server-name", name),
+            *("--storage", str(self.etcd.location("/test")), "--storage-lease", self._lease),
             *more,
+            prefix=self.prefix(name),
         )
 
     def leader(self) -> str:

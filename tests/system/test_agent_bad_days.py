@@ -80,7 +80,7 @@ def test_a_missing_podman_is_the_reason_until_it_is_installed(cluster: Cluster, 
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ({"do": "hang"}, "The runtime 'podman' has not said within 3 s what exists"),
+        ({"do": "hang"}, "The runtime 'podman' has not listed its workloads within 3 s"),
         ({"do": "print", "stdout": "}{"}, "cannot read the list of containers"),
     ],
     ids=["hangs", "prints garbage"],

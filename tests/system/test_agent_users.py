@@ -53,7 +53,7 @@ def test_no_restart_gives_a_file_of_root_away(cluster: Cluster, tmp_path: Path, 
     def has_tried_again() -> bool:
         assert (victim.stat().st_uid, victim.stat().st_mode & 0o777) == (0, 0o600)
         log = (cluster.folder / "agent_A.log").read_text()
-        return log.count("'evil' replaced FIFOs of its control interface, they are made anew") >= 3
+        return log.count("'evil' replaced FIFOs of its control interface, creating them again") >= 3
 
     cluster.wait_until("it was restarted three times", has_tried_again)
     assert (victim.stat().st_uid, victim.read_text()) == (0, "secret")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.isolated_podman import why_no_podman
-from tests.support.one_command import LIMIT, Terminal, left_by, output_of, printed_by, states
+from tests.support.one_command import LIMIT, Terminal, completed, left_by, output_of, printed_by, states
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "scripts/demo"
@@ -54,11 +54,13 @@ def folder() -> Iterator[Path]:
 def test_it_runs_through_and_cleans_up_twice_in_a_row(folder: Path) -> None:
     """With podman where it can run, else without; it says which."""
     for _ in range(2):
-        output = printed_by(DEMO, folder)
-        assert states(output) == IN_THE_DEMO
+        done = completed([DEMO], folder)
+        assert left_by(folder) == []
+        assert states(done.stdout) == IN_THE_DEMO
         assert re.search(
-            r"^Running (containers with podman|plain processes instead of containers: )", output, re.MULTILINE
+            r"^Running (containers with podman|plain processes instead of containers: )", done.stdout, re.MULTILINE
         )
+        assert re.search(r"^Dashboard on http://127\.0\.0\.1:\d+/$", done.stderr, re.MULTILINE)
         assert not (ROOT / ".demo").exists()
 
 

@@ -28,6 +28,10 @@ workloads:
     runtime: native
     runtimeConfig: |
       command: ["/bin/busybox", "sleep", "1000"]
+    health:
+      exec:
+        command: ["/bin/busybox", "true"]
+        interval: 500ms
   job:
     agent: n1
     runtime: native
@@ -85,7 +89,8 @@ def cluster() -> Iterator[Cluster]:
 @needs_prometheus
 def test_prometheus_reads_all_metrics_of_server_and_agent(cluster: Cluster) -> None:
     ports = {"server": free_port(), "agent": free_port()}
-    cluster.start_server(MANIFEST, "--metrics", f"127.0.0.1:{ports['server']}")
+    storage = f"sqlite:{cluster.folder}/state.db"
+    cluster.start_server(MANIFEST, "--metrics", f"127.0.0.1:{ports['server']}", "--storage", storage)
     cluster.start_agent("n1", "--metrics", f"127.0.0.1:{ports['agent']}", runtimes=["native"])
     cluster.wait_for("web", "Running(Ok)")
     cluster.wait_for("job", "Failed(ExecFailed)")
@@ -103,6 +108,12 @@ def test_prometheus_reads_all_metrics_of_server_and_agent(cluster: Cluster) -> N
             "ankaios_agent_exit_to_report_seconds_count": 1,
             'ankaios_agent_runtime_calls_total{runtime="native", call="create", result="ok"}': 2,
             'ankaios_server_connections{peer="agent"}': 1,
+            'ankaios_server_store_info{store="sqlite"}': 1,
+            'ankaios_server_store_revision{store="sqlite"}': 1,
+            'ankaios_server_store_usable{store="sqlite"}': 1,
+            'ankaios_server_store_damaged{store="sqlite"}': 0,
+            "ankaios_server_is_leader": 1,
+            "ankaios_server_leader_term": 0,
         }
         for expression, value in expected.items():
             cluster.wait_until(
@@ -110,7 +121,18 @@ def test_prometheus_reads_all_metrics_of_server_and_agent(cluster: Cluster) -> N
                 lambda expression=expression, value=value: prometheus.value(expression) == value,
                 more=lambda expression=expression: f"it is {prometheus.value(expression)}",
             )
-        assert (prometheus.value('ankaios_server_received_bytes_total{peer="agent"}') or 0) > 100
+        for expression, least in {
+            'ankaios_server_received_bytes_total{peer="agent"}': 100,
+            'ankaios_server_store_size_bytes{store="sqlite"}': 1000,
+            'ankaios_server_commits_total{store="sqlite", result="ok"}': 1,
+            'ankaios_server_commit_duration_seconds_count{store="sqlite"}': 1,
+            'ankaios_agent_health_checks_total{check="exec", result="ok"}': 1,
+        }.items():
+            cluster.wait_until(
+                f"{expression} is at least {least}",
+                lambda expression=expression, least=least: (prometheus.value(expression) or 0) >= least,
+                more=lambda expression=expression: f"it is {prometheus.value(expression)}",
+            )
         names = {found["metric"]["__name__"] for found in prometheus.query('{job=~"ankaios.*"}')}
     finally:
         prometheus.close()

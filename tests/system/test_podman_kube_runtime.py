@@ -55,6 +55,10 @@ async def runtime(podman_env: PodmanEnv) -> AsyncIterator[PodmanKubeRuntime]:  #
     await asyncio.to_thread(podman_env.clear)
 
 
+async def lines_of(runtime: PodmanKubeRuntime, workload: str) -> list[bytes]:
+    return sorted(b"".join([piece async for piece in runtime.logs(workload, LogOptions())]).splitlines())
+
+
 def a_runtime(env: PodmanEnv) -> PodmanKubeRuntime:
     return PodmanKubeRuntime(Podman(PodmanCli(PodmanSettings(environment=env.environ))))
 
@@ -97,14 +101,17 @@ async def test_all_containers_of_a_pod_make_its_state_and_its_logs(
     podman_env: PodmanEnv,  # noqa: F811
     runtime: PodmanKubeRuntime,
 ) -> None:
-    until_told = "until test -e /end; do sleep 0.05; done"
-    spec = a_spec(a_manifest(("one", f"echo first; {until_told}"), ("two", f"echo second; {until_told}")))
+    script = "trap 'exit 0' USR1; echo {}; while :; do sleep 0.05; done"
+    spec = a_spec(a_manifest(("one", script.format("first")), ("two", script.format("second"))))
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
     checker = runtime.start_checker(spec.instance_name, workload, log)
     await log.until(RUNNING_OK)
+    async with asyncio.timeout(LIMIT):  # the first process ignores signals that it does not handle yet
+        while await lines_of(runtime, workload) != [b"shop-one: first", b"shop-two: second"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
     for container in ("shop-one", "shop-two"):
-        await asyncio.to_thread(podman_env.podman, "exec", container, "/bin/sh", "-c", ": > /end")
+        await asyncio.to_thread(podman_env.podman, "kill", "--signal", "USR1", container)
         await asyncio.to_thread(podman_env.podman, "wait", container)
         if container == "shop-one":
             await asyncio.sleep(0.7)  # the checker looks again
@@ -112,8 +119,7 @@ async def test_all_containers_of_a_pod_make_its_state_and_its_logs(
     await log.until(SUCCEEDED_OK)
     checker.stop()
     assert log.states == [RUNNING_OK, SUCCEEDED_OK]
-    lines = b"".join([piece async for piece in runtime.logs(workload, LogOptions())]).splitlines()
-    assert sorted(lines) == [b"shop-one: first", b"shop-two: second"]
+    assert await lines_of(runtime, workload) == [b"shop-one: first", b"shop-two: second"]
 
 
 async def test_a_failing_container_fails_the_workload(runtime: PodmanKubeRuntime) -> None:

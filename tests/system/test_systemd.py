@@ -343,13 +343,27 @@ def test_an_update_replaces_the_services_and_not_the_workloads(node: SystemdMach
     assert pids(node, workloads) == before
 
 
-def test_an_update_does_not_make_a_server_forget(node: SystemdMachine, workloads: dict[str, str]) -> None:
-    before, server, agent = pids(node, workloads), main_pid(node, "ank-server"), main_pid(node, "ank-agent")
-    node.sh("sed -i 's/^startup_manifest/#&/' /etc/ankaios/ank-server.conf")
-    assert "would forget" in node.sh("dpkg --install /root/dist/*.deb 2>&1")
+def test_an_update_restarts_a_server_with_stored_state_and_not_one_with_its_state_in_memory(
+    node: SystemdMachine, workloads: dict[str, str]
+) -> None:
+    before, server = pids(node, workloads), main_pid(node, "ank-server")
+    folder = "/etc/systemd/system/ank-server.service.d"
+    node.sh("sed -i 's/^startup_manifest /#&/' /etc/ankaios/ank-server.conf")
+    assert "not restarted" not in node.sh("dpkg --install /root/dist/*.deb 2>&1")
+    assert main_pid(node, "ank-server") not in (0, server)
+    for name in workloads:
+        wait_for(node, name, "Running(Ok)")
+
+    node.sh("sed -i 's/^#startup_manifest /startup_manifest /' /etc/ankaios/ank-server.conf")
+    unit = "[Service]\\nEnvironment=ANKSERVER_STORAGE=memory:\\n"
+    node.sh(f"mkdir -p {folder}; printf '{unit}' >{folder}/memory.conf; systemctl daemon-reload")
+    node.sh("systemctl restart ank-server; sed -i 's/^startup_manifest /#&/' /etc/ankaios/ank-server.conf")
+    server, agent = main_pid(node, "ank-server"), main_pid(node, "ank-agent")
+    assert "is not restarted" in node.sh("dpkg --install /root/dist/*.deb 2>&1")
     assert main_pid(node, "ank-server") == server
     assert main_pid(node, "ank-agent") not in (0, agent)
-    node.sh("sed -i 's/^#startup_manifest/startup_manifest/' /etc/ankaios/ank-server.conf")
+    node.sh("sed -i 's/^#startup_manifest /startup_manifest /' /etc/ankaios/ank-server.conf")
+    node.sh(f"rm {folder}/memory.conf; systemctl daemon-reload; systemctl restart ank-server")
     for name in workloads:
         wait_for(node, name, "Running(Ok)")
     assert pids(node, workloads) == before

@@ -58,6 +58,12 @@ class Terminal:
             time.sleep(0.1)
         return screen
 
+    def wait_until_absent(self, text: str) -> None:
+        until = time.monotonic() + WAIT_SECONDS
+        while text in (screen := self.screen()):
+            assert time.monotonic() < until, f"'{text}' is still in\n{screen}"
+            time.sleep(0.1)
+
     def close(self) -> None:
         self._tmux("kill-server")
 
@@ -105,6 +111,15 @@ def test_top_shows_the_cluster_and_restores_the_terminal(terminal: Terminal, res
 
     terminal.resize(200, 50)
     assert "[q] quit" in terminal.wait_for("REASON", "Exit code: '3'").splitlines()[49]
+    terminal.wait_for("sorted by problem")
+    terminal.keys("s")
+    by_cpu = terminal.wait_for("sorted by cpu")
+    assert by_cpu.index("busy") < by_cpu.index("broken")
+    terminal.keys("s", "s", "s", "s")
+    terminal.wait_for("sorted by problem")
+    terminal.keys("?")
+    terminal.wait_for("follow its output")
+    terminal.keys("q")
     terminal.resize(80, 24)
     terminal.wait_for("RST")
 
@@ -113,7 +128,8 @@ def test_top_shows_the_cluster_and_restores_the_terminal(terminal: Terminal, res
     terminal.keys("q")
     terminal.wait_for("RST")
     terminal.keys("/", "busy", "Enter")
-    terminal.keys("l")
+    terminal.wait_until_absent("broken")
+    terminal.keys("Down", "l")
     terminal.wait_for("Output of 'busy'", "at \N{REPLACEMENT CHARACTER}[31mwork")
     terminal.keys("q")
     terminal.wait_for("RST")

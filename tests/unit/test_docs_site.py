@@ -104,3 +104,16 @@ def test_a_picture_stands_on_its_own_and_is_made_by_a_script(picture: Path) -> N
     scripts = "".join(path.read_text() for path in (ROOT / "tools").glob("*_picture*.py"))
     assert f'"{picture.stem}"' in scripts
     assert any(f"pictures/{picture.name})" in page.read_text() for page in PAGES), "no page shows it"
+
+
+def test_the_flows_of_the_architecture_name_existing_functions_and_stay_short() -> None:
+    """A flow of `apply` has at most 43 functions in different files, that of a camera at most 39."""
+    code = "\n".join(path.read_text() for path in (ROOT / "src/ankaios").rglob("*.py"))
+    text = (DOCS / "architecture.md").read_text()
+    for title, most in (("Flow of `ank apply", 43), ("Flow of a camera", 39)):
+        section = text.split(f"## {title}")[1].split("\n## ")[0]
+        names = [name for row in section.splitlines() if "→" in row for name in re.findall(r"`([\w.]+)`", row)]
+        assert 20 < len(names) <= most
+        assert [name for name in names if not re.search(rf"def {name.split('.')[-1]}\b", code)] == []
+        owners = {name.split(".")[0] for name in names if "." in name and name[0].isupper()}
+        assert [owner for owner in owners if f"class {owner}" not in code] == []

@@ -16,7 +16,7 @@ from ankaios.runtimes.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    gc.disable()  # everything that is loaded now stays in use; the agent enables the collector when it has started
+    gc.disable()  # all objects created during the start stay in use; the collector is enabled after the start
     setup_logging()
     try:
         _start(read_agent_settings(arguments))
@@ -39,10 +39,10 @@ def _start(settings: AgentSettings) -> None:
 
 
 def _run(settings: AgentSettings, early: EarlyListing | None) -> None:
-    from ankaios.agent.agent import until_told_to_end  # loaded while podman lists its containers
+    from ankaios.agent.agent import run_until_signal  # loaded while podman lists its containers
 
     logging.getLogger("ankaios.agent").info("agent '%s', server '%s'", settings.name, settings.server_url)
-    asyncio.run(until_told_to_end(settings, early))
+    asyncio.run(run_until_signal(settings, early))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Puts an agent together and runs it until it is told to end.
+"""Assembles the parts of an agent and runs it until a signal ends it.
 
-Comes in: settings and runtimes. Owned here: the supervisor of all its tasks. When the agent ends, workloads go on, and
-FIFOs and files stay for the next agent.
+Input: settings and runtimes. The module owns the supervisor of all tasks. When the agent ends, workloads continue to
+run, and FIFOs and files stay for the next agent.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from ankaios.runtimes.runtime_connector import RuntimeConnector
 if TYPE_CHECKING:
     from ankaios.agent.core.offline_state import OfflineState
 
-SETTLING = 1.0  # seconds until the start is over
+SETTLING = 1.0  # seconds until the start counts as finished
 DEVICES_LATER = 0.1
 OFFLINE_LOOK = 0.2
 
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 def _chance() -> float:
-    """From 0 to 1, evenly spread; the `random` module would cost more memory than all retries are worth."""
+    """Return a uniformly distributed number from 0 to 1, without loading `random`, which needs much memory."""
     return int.from_bytes(os.urandom(6)) / 2**48
 
 
@@ -64,7 +64,7 @@ async def run_agent(
     devices_of: Callable[[AgentSettings], DeviceProvider],
     chance: Callable[[], float] = _chance,
 ) -> None:
-    """Until it is cancelled. A server that refuses our protocol version is a failed start, whenever it happens."""
+    """Run until cancelled. If a server rejects the protocol version, `StartupFailed` is raised, at any time."""
     settings = _with_usable_state_dir(settings)
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
@@ -83,7 +83,7 @@ async def run_agent(
 
 
 def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
-    """A state folder that cannot be used does not prevent the start."""
+    """Disable a state folder that cannot be used, so that it does not prevent the start."""
     if settings.state_dir is None:
         return settings
     from ankaios.agent.offline_store import prepare_state_folder  # an agent without state folder starts faster
@@ -97,7 +97,7 @@ def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
 
 
 async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, Callable[[], None]]:
-    """None if they are off; then nothing is loaded for them."""
+    """Return None if metrics are disabled; their modules are not loaded then."""
     if settings.metrics is None:
         return None, lambda: None
     from ankaios.common.metrics_endpoint import start_metrics
@@ -114,7 +114,7 @@ def _measured(connectors: Mapping[str, RuntimeConnector], metrics: AgentMetrics)
 
 
 def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
-    """What people can mend is told in one line: another version, or certificates that are none."""
+    """Return the error that a user can correct, such as a version mismatch or an invalid certificate, for one line."""
     if (refused := group.subgroup(VersionRefused)) is not None:
         return StartupFailed("Ankaios version mismatch", _first(refused).text)
     failed = group.subgroup(StartupFailed)
@@ -159,7 +159,7 @@ def _prepare_offline_start(folder: Path, seconds: int, manager: AgentManager, ta
 
 
 async def _start_offline(manager: AgentManager, stored: "OfflineState", seconds: int) -> None:
-    """A server that is connected sends its workloads soon, even if it takes longer than that."""
+    """Start the stored workloads after `seconds`. While a server is connected, wait for its workloads instead."""
     await asyncio.sleep(seconds)
     while manager.is_connected:
         if manager.has_workloads:
@@ -169,13 +169,13 @@ async def _start_offline(manager: AgentManager, stored: "OfflineState", seconds:
 
 
 async def _run_devices(manager: AgentManager) -> None:
-    """First the connection: what has to be loaded for devices must not hold it up."""
+    """Load the devices after the connection is started, so that loading does not delay the connection."""
     await asyncio.sleep(DEVICES_LATER)
     await manager.run_devices()
 
 
 def _settle_memory() -> None:
-    """What is there now stays: the collector need not look at it again."""
+    """Exclude the objects that exist now from garbage collection, because they stay in use."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -210,7 +210,7 @@ def devices_for(settings: AgentSettings) -> DeviceProvider:
 
 
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:
-    """Once no other agent of this name works here; what that one has done meanwhile is in no earlier listing."""
+    """Wait until no other agent of this name runs. After a wait, the early listing is outdated and dropped."""
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
     if await folder.lock() and early is not None:
@@ -221,8 +221,8 @@ async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> Non
         folder.unlock()
 
 
-async def until_told_to_end(settings: AgentSettings, early: EarlyListing | None = None) -> None:
-    """SIGTERM and SIGINT end the agent, and nothing but the agent."""
+async def run_until_signal(settings: AgentSettings, early: EarlyListing | None = None) -> None:
+    """Run until SIGTERM or SIGINT. The signals end the agent, but not its workloads."""
     hide_from_children()
     loop = asyncio.get_running_loop()
     agent = asyncio.create_task(_run_alone(settings, early), name="agent")

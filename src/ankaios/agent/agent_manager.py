@@ -1,8 +1,8 @@
-"""The heart of the agent: what the server says, and what follows from it.
+"""Handles the messages of the server.
 
-Comes in: messages of the server, requests of workloads. Goes out: plans to perform, responses to workloads, messages to
-the server. Nothing here waits: whatever takes time is a task of its own. Owned here: the answer to a server that has
-just started.
+Input: messages of the server, requests of workloads. Output: plans for `WorkloadOperations`, responses to workloads,
+messages to the server. No function of this module waits; long operations run in separate tasks. The module owns the
+task that reports the known workloads to a new server.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from ankaios.devices.host import DeviceHost
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 REQUESTS_UNDER_WAY = 20
-TELLING_LIMIT = 1.5
+LISTING_LIMIT = 1.5
 
 log = logging.getLogger(__name__)
 
@@ -118,12 +118,12 @@ class AgentManager:
                 self._receive_safely(event)
 
     def _receive_safely(self, message: FromServer) -> None:
-        """What is wrong with one message is no reason not to take the next one."""
+        """Handle one message. An error in it does not affect the next message."""
         kind = message.WhichOneof("FromServerEnum")
         try:
             self._receive(message)
         except Rejected as error:
-            log.warning("a message of the server is ignored, its '%s' makes no sense: %s", kind, error)
+            log.warning("ignoring a message of the server with invalid '%s': %s", kind, error)
         except Exception as error:
             self._work.report_unstarted(_added(message), internal_error(f"the message '{kind}' of the server", error))
 
@@ -148,7 +148,7 @@ class AgentManager:
             case "recordsRequest":
                 self._work.records.send_since(message.recordsRequest.sinceMs)
             case "tellWorkloads":
-                self._tell_workloads()
+                self._send_known_workloads()
             case "measureUsage":
                 self._usage.measure(message.measureUsage.seconds)
             case None:
@@ -161,7 +161,7 @@ class AgentManager:
         plan = self._planner.server_hello(
             added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
         )
-        if message.keepUnlisted:  # the stored assignment stays, too
+        if message.keepUnlisted:  # the stored assignment is kept as well
             log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
         else:
             self._assigned.replace(added)
@@ -173,7 +173,7 @@ class AgentManager:
             self._outbox.put(ToServer(request=request))
 
     def _begin_session(self) -> set[str]:
-        """The server tells the states of other agents anew, before or never."""
+        """Drop the states of other agents at the first message of a session, because the server sends them again."""
         if not self._session_is_new:
             return set()
         self._session_is_new = False
@@ -186,28 +186,29 @@ class AgentManager:
         for spec in self._planner.held(runtime):
             self._work.report(spec.instance_name, PENDING_STARTING.because(why))
 
-    def _tell_workloads(self) -> None:
-        """A server that has just started asks, before its hello, so that what it placed before can stay where it is."""
+    def _send_known_workloads(self) -> None:
+        """A new server requests this before its hello, so that it can keep earlier placements."""
         if self._answer is not None:
             self._answer.cancel()
         unknown = self._planner.unlisted() if self._is_welcome else self._runtimes
         known = self._work.known_instances()
-        self._answer = self._tasks.run_once("the answer what workloads there are", lambda: self._tell(known, unknown))
+        name = "the report of the known workloads"
+        self._answer = self._tasks.run_once(name, lambda: self._list_and_send(known, unknown))
 
-    async def _tell(self, known: Iterable[InstanceName], unknown: Iterable[str]) -> None:
-        """Of some runtimes an agent does not know yet what they hold."""
-        found = await asyncio.gather(*map(self._found_in, unknown))
+    async def _list_and_send(self, known: Iterable[InstanceName], unlisted: Iterable[str]) -> None:
+        """Send the known instances and those that exist in runtimes which are not listed yet."""
+        found = await asyncio.gather(*map(self._found_in, unlisted))
         names = dict.fromkeys([*known, *chain.from_iterable(found)])
         message = KnownWorkloads(instanceNames=map(instance_name_to_pb, names))
         self._outbox.put_transient(ToServer(knownWorkloads=message))
 
     async def _found_in(self, runtime: str) -> list[InstanceName]:
-        """What a runtime cannot say in time is left out: the server does not wait for long."""
+        """Return an empty list for a runtime that does not answer in time, because the server waits only briefly."""
         try:
-            async with asyncio.timeout(TELLING_LIMIT):
+            async with asyncio.timeout(LISTING_LIMIT):
                 return [item.instance_name for item in await self._work.existing_workloads(runtime)]
         except (Rejected, Unavailable, TimeoutError) as error:
-            log.warning("cannot tell the server what the runtime '%s' holds: %s", runtime, error or "no answer")
+            log.warning("cannot report the workloads of runtime '%s' to the server: %s", runtime, error or "no answer")
         except Exception as error:
             internal_error(f"the list of existing workloads of '{runtime}'", error)
         return []
@@ -224,21 +225,21 @@ class AgentManager:
     def _update_workload_state(self, message: UpdateWorkloadState) -> None:
         states = [workload_state_from_pb(item) for item in message.workloadStates]
         self._store_state_later(name.workload for name, _ in states)
-        self._work.recheck(self._begin_session() | self._work.learn(states))
+        self._work.recheck(self._begin_session() | self._work.update_states(states))
 
     # --- starting without a server ------------------------------------------------------------------------------------
 
     @property
     def has_workloads(self) -> bool:
-        """The server has sent what it assigned to this agent."""
+        """Whether the server has sent the workloads of this agent."""
         return self._is_welcome
 
     def store_offline_state(self, store: Callable[[OfflineState], None]) -> None:
-        """From now on call this with each state that differs."""
+        """Set the function that is called with each changed state."""
         self._store = store
 
     def start_offline(self, stored: OfflineState, seconds: int) -> None:
-        """Start what the server had assigned. When it returns, its workloads apply, and what matches is kept."""
+        """Start the stored workloads. When a server connects, its list applies, and unchanged workloads are kept."""
         if self._is_welcome:
             return
         log.warning("no server for %d s: starting %d stored workloads", seconds, len(stored.workloads))
@@ -246,7 +247,7 @@ class AgentManager:
         if stored.devices:
             self._device_update = stored.devices
             self._devices.handle(DeviceUpdate.FromString(stored.devices))
-        self._work.learn([(known.name, known.state) for known in stored.states])
+        self._work.update_states([(known.name, known.state) for known in stored.states])
         self._work.apply(self._planner.server_hello(stored.workloads, self._work.workloads, self._work.waiting))
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
 
@@ -258,7 +259,7 @@ class AgentManager:
         self._devices.handle(update)
 
     def _store_state_later(self, changed: Iterable[str]) -> None:
-        """After the states of other agents' workloads changed that own workloads depend on."""
+        """Store the state if an own workload depends on one of the changed workloads."""
         if self._store is None:
             return
         needed = {name for spec in self._assigned.specs.values() for name in spec.dependencies}
@@ -289,7 +290,7 @@ class AgentManager:
             self._cancel_logs(full_id)
 
     def _callbacks(self) -> ControlCallbacks:
-        """Each control interface has its own limit of requests that wait for the server."""
+        """Each control interface has a separate limit of requests that wait for the server."""
         room = asyncio.Semaphore(REQUESTS_UNDER_WAY)
 
         async def forward(request: Request) -> None:
@@ -300,7 +301,7 @@ class AgentManager:
         return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
 
     def _cancel_logs(self, full_id: str) -> None:
-        """Nobody reads these logs."""
+        """Cancel a log request whose entries are not read."""
         self._requests.forget(full_id)
         self._outbox.put(ToServer(request=Request(requestId=full_id, logsCancelRequest=LogsCancelRequest())))
 
@@ -312,7 +313,7 @@ class AgentManager:
         return {workload.current: pids for workload in self._work.workloads.values() if (pids := workload.processes())}
 
     def _wake(self, owner: str) -> None:
-        """The workload waits for devices and should claim them again."""
+        """Let a workload that waits for devices claim them again."""
         if workload := self._current(owner):
             workload.devices_changed()
 
@@ -321,17 +322,17 @@ class AgentManager:
             workload.restart()
 
     def _current(self, owner: str) -> WorkloadObject | None:
-        """None if the workload was replaced or deleted in the meantime."""
+        """Return None if the workload was replaced or deleted in the meantime."""
         workload = self._work.workloads.get(owner.partition(".")[0])
         return workload if workload is not None and str(workload.current) == owner else None
 
     def _living(self) -> Collection[str] | None:
-        """None until the server has sent the workloads and all runtimes have listed theirs."""
-        is_known = self._is_welcome and not self._planner.unlisted()
+        """Return None until the server has sent all workloads and all runtimes are listed."""
+        is_known = self._is_welcome and not self._planner.unlisted() and not self._planner.keeps_unlisted
         return set(map(str, self._work.instances())) if is_known else None
 
 
 def _added(message: FromServer) -> list[InstanceName]:
-    """The workloads that the message is to bring."""
+    """Return the workloads that the message adds."""
     added = [*message.serverHello.addedWorkloads, *message.updateWorkload.addedWorkloads]
     return [instance_name_from_pb(item.instanceName) for item in added]

@@ -1,4 +1,4 @@
-"""Records of this agent's workloads: kept in memory and in a file, and sent to servers that want them.
+"""Records of this agent's workloads: stored in memory and in a file, and sent to servers that request them.
 
 Input: states and details of own workloads, requests of the server. Output: messages to the server, and lines of JSON in
 a file that the next agent process reads. Owns the records and the file. A file that cannot be written is reported once;
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class RecordFile:
-    """One line of JSON for each record or amendment; it is written anew when it becomes too long."""
+    """One line of JSON for each record or amendment; the file is rewritten when it becomes too long."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class RecordFile:
         self._is_failing = False
 
     def read(self) -> Iterator[Any]:
-        """Lines that cannot be read are skipped: an agent may have been killed while it wrote."""
+        """Yield the records. Unreadable lines are skipped: an agent may have been killed during a write."""
         try:
             with self._path.open("rb") as file:
                 for line in islice(iter(lambda: file.readline(_LONGEST_LINE), b""), MOST_LINES * 2):
@@ -80,7 +80,7 @@ class RecordFile:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Output of workloads is not for other users."""
+    """Open for the user of the agent only, because records contain output of workloads."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -104,7 +104,7 @@ class AgentRecords:
         return int(self._clock() * 1000)
 
     def note(self, name: InstanceName, state: ExecutionState) -> int:
-        """Record a state; returns the time at which the instance reached it."""
+        """Record a state. Return the time when the instance reached it."""
         record = StateRecord(name, self.now_ms(), state)
         kept = self._records.add(record)
         if kept is record:
@@ -112,7 +112,7 @@ class AgentRecords:
         return kept.time_ms
 
     def detail(self, name: InstanceName, **details: Any) -> None:
-        """Add details to the last state of the instance, and tell the server."""
+        """Add details to the last state of the instance, and send them to the server."""
         record = self._records.detail(name, **details)
         if record is not None:
             self._store(record)
@@ -129,7 +129,7 @@ class AgentRecords:
         self._is_wanted = False
 
     def send_since(self, time_ms: int) -> None:
-        """The server asks for what it has missed; from now on it gets details as soon as they are known."""
+        """Send the records that the server has missed, and from now on each new detail."""
         self._is_wanted = True
         missed = self._records.select(since_ms=time_ms)
         for begin in range(0, len(missed), _MESSAGE_RECORDS):

@@ -1,4 +1,4 @@
-"""What a control interface knows of the world outside of its workload."""
+"""The functions that a control interface calls."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,10 +13,10 @@ def _ignore(result: HealthResult) -> None:
 
 
 class ControlCallbacks(Struct, frozen=True):
-    """Where requests go, waiting while too many of this workload are under way, and who learns of unread logs.
+    """`forward` sends a request; it waits while too many requests of this workload are in progress.
 
-    `denied` is called for each request that the rights of the workload do not allow, `notified` with what the workload
-    reports about its health. Logs are named as the server names them: with the workload in front.
+    `log_unread` is called with the request id of unread logs, as the server uses it: with the workload as prefix.
+    `denied` is called for each request that the access rules reject, `notified` with each health notification.
     """
 
     forward: Callable[[Request], Awaitable[None]]

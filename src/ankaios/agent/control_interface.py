@@ -1,8 +1,8 @@
-"""The control interface of one workload: two FIFOs, one conversation.
+"""The control interface of one workload: two FIFOs and one session.
 
-Comes in: frames from the workload, responses from the server. Goes out: requests to the server, frames to the workload.
-Owned here: the FIFOs and what waits for a slow workload. Each interface has its own tasks and limits, so that one which
-floods, stalls or lies disturbs only itself.
+Input: frames from the workload, responses from the server. Output: requests to the server, frames to the workload. The
+module owns the FIFOs and the messages that wait for a slow workload. Each interface has separate tasks and limits, so
+that a misbehaving workload does not affect others.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
 MAX_WAITING_BYTES = 8 * 1024 * 1024
-MAX_COMPLAINTS = 20
+MAX_WARNINGS = 20
 _FRAMES_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
@@ -50,14 +50,14 @@ log = logging.getLogger(__name__)
 
 class _Outgoing(Struct, frozen=True):
     frame: bytes
-    log_request: str | None = None  # the log campaign that ends if nobody reads its entries
+    log_request: str | None = None  # the log request that is cancelled if its entries are not read
 
 
 class ControlInterface:
     """[impl->swdd~agent-create-control-interface-pipes-per-workload~1]"""
 
     def __init__(self, spec: WorkloadSpec, folder: Path, callbacks: ControlCallbacks, tasks: Supervisor) -> None:
-        """Raises OSError if the FIFOs cannot be made.
+        """Raises OSError if the FIFOs cannot be created.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
         """
@@ -79,32 +79,32 @@ class ControlInterface:
         self._unanswered = UnansweredRequests()
         self._answered = asyncio.Event()
         self._unread_logs: deque[str] = deque(maxlen=64)
-        self._complaints = 0
+        self._warnings = 0
         self._tasks = [
             tasks.keep_running(f"the control interface of '{spec.name}', requests", self._read),
             tasks.keep_running(f"the control interface of '{spec.name}', responses", self._write),
         ]
 
     def serves(self, spec: WorkloadSpec) -> bool:
-        """The conversation may go on for this one, too."""
+        """Return whether the session can continue for this specification."""
         return (spec.instance_name, spec.access) == (self.spec.instance_name, self.spec.access)
 
     def is_intact(self) -> bool:
-        """False: the workload, which may write to the folder, replaced or removed one of the FIFOs."""
+        """Return False if the workload, which may write to the folder, replaced or removed one of the FIFOs."""
         return all(is_fifo_at(path, made) for path, made in self._made.items())
 
     async def close(self, *, keep_fifos: bool = False) -> None:
-        """FIFOs are kept when only the agent ends: the workload outlives it and the next agent uses them again."""
+        """Close the session. The FIFOs are kept when only the agent ends, because the next agent reuses them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._reader.close()
         self._writer.close()
         if not keep_fifos:
-            remove_tree(self.folder)  # what a workload left in masses goes with the folder of the workload
+            remove_tree(self.folder)  # many files of a workload are removed later, with the folder of the workload
 
     def deliver(self, response: Response) -> None:
-        """Queue a response for the workload; what does not fit any more is dropped.
+        """Queue a response for the workload, or drop it if the queue is full.
 
         [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
         """
@@ -128,19 +128,19 @@ class ControlInterface:
         self._more.set()
 
     def _drop(self, item: _Outgoing) -> None:
-        self._complain("messages are dropped, the workload does not read them")
+        self._warn("messages are dropped, the workload does not read them")
         if item.log_request is not None and item.log_request not in self._unread_logs:
-            self._unread_logs.append(item.log_request)  # entries of it may be on their way for a while
+            self._unread_logs.append(item.log_request)  # more of its entries may still arrive
             self._callbacks.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
 
-    def _complain(self, why: str) -> None:
-        """A workload must not be able to fill the log of the agent."""
-        self._complaints += 1
-        if self._complaints <= MAX_COMPLAINTS:
+    def _warn(self, why: str) -> None:
+        """Log a limited number of warnings, so that a workload cannot fill the log of the agent."""
+        self._warnings += 1
+        if self._warnings <= MAX_WARNINGS:
             log.warning("control interface of '%s': %s", self.spec.name, why)
 
     async def _read(self) -> None:
-        """Requests of the workload, as fast as the agent takes them.
+        """Read requests of the workload, as fast as the agent can handle them.
 
         [impl->swdd~agent-listens-for-requests-from-pipe~1]
         [impl->swdd~agent-ensures-control-interface-output-pipe-read~1]
@@ -152,20 +152,20 @@ class ControlInterface:
             try:
                 data = await self._reader.read()
             except OSError as error:
-                self._complain(f"the workload broke it: {error}")
+                self._warn(f"the workload replaced or removed a FIFO: {error}")
                 return
             if not data:
                 self._decoder.reset()
                 continue
             for number, frame in enumerate(self._decoder.feed(data)):
                 if number % _FRAMES_AT_ONCE == _FRAMES_AT_ONCE - 1:
-                    await asyncio.sleep(0)  # others have their turn
+                    await asyncio.sleep(0)  # let other tasks run
                 if not await self._receive_safely(frame):
-                    return  # the reading end stays, but nothing is read any more
+                    return  # the reading end stays open, but is not read any more
             await asyncio.sleep(0)
 
     async def _receive_safely(self, frame: bytes | Garbage) -> bool:
-        """An internal error costs this one message, and the workload does not wait for an answer in vain."""
+        """Handle a frame. An internal error affects only this frame, and is sent to the workload as the answer."""
         try:
             return await self._receive(frame)
         except Exception as error:
@@ -175,13 +175,13 @@ class ControlInterface:
             return not self._session.dead
 
     async def _receive(self, frame: bytes | Garbage) -> bool:
-        """Whether the conversation goes on."""
+        """Return whether the session continues."""
         self._writer.expect_reader()
         reaction: Reaction = self._session.receive(frame)
         match reaction:
             case Accept():
                 if encode(ACCEPTED) not in self._urgent:
-                    self._say(encode(ACCEPTED))
+                    self._send_urgent(encode(ACCEPTED))
             case Answer(response):
                 if response.error.message == ACCESS_DENIED:
                     self._callbacks.denied()
@@ -192,18 +192,18 @@ class ControlInterface:
                 # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
                 await self._callbacks.forward(request)
             case Close(reason):
-                self._complain(f"closed: {reason}")
+                self._warn(f"closed: {reason}")
                 self._waiting.clear()
                 self._waiting_bytes = 0
-                self._say(encode(closed_message(reason)))
+                self._send_urgent(encode(closed_message(reason)))
             case Notified(result):
                 self._callbacks.notified(result)
             case Skip(why):
-                self._complain(f"a message is ignored: {why}")
+                self._warn(f"a message is ignored: {why}")
         return not self._session.dead
 
     async def _wait_for_answers(self) -> None:
-        """While too many requests are not answered, nothing more is read from the workload."""
+        """Wait, and read nothing from the workload, while too many requests are unanswered."""
         while self._unanswered.is_full(self._now()):
             self._answered.clear()
             with suppress(TimeoutError):
@@ -213,12 +213,12 @@ class ControlInterface:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _say(self, frame: bytes) -> None:
+    def _send_urgent(self, frame: bytes) -> None:
         self._urgent.append(frame)
         self._more.set()
 
     async def _answer(self, response: Response) -> None:
-        """Who asks faster than it reads the answers is not read any more meanwhile."""
+        """Queue an answer. While the queue is full, wait and read no requests from the workload."""
         item = _Outgoing(encode(response_message(response)))
         while not self._has_room(item):
             self._less.clear()
@@ -238,8 +238,8 @@ class ControlInterface:
     async def _write_urgent(self) -> None:
         frame = self._urgent.popleft()
         if not await self._writer.write(frame):
-            self._complain("the workload said hello but does not listen")
-            self._session.not_greeted()
+            self._warn("the workload sent a hello but does not read")
+            self._session.acceptance_failed()
 
     async def _write_waiting(self) -> None:
         item = self._waiting.popleft()

@@ -2,8 +2,8 @@
 
 Input: workloads that acquire and release devices, messages of the server. Output: grants for the runtime. The device
 manager is needed as soon as there is a device configuration, a workload requests a device, a plugin connects, or an
-earlier agent left claims. No call waits until it is loaded: earlier calls are kept, and waiting workloads are woken
-then.
+earlier agent left claims. No call waits until it is loaded: earlier calls are recorded, and waiting workloads are woken
+after it is loaded.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class DeviceProvider(Protocol):
         ...
 
     async def adopt(self, spec: WorkloadSpec) -> None:
-        """The workload was found running: its devices are in use."""
+        """Mark the devices of a workload that was found running as used."""
         ...
 
     async def release(self, name: InstanceName) -> None: ...
@@ -61,7 +61,7 @@ class DeviceProvider(Protocol):
 
 
 class AgentDevices:
-    """`folder` contains what has to outlive the agent, `claims` what has to outlive a power failure, too.
+    """`folder` contains data that outlives the agent, `claims` data that also outlives a power failure.
 
     `plugin_dir`: where device plugins register, if not in the folder.
     """
@@ -97,7 +97,7 @@ class AgentDevices:
         self._last_update: DeviceUpdate | None = None
 
     async def run(self, host: DeviceHost) -> None:
-        """If this ends, workloads that request devices report why there are none. It may be called again."""
+        """When this ends, workloads that request devices report the reason. It can be called again."""
         self._host = host
         if self._session:
             self.connected()
@@ -109,12 +109,12 @@ class AgentDevices:
             self._fault = f"{NOT_AVAILABLE}: {fault}"
             self._ended = True
         finally:
-            if not self._ended:  # the next call makes its own
+            if not self._ended:  # the next call creates a new one
                 self._manager = None
             self._wake_waiting(host)
 
     def broken(self, why: str) -> None:
-        """An internal error ended it; until it runs again, waiting workloads report this reason."""
+        """Let waiting workloads report this reason until `run` is called again."""
         self._outage = f"{NOT_AVAILABLE}: {why}"
         if self._host is not None:
             self._wake_waiting(self._host)
@@ -133,7 +133,7 @@ class AgentDevices:
                 remove_tree(plugins)
 
     async def _until_needed(self, listener: socket.socket) -> None:
-        """A plugin that connects is served when the device manager is loaded."""
+        """Wait until the device manager is needed. A plugin that connects is served after it is loaded."""
         loop = asyncio.get_running_loop()
         loop.add_reader(listener, self._needed.set)
         try:
@@ -145,7 +145,7 @@ class AgentDevices:
             loop.remove_reader(listener)
 
     def _load(self, plugins: Path, listener: socket.socket, host: DeviceHost) -> "DeviceManager":
-        """Runs in a thread, because it imports and reads a lot."""
+        """Load the device manager. Runs in a thread, because it imports many modules and reads files."""
         from ankaios.devices.device_manager import DeviceManager
 
         try:
@@ -164,7 +164,7 @@ class AgentDevices:
         return manager
 
     async def _run_manager(self, manager: "DeviceManager", host: DeviceHost) -> None:
-        """Repeat the earlier calls in the order in which they matter, then run."""
+        """Repeat the recorded calls in the required order, then run."""
         for owner in self._released:
             manager.release(owner)
         if self._last_update is not None:
@@ -188,7 +188,7 @@ class AgentDevices:
     # --- the server ---
 
     def connected(self) -> None:
-        """Without a device manager there are no devices to report. While it is loaded, it reports when it is ready."""
+        """Without a device manager, report an empty list. While it is being loaded, it reports after that."""
         self._session = True
         if self._manager is not None:
             self._manager.connected()

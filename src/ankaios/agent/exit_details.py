@@ -1,7 +1,7 @@
-"""What is known about the end of a workload besides its state: exit code, last lines of output, lack of memory.
+"""Reads details about the end of a workload: exit code, last lines of output, and out-of-memory kills.
 
-Input: the runtime and the id of a workload that has failed. Output: details for its record. A runtime that does not
-answer in time only leaves details out.
+Input: the runtime and the id of a failed workload. Output: details for its record. If the runtime does not answer in
+time, details are omitted.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def read_exit_details(connector: RuntimeConnector, workload: WorkloadId, state: ExecutionState) -> dict[str, Any]:
-    """The attributes of a `StateRecord` that describe the end."""
+    """Return the attributes of a `StateRecord` that describe the end."""
     code = exit_code_of(state)
     details: dict[str, Any] = {"exit_code": code}
     try:
@@ -31,7 +31,7 @@ async def read_exit_details(connector: RuntimeConnector, workload: WorkloadId, s
                 details["out_of_memory"] = await connector.was_out_of_memory(workload)
             details["output"] = await _last_lines(connector, workload)
     except (Rejected, Unavailable, TimeoutError) as error:
-        log.debug("the end of '%s' is not known completely: %s", workload, error)
+        log.debug("some details about the end of '%s' are missing: %s", workload, error)
     return details
 
 

@@ -1,7 +1,7 @@
-"""The two ends of FIFOs that another process may open, close, fill or forget at any time.
+"""Reader and writer of FIFOs whose other end an untrusted process can open, close, fill or ignore at any time.
 
-Nothing here blocks, and nothing but the waiting caller waits. A frame is written whole or not at all; one that no pipe
-can hold at once is continued until it is complete before anything else follows.
+Input: frames to write, and paths. Output: the bytes that were read. No call blocks the event loop. A frame is written
+completely or not at all; a frame that is larger than the pipe is completed before the next one.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ WRITE_LIMIT = 0.5
 REOPEN_PAUSE = 0.1
 REOPEN_ATTEMPTS = 5
 PACE_LIMIT = 0.4
-_LOOK_AGAIN = 0.005
-_LOOK_SOON = 0.0005
+_WRITE_POLL = 0.005
+_EMPTY_POLL = 0.0005
 
 
 class NoFifo(OSError):
-    """Something else lies where the FIFO was: the workload may put there what it likes."""
+    """The path is not a FIFO; the workload can replace it."""
 
 
-# A file system may give the number of a removed FIFO to the next file, so the kind is compared as well.
+# A file system can reuse the inode number of a removed FIFO for another file, so the file type is compared as well.
 FifoIdentity = tuple[int, int, int]
 
 
 def make_fifo(path: Path) -> FifoIdentity:
-    """An existing FIFO is used again: a workload that outlived the agent still has it open.
+    """Create a FIFO, or reuse an existing one, which a workload that outlived the agent still has open.
 
-    A FIFO with a second name may be that of another workload, or of another program.
+    A FIFO with a second link is replaced, because it may belong to another workload or program.
     """
     with suppress(FileNotFoundError):
         found = path.lstat()
@@ -51,7 +51,7 @@ def _identity(found: os.stat_result) -> FifoIdentity:
 
 
 def is_fifo_at(path: Path, made: FifoIdentity) -> bool:
-    """Whether the FIFO that was made is still there, and nothing else."""
+    """Return whether the path is still the created FIFO."""
     try:
         return _identity(path.lstat()) == made
     except OSError:
@@ -59,14 +59,14 @@ def is_fifo_at(path: Path, made: FifoIdentity) -> bool:
 
 
 def open_fifo(path: Path, mode: int) -> int:
-    """Never through a link, and nothing but a FIFO is opened at all.
+    """Open a FIFO. Symbolic links are not followed, and other file types are not opened.
 
-    A workload could lead the agent to any file of the host, and opening a device may already start what it controls.
+    Otherwise a workload could make the agent open any file of the host. Opening a device can already have effects.
     """
     place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISFIFO(os.fstat(place).st_mode):
-            raise NoFifo(f"'{path}' is no FIFO")
+            raise NoFifo(f"'{path}' is not a FIFO")
         return os.open(f"/proc/self/fd/{place}", mode | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(place)
@@ -77,30 +77,30 @@ def unread_bytes(fd: int) -> int:
 
 
 def fits_at_once(size: int, unread: int, capacity: int) -> bool:
-    """Whether a pipe takes `size` bytes in one write.
+    """Return whether a pipe accepts `size` bytes in one write.
 
-    The kernel stores pages, not bytes. Neighbouring pages hold together more than one page, else they had been merged,
-    so what is unread takes at most twice its pages, and one more at each end.
+    The kernel stores pages, not bytes. Two neighbouring pages together contain more than one page of data, because they
+    would be merged otherwise. So unread data needs at most twice its pages, and one more at each end.
     """
     used = 2 * -(-unread // PAGE) + 2 if unread else 0
     return used + -(-size // PAGE) <= capacity // PAGE
 
 
 class FifoReader:
-    """The reading end; there always is one, so that a workload can open the other end at any time."""
+    """The reading end. It is always open, so that a workload can open the other end at any time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._loop = asyncio.get_running_loop()
         self._fd = open_fifo(path, os.O_RDONLY)
-        self._fresh = True  # without a writer this is not the end yet
-        # What lies here already was meant for an agent that has gone, and may start in the middle of a message.
+        self._fresh = True  # no writer has connected yet, so an empty read is not the end
+        # Data that is already in the FIFO was sent to an earlier agent, and may start in the middle of a message.
         self.left_behind = b""
         with suppress(BlockingIOError):
             self.left_behind = os.read(self._fd, MAX_PIPE)
 
     async def read(self) -> bytes:
-        """Some bytes; none means that the last writer closed its end."""
+        """Return some bytes; empty bytes mean that the last writer has closed its end."""
         while True:
             if self._fresh:
                 await self._readable()
@@ -115,7 +115,7 @@ class FifoReader:
             return data
 
     def _reopen(self) -> None:
-        """Only a fresh descriptor waits for the next writer; the old one goes after, so that a reader stays."""
+        """Open a new descriptor, which waits for the next writer. The old one is closed after that, not before."""
         old, self._fd = self._fd, open_fifo(self._path, os.O_RDONLY)
         self._fresh = True
         os.close(old)
@@ -134,7 +134,7 @@ class FifoReader:
 
 
 class FifoWriter:
-    """The writing end, opened when there is something to say and kept open while somebody reads.
+    """The writing end. It is opened for the first frame and stays open while the workload reads.
 
     [impl->swdd~agent-handles-control-interface-input-pipe-not-read~1]
     """
@@ -148,14 +148,14 @@ class FifoWriter:
         self._paces = True
 
     def expect_reader(self) -> None:
-        """The workload shows signs of life: it is worth waiting for again."""
+        """Wait for the reader again, because the workload has sent data."""
         self._patient = True
 
     async def write(self, frame: bytes) -> bool:
-        """False: nobody took it, and nothing of it was written.
+        """Return False if no reader accepted the frame; nothing of it is written then.
 
-        Who did not read once is not waited for again before it shows signs of life, so that messages for a workload
-        which does not read are dropped as fast as they come.
+        After a timeout, the writer does not wait again until the workload sends data. So messages to a workload that
+        does not read are dropped without delay.
         """
         for attempt in range(REOPEN_ATTEMPTS + 1):
             if attempt:
@@ -175,34 +175,34 @@ class FifoWriter:
             try:
                 self._fd = open_fifo(self._path, os.O_WRONLY)
             except OSError:
-                return False  # no reader, or no FIFO any more
-            # The reading end going away shows as an error, which counts as "readable". What the reader left belongs to
-            # nobody; the kernel forgets it as soon as this end is closed, too.
+                return False  # no reader, or the path is not a FIFO any more
+            # When the reading end is closed, the descriptor becomes "readable" with an error. The kernel discards
+            # unread data as soon as this end is closed as well.
             self._loop.add_reader(self._fd, self._close_end)
         return True
 
     async def _push(self, frame: bytes) -> bool:
-        """Write it in one go as soon as there is room; False if there is none within the limit."""
+        """Write the frame at once when the pipe has space. Return False if it has none within the limit."""
         await self._until_empty()
         deadline = self._loop.time() + (WRITE_LIMIT if self._patient else 0)
         while not (self._has_room(len(frame)) and self._write_now(frame)):
             if self._loop.time() >= deadline:
                 return False
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_WRITE_POLL)
         return True
 
     async def _until_empty(self) -> None:
-        """Wait a little until the reader has taken the last frame.
+        """Wait for a short time until the reader has read the last frame.
 
-        The Python SDK reads more than it looks at: what arrives together with an earlier frame stays in its buffer
-        until the next one makes the pipe readable. A reader that is slow anyway is not slowed down further.
+        The Python SDK reads more than one frame into its buffer, and handles the second one only when the pipe becomes
+        readable again. For a slow reader, the writer does not wait.
         """
         deadline = self._loop.time() + PACE_LIMIT
         while self._fd is not None and unread_bytes(self._fd):
             if not self._paces or self._loop.time() >= deadline:
                 self._paces = False
                 return
-            await asyncio.sleep(_LOOK_SOON)
+            await asyncio.sleep(_EMPTY_POLL)
         self._paces = True
 
     def _has_room(self, size: int) -> bool:
@@ -211,7 +211,7 @@ class FifoWriter:
         if self._rest:
             return False
         if size <= PAGE:
-            return True  # the kernel itself writes so much wholly or not at all
+            return True  # the kernel writes up to one page atomically
         capacity, unread = self._grow(4 * size), unread_bytes(self._fd)
         return unread == 0 or fits_at_once(size, unread, capacity)
 
@@ -223,7 +223,7 @@ class FifoWriter:
         try:
             return fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, min(wanted, MAX_PIPE))
         except OSError:
-            return capacity  # the user's share of pipe memory is used up
+            return capacity  # the limit of pipe memory of the user is reached
 
     def _write_now(self, frame: bytes) -> bool:
         assert self._fd is not None

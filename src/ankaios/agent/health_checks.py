@@ -1,7 +1,7 @@
-"""What the health checks of all workloads of an agent share: sockets and the supervisor of their tasks.
+"""The shared resources of all health checks of an agent: sockets and the supervisor of their tasks.
 
-Input: workloads that run. Output: monitors, and the environment for workloads that report their health. Most agents
-never check anything, so the code for it is loaded with the first workload that has checks.
+Input: running workloads. Output: monitors, and the environment for workloads that report their health. Many agents have
+no health checks, so the modules are loaded with the first workload that has checks.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,12 @@ NATIVE = "native"
 
 
 class HealthChecks:
-    def __init__(self, folder: RunFolder, tasks: Supervisor) -> None:
+    """`checked` is called with the kind of each check that is finished, and whether it succeeded."""
+
+    def __init__(
+        self, folder: RunFolder, tasks: Supervisor, checked: Callable[[str, bool], None] = lambda check, succeeded: None
+    ) -> None:
+        self._checked = checked
         self._folder = folder.path / "notify"
         self._tasks = tasks
         self._sockets: NamespaceSockets | None = None
@@ -42,10 +47,10 @@ class HealthChecks:
         if self._sockets is None:
             self._sockets = NamespaceSockets()
         notify = self._notify_socket(spec)
-        return HealthMonitor(spec, workload, connector, self._sockets, notify, self._tasks, sink)
+        return HealthMonitor(spec, workload, connector, self._sockets, notify, self._tasks, sink, self._checked)
 
     def environment(self, spec: WorkloadSpec) -> Mapping[str, str]:
-        """The variables that libraries for sd_notify expect, if the workload is to use it."""
+        """Return the variables that sd_notify libraries expect, if the workload has a notify check."""
         socket = self._notify_socket(spec)
         if socket is None or spec.health is None or spec.health.notify is None:
             return {}
@@ -62,6 +67,6 @@ class HealthChecks:
         return self._notify.open(spec.instance_name)
 
     def forget(self, name: InstanceName) -> None:
-        """The instance is gone."""
+        """Close the socket of a removed instance."""
         if self._notify is not None:
             self._notify.close(name)

@@ -1,8 +1,8 @@
 """Performs the health checks of running workloads.
 
-Input: a running workload with its checks, and notifications from it. Output: its health, whenever it changes. Owned:
-the timer and the tasks of the checks. Each check of each workload has its own task and time limit, so one that hangs
-delays nothing but itself. What results mean is decided in `core.health`.
+Input: a running workload with its checks, and notifications from it. Output: its health, whenever it changes. The
+module owns the timer and the tasks of the checks. Each check of each workload has a separate task and time limit, so
+that a check that hangs delays no other check. `core.health` evaluates the results.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from ankaios.agent.core.health import (
     HealthResult,
     WorkloadHealth,
     begin_checks,
+    check_kind,
     checks_of,
     command_check_result,
     due_checks,
@@ -50,6 +51,7 @@ class HealthMonitor:
         notify: NotifySocket | None,
         tasks: Supervisor,
         sink: HealthSink,
+        checked: Callable[[str, bool], None] = lambda check, succeeded: None,
     ) -> None:
         assert spec.health is not None
         self._spec = spec
@@ -59,9 +61,10 @@ class HealthMonitor:
         self._notify = notify
         self._tasks = tasks
         self._sink: HealthSink | None = sink
+        self._checked = checked
         self._checks: list[AnyCheck] = checks_of(spec.health)
         self._health = WorkloadHealth()
-        self._told = HealthState(STARTING)
+        self._reported = HealthState(STARTING)
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, asyncio.Task[None]] = {}
         self._file_probe = BlockingProbe()
@@ -70,7 +73,7 @@ class HealthMonitor:
         self._preparation = tasks.run_once(name, self._prepare, self._not_prepared)
 
     def stop(self) -> None:
-        """Never call the sink again."""
+        """Stop the checks; the sink is not called any more."""
         self._sink = None
         self._preparation.cancel()
         if self._timer is not None:
@@ -103,18 +106,18 @@ class HealthMonitor:
                 check = await self._connector.image_check(self._workload)
                 break
             except Rejected as error:
-                self._tell(HealthState(STARTING, str(error)))
+                self._report(HealthState(STARTING, str(error)))
                 return
             except Unavailable as error:
-                self._tell(HealthState(STARTING, str(error)))
+                self._report(HealthState(STARTING, str(error)))
                 await asyncio.sleep(IMAGE_RETRY)
         if check is not None:
             self._checks.append(check)
         elif not self._checks:
-            self._tell(HealthState(STARTING, NO_IMAGE_CHECK))
+            self._report(HealthState(STARTING, NO_IMAGE_CHECK))
 
     def _not_prepared(self, why: str) -> None:
-        self._tell(HealthState(STARTING, why))
+        self._report(HealthState(STARTING, why))
 
     # --- checking -----------------------------------------------------------------------------------------------------
 
@@ -127,7 +130,7 @@ class HealthMonitor:
             self._timer = asyncio.get_running_loop().call_at(due, self._start_due)
 
     def _start_due(self) -> None:
-        for number in due_checks(self._health, self._clock() + 0.001):  # timers of the loop may fire a little early
+        for number in due_checks(self._health, self._clock() + 0.001):  # timers can fire slightly early
             check = self._checks[number]
             rules = self._health.checks[number].rules
             if isinstance(check, NotifyCheck):
@@ -169,11 +172,12 @@ class HealthMonitor:
 
     def _finish(self, number: int, result: HealthResult) -> None:
         self._running.pop(number, None)
+        self._checked(check_kind(self._checks[number]), result.succeeded)
         self._health = finish_check(self._health, number, result, self._clock())
-        self._tell(health_state(self._health))
+        self._report(health_state(self._health))
         self._schedule()
 
-    def _tell(self, health: HealthState) -> None:
-        if self._sink is not None and health != self._told:
-            self._told = health
+    def _report(self, health: HealthState) -> None:
+        if self._sink is not None and health != self._reported:
+            self._reported = health
             self._sink(health)

@@ -1,7 +1,7 @@
 """Performs single health checks over the network and on files.
 
-Input: a check, its time limit and the process of the workload. Output: a `HealthResult`. Nothing is owned afterwards.
-What a workload sends is read up to a limit.
+Input: a check, its time limit and the process of the workload. Output: a `HealthResult`. Owns no resources after a
+check. Data from a workload is read up to a limit.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ankaios.runtimes.runtime_connector import CheckTarget
 
 MAX_STATUS_LINE = 4096
 MAX_DRAINED = 64 * 1024
-DRAIN_LIMIT = 0.2  # a server that is cut off in the middle of its response may log an error
+DRAIN_LIMIT = 0.2  # the response is read, because some servers log an error if the connection is closed earlier
 OPENAT2, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS = 437, 0x10, 0x02
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -80,7 +80,7 @@ async def _drain(connection: socket.socket) -> None:
 
 
 def probe_file(target: CheckTarget, check: FileCheck) -> HealthResult:
-    """Blocks as long as the file system does."""
+    """Check the file. Blocks if the file system hangs."""
     try:
         found = _stat_inside(target, check.path)
     except OSError as error:
@@ -97,7 +97,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def _stat_inside(target: CheckTarget, path: str) -> os.stat_result:
-    """Symbolic links are resolved inside the root folder of the process, wherever they lead."""
+    """Resolve the path, including all symbolic links, inside the root folder of the process."""
     root = os.open(f"/proc/{target.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         how = _OpenHow(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
@@ -114,7 +114,7 @@ def _stat_inside(target: CheckTarget, path: str) -> os.stat_result:
 
 
 class BlockingProbe:
-    """Runs a function that may hang in a thread of its own, at most one at a time."""
+    """Runs a function that may hang in a separate thread, at most one at a time."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None

@@ -1,8 +1,8 @@
-"""Asks each runtime what exists until it answers: only it knows what must not be started twice.
+"""Lists the existing workloads of each runtime and retries until it succeeds, so that no workload is started twice.
 
-Comes in: the runtimes to ask. Goes out: what each one found and, until it has answered, why its workloads have to wait.
-Owned here: the questions under way. Runtimes that no workload waits for are asked a moment later, so that those who
-wait need not share the processor with a question that has time.
+Input: the runtimes to list. Output: the existing workloads of each runtime and, until then, the reason why its
+workloads wait. The module owns the listing tasks. Runtimes that no workload waits for are listed later, so that they do
+not compete with urgent listings for the processor.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.supervision import Supervisor
 
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 5.0  # seconds after which a runtime that was out of order is found to be well again
+LONGEST_PAUSE = 5.0  # seconds until a runtime that works again is listed
 SILENCE = 3.0
 AFTERWARDS = 0.3
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Listings:
-    """`ask` lists what exists in a runtime, `answer` takes the list, `report_delay` tells why there is none yet."""
+    """`ask` lists the workloads of a runtime, `answer` receives the list, `report_delay` the reason of a delay."""
 
     def __init__(
         self,
@@ -40,21 +40,24 @@ class Listings:
         self._postponed: dict[str, asyncio.Event] = {}
 
     def begin(self, runtimes: Iterable[str], awaited: Collection[str]) -> None:
-        """Ask these and nobody else: at once those that workloads wait for, or all if there are none of them."""
-        for question in self._running.values():
-            question.cancel()
+        """List these runtimes, and cancel all other listings.
+
+        Runtimes in `awaited` are listed immediately; if it is empty, all are.
+        """
+        for listing in self._running.values():
+            listing.cancel()
         names = list(runtimes)
         self._postponed = {runtime: asyncio.Event() for runtime in names if awaited and runtime not in awaited}
-        self._running = {runtime: self._ask_for(runtime) for runtime in names}
+        self._running = {runtime: self._start_listing(runtime) for runtime in names}
 
-    def _ask_for(self, runtime: str) -> asyncio.Task[None]:
+    def _start_listing(self, runtime: str) -> asyncio.Task[None]:
         name = f"the list of existing workloads of '{runtime}'"
         return self._tasks.keep_running(
             name, lambda: self._until_answered(runtime), lambda why: self._report_delay(runtime, why)
         )
 
     def hurry(self, awaited: Iterable[str]) -> None:
-        """Now workloads wait for these."""
+        """List these runtimes immediately, because workloads wait for them now."""
         for runtime in awaited:
             if runtime in self._postponed:
                 self._postponed[runtime].set()
@@ -71,18 +74,18 @@ class Listings:
                 found = await self._ask(runtime)
                 break
             except (Rejected, Unavailable) as error:
-                self._complain(runtime, attempt, error)
+                self._report_failure(runtime, attempt, error)
             finally:
                 silent.cancel()
             await asyncio.sleep(pause)
             pause, attempt = min(2 * pause, LONGEST_PAUSE), attempt + 1
         self._answer(runtime, found)
 
-    def _complain(self, runtime: str, attempt: int, error: Exception) -> None:
+    def _report_failure(self, runtime: str, attempt: int, error: Exception) -> None:
         level = logging.WARNING if attempt == 1 else logging.DEBUG
-        log.log(level, "cannot list the workloads of the runtime '%s', asking again: %s", runtime, error)
+        log.log(level, "cannot list the workloads of the runtime '%s', retrying: %s", runtime, error)
         self._report_delay(runtime, f"Retry {attempt}: {error}")
 
 
 def _no_answer(runtime: str) -> str:
-    return f"The runtime '{runtime}' has not said within {SILENCE:g} s what exists already, waiting for it"
+    return f"The runtime '{runtime}' has not listed its workloads within {SILENCE:g} s, waiting for it"

@@ -1,7 +1,8 @@
-"""Tells the server every two seconds how busy the machine is.
+"""Reports the load of the machine to the server every two seconds.
 
-The first report is made at once and waits for the first hello. With each new hello the newest report leaves and the
-interval begins again, so that observers see one report at once and the next one only after the full interval.
+Input: samples of the resource monitor. Output: load reports. The first report is created immediately and sent after the
+first hello. Each new hello restarts the interval, so that the server receives one report immediately and the next one
+after the full interval.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class LoadReporter:
             await self._interval()
 
     async def _interval(self) -> None:
-        """Over when it has passed without a new hello."""
+        """Wait until the interval has passed without a new hello."""
         while True:
             self._connected.clear()
             try:

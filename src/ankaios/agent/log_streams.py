@@ -1,8 +1,8 @@
-"""Logs of workloads for whoever asked the server for them.
+"""Collects logs of workloads for log requests.
 
-Comes in: log requests, where the logs of a workload are, raw output from the runtime. Goes out: log entries and, at the
-end of each workload's output, a stop. Owned here: the collections under way. Nothing is kept: a collection whose
-entries do not leave stops reading.
+Input: log requests, the runtime and id of workloads, output from the runtime. Output: log entries and, at the end of
+each workload's output, a stop message. The module owns the running collections. Entries are not buffered: a collection
+stops reading while its entries are not sent.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ class LogStreams:
         self._running: dict[str, list[asyncio.Task[None]]] = {}
 
     def start(self, request_id: str, request: base.LogsRequest) -> None:
-        """Begin to collect; an older collection of the same id ends."""
+        """Start to collect; an older collection with the same id is cancelled."""
         self.cancel(request_id)
         options = options_of(request)
         running = []
         for name in request.workloadNames:
-            # By name: whatever instance runs now is meant.
+            # By name: the logs of the current instance are collected.
             source = self._source_of(name.workloadName)
             if source is None:
-                self._stop(request_id, name)  # nothing will ever come, so nobody has to wait
+                self._stop(request_id, name)  # there are no logs, so the requester must not wait
             else:
                 running.append(self._begin(request_id, name, source, options))
         if running:
@@ -82,7 +82,7 @@ class LogStreams:
     async def _collect(
         self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
     ) -> None:
-        """A failure is reported as the last line, like the error output of a container engine."""
+        """Collect the logs. A failure is reported as the last line, like the error output of a container engine."""
         why = ""
         try:
             await self._read(request_id, name, source, options)
@@ -90,7 +90,7 @@ class LogStreams:
             log.warning("no (more) logs of '%s': %s", name.workloadName, error)
             why = str(error)
         except Exception as error:
-            why = internal_error(f"the logs of '{name.workloadName}'", error, "giving them up")
+            why = internal_error(f"the logs of '{name.workloadName}'", error, "stopping their collection")
         if why:
             await self._send(request_id, name, [why], asyncio.Semaphore(_MESSAGES_UNDER_WAY))
         self._stop(request_id, name)

@@ -1,7 +1,7 @@
-"""The metrics of the agent, derived from what passes between the agent and its server, runtimes and workloads.
+"""The metrics of the agent, derived from its messages and its calls of runtimes.
 
-Input: messages to and from the server, calls of runtimes, denied requests of workloads. Owns the counters, and for each
-workload instance the times that durations are measured from. Nothing in the agent depends on it.
+Input: messages to and from the server, calls of runtimes, denied requests and health checks of workloads. Owns the
+counters, and for each workload instance the times that durations are measured from. Nothing in the agent depends on it.
 """
 
 import re
@@ -24,12 +24,13 @@ _EXIT_CODE = re.compile(r"Exit code: '(-?\d+)'")
 
 
 class AgentObserver(Protocol):
-    """What the agent reports about itself while it works."""
+    """Receives the events from which metrics are derived."""
 
     def sent(self, message: ToServer) -> None: ...
     def received(self, message: FromServer) -> None: ...
     def connected(self, is_connected: bool) -> None: ...
     def request_denied(self) -> None: ...
+    def health_checked(self, check: str, succeeded: bool) -> None: ...
 
 
 class NoObserver:
@@ -37,6 +38,7 @@ class NoObserver:
     def received(self, message: FromServer) -> None: ...
     def connected(self, is_connected: bool) -> None: ...
     def request_denied(self) -> None: ...
+    def health_checked(self, check: str, succeeded: bool) -> None: ...
 
 
 class _Instance:
@@ -61,6 +63,12 @@ class AgentMetrics:
         self.tasks = Gauge("ankaios_agent_tasks", "Tasks of the event loop.")
         self.workloads = Gauge("ankaios_agent_workloads", "Workload instances of this agent.", "state")
         self.health = Gauge("ankaios_agent_workload_health", "Running workloads with health checks.", "status")
+        self.health_checks = Counter(
+            "ankaios_agent_health_checks",
+            "Results of health checks (exec, http, tcp, file, notify): ok or failed.",
+            "check",
+            "result",
+        )
         self.starts = Counter("ankaios_agent_workload_starts", "Workloads that reached the state Running.")
         self.exits = Counter("ankaios_agent_workload_exits", "Workloads that ended by themselves.", "code")
         self.restarts = Counter("ankaios_agent_workload_restarts", "Ended workloads that the agent started again.")
@@ -126,7 +134,7 @@ class AgentMetrics:
         instance.health = state.health.status.lower() if state.health is not None else ""
         if state.state == "Removed":
             instance.state = ""
-            if not instance.has_exited:  # else it may be on its way to a restart
+            if not instance.has_exited:  # otherwise it may be restarted
                 del self._instances[name]
             return
         if state.state == "Running" != instance.state:
@@ -147,7 +155,7 @@ class AgentMetrics:
     def _exited(self, instance: _Instance, state: ExecutionState) -> None:
         found = _EXIT_CODE.search(state.additional_info)
         if state.state == "Failed" and found is None:
-            return  # it is lost or unknown, so nobody saw it exit
+            return  # it is lost or unknown, so its exit was not observed
         instance.has_exited = True
         self.exits.add(found[1] if found is not None else "0")
         if instance.exit_seen is not None:
@@ -158,6 +166,9 @@ class AgentMetrics:
 
     def request_denied(self) -> None:
         self.control_denials.add()
+
+    def health_checked(self, check: str, succeeded: bool) -> None:
+        self.health_checks.add(check, "ok" if succeeded else "failed")
 
     def exit_seen(self, name: InstanceName) -> None:
         instance = self._instance(name)

@@ -1,4 +1,4 @@
-"""Makes one socket in the network of a container for an agent that is not root. Run without the rest of the package.
+"""Creates one socket in the network of a container for an agent that is not root. Runs without the rest of the package.
 
 Input: the process of the container with its start time, and the address family, as arguments. Output: the socket, or
 the reason why there is none, on the socket that is the standard input. Only a process without threads may enter the
@@ -35,7 +35,7 @@ def new_socket(family: int) -> socket.socket:
 
 
 def enter_namespace(pid: int, start: int, name: str, kind: int) -> None:
-    """Only this thread. The process is looked at after its namespace was opened: its id may be reused meanwhile."""
+    """Change the namespace of this thread. The process is verified after the namespace was opened: ids are reused."""
     descriptor = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _start_time(pid) != start:

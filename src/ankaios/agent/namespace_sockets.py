@@ -1,9 +1,9 @@
-"""Sockets in the network namespaces of workloads, without starting a process.
+"""Creates sockets in the network namespaces of workloads, without starting a process.
 
-Input: the process of a workload. Output: a socket that does not block and belongs to the network of that process,
-wherever it is used. A socket keeps the namespace in which it was made, so only its creation needs another thread: one
-that changes its own namespace and does nothing else. An agent that is not root may not do that; it uses a helper
-process for each socket (docs/adr/0041).
+Input: the process of a workload. Output: a non-blocking socket in the network of that process. A socket keeps the
+namespace in which it was created, so only its creation needs a separate thread, which changes its namespace and does
+nothing else. An agent that is not root is not permitted to do that; it uses a helper process for each socket
+(docs/adr/0041).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Request = tuple[CheckTarget, int, Callable[[socket.socket | OSError], None]]
 
 
 class NamespaceUnavailable(Unavailable):
-    """The network of the workload cannot be reached; the text says why."""
+    """The network of the workload cannot be reached; the text contains the reason."""
 
 
 class NamespaceSockets:
@@ -90,19 +90,19 @@ def _deliver(answer: asyncio.Future[socket.socket], result: socket.socket | OSEr
 
 
 def socket_in_namespace(target: CheckTarget, family: int) -> socket.socket:
-    """Changes the network namespace of this thread."""
+    """Create a socket. Changes the network namespace of this thread."""
     enter_namespace(target.pid, target.start, "net", CLONE_NEWNET)
     return new_socket(family)
 
 
 async def _open_by_helper(target: CheckTarget, family: int) -> socket.socket:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours:
-        with theirs:
+    own_end, helper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with own_end:
+        with helper_end:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-I", "-S", "-c", HELPER, str(PACKAGES), str(target.pid), str(target.start), str(int(family))),
-                stdin=theirs.fileno(),
+                stdin=helper_end.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
             )
@@ -112,7 +112,7 @@ async def _open_by_helper(target: CheckTarget, family: int) -> socket.socket:
         except TimeoutError:
             process.kill()
             raise NamespaceUnavailable("cannot reach its network: no answer of the helper process") from None
-        text, descriptors, _, _ = socket.recv_fds(ours, 1024, 1, socket.MSG_DONTWAIT)
+        text, descriptors, _, _ = socket.recv_fds(own_end, 1024, 1, socket.MSG_DONTWAIT)
     if not descriptors:
         raise NamespaceUnavailable(f"cannot reach its network: {text.decode(errors='replace') or 'no answer'}")
     found = socket.socket(fileno=descriptors[0])

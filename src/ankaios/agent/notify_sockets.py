@@ -1,8 +1,8 @@
 """Sockets on which native workloads report their health with sd_notify.
 
 Input: datagrams. Output: the result of the notify check, for the monitor that is attached. Owns one socket for each
-workload instance with a notify check, in `<run folder>/<agent>_io/notify`. Anybody on the host may send to it, so the
-sender must have the user of the workload's process or belong to its session.
+workload instance with a notify check, in `<run folder>/<agent>_io/notify`. All users of the host can send to it, so a
+datagram is accepted only from the user of the workload's process or from its session.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class NotifySocket:
-    """Keeps the last result until somebody is attached: a process may report before it is known to run."""
+    """Buffers the last results until a monitor is attached: a process can report before its state is running."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError if the socket cannot be made."""
+        """Raises OSError if the socket cannot be created."""
         self.path = path
         self._pending: list[tuple[HealthResult, int, int]] = []
         self._sink: Callable[[HealthResult], None] | None = None
@@ -97,7 +97,7 @@ class NotifySockets:
         self._sockets: dict[InstanceName, NotifySocket] = {}
 
     def open(self, name: InstanceName) -> NotifySocket | None:
-        """None: it cannot be made; the notify check fails then."""
+        """Return None if the socket cannot be created; the notify check fails then."""
         if name not in self._sockets:
             try:
                 self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -114,5 +114,5 @@ class NotifySockets:
 
 
 def _short_name(name: InstanceName) -> str:
-    """The path of a socket has 107 characters at most, so the name of the instance does not fit."""
+    """Return a short name: the path of a socket is limited to 107 characters, so the instance name does not fit."""
     return f"{zlib.crc32(str(name).encode()):08x}{name.id[:8]}"

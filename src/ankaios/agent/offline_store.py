@@ -1,8 +1,8 @@
 """The state file of an agent: written after each change, read at the start.
 
-Input: the newest offline state. Output: the one from before a restart, or none. Owns `<state dir>/<agent>.state`. The
-file is always complete, the old or the new content, also after a power failure. Whatever is wrong with the file or the
-folder is a warning: an agent without it works as one without a state folder.
+Input: the newest offline state. Output: the state before a restart, or none. Owns `<state dir>/<agent>.state`. The file
+always has the complete old or new content, also after a power failure. Problems with the file or the folder are logged
+as a warning; the agent then works as without a state folder.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ankaios.common.trusted_path import owner_fault
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MAX_SIZE = 64 * 1024 * 1024
-COLLECTING = 0.1  # seconds in which several changes become one file
+COLLECTING = 0.1  # seconds in which several changes are combined into one write
 RETRY_PAUSE = 10.0
 
 log = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ class OfflineStore:
         self._newest: OfflineState | None = None
         self._written: bytes | None = None
         self._changed = asyncio.Event()
-        self._complaint = ""
+        self._warned = ""
 
     def load(self) -> OfflineState | None:
-        """None: there is no usable file."""
+        """Return None if there is no usable file."""
         try:
             prepare_state_folder(self._folder)
             data = _read_own_file(self.path)
@@ -49,7 +49,7 @@ class OfflineStore:
         return state
 
     def put(self, state: OfflineState) -> None:
-        """Write it soon."""
+        """Write the state soon."""
         self._newest = state
         self._changed.set()
 
@@ -70,15 +70,15 @@ class OfflineStore:
         try:
             await asyncio.to_thread(self._write_now, data)
         except (OSError, Rejected) as error:
-            if (reason := _reason(error)) != self._complaint:
+            if (reason := _reason(error)) != self._warned:
                 log.warning("the state file '%s' cannot be written: %s", self.path, reason)
-                self._complaint = reason
+                self._warned = reason
             return False
-        self._written, self._complaint = data, ""
+        self._written, self._warned = data, ""
         return True
 
     def _write_now(self, data: bytes) -> None:
-        """A slow disk must not delay workloads, so this runs in a thread."""
+        """Write the file. Runs in a thread, so that a slow disk does not delay workloads."""
         prepare_state_folder(self._folder)
         draft = self.path.with_suffix(".new")
         draft.unlink(missing_ok=True)
@@ -95,9 +95,9 @@ class OfflineStore:
 
 
 def prepare_state_folder(folder: Path) -> None:
-    """Raises OSError or `Rejected` if it cannot be used.
+    """Create the folder if needed. Raises OSError or `Rejected` if it cannot be used.
 
-    A folder of another user above it is no risk: what that user puts in its place has another owner.
+    A parent folder of another user is no risk: a replacement by that user has a different owner and is rejected.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=FOLDER_MODE)

@@ -1,10 +1,10 @@
-"""CPU time and memory of workloads, from control groups and /proc, without a call of any runtime.
+"""Measures CPU time and memory of workloads from cgroups and /proc, without a call of a runtime.
 
 Input: the first processes of a workload. Output: one `UsageSample`. Owns nothing.
 
-A container has its own control group, which counts everything in it. A plain process usually shares the group of the
-agent; then the process and its descendants are added up. Memory of a group is what the kernel cannot simply drop:
-without inactive file pages. Memory of processes is their resident size, so pages that they share count several times.
+A container has a separate cgroup, which counts all its processes. A native process may share the cgroup of the agent;
+then the process and its descendants are added up. The memory of a cgroup is counted without inactive file pages, which
+the kernel can drop. The memory of processes is their resident size, so shared pages count several times.
 """
 
 import os
@@ -34,7 +34,7 @@ class ProcessStat(Struct, frozen=True):
 
 
 def parse_stat(text: str) -> ProcessStat:
-    """A line of /proc/<pid>/stat. CPU time includes that of ended children that the process has waited for."""
+    """Parse /proc/<pid>/stat. CPU time includes that of ended children that the process has waited for."""
     fields = text.rpartition(")")[2].split()
     return ProcessStat(
         parent=int(fields[1]),
@@ -45,7 +45,7 @@ def parse_stat(text: str) -> ProcessStat:
 
 
 def parse_groups(text: str) -> dict[str, str]:
-    """/proc/<pid>/cgroup: the path by controller; that of the unified hierarchy by the empty name."""
+    """Parse /proc/<pid>/cgroup: the path by controller; the unified hierarchy has an empty name."""
     groups: dict[str, str] = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -55,7 +55,7 @@ def parse_groups(text: str) -> dict[str, str]:
 
 
 def cpu_millis(before: UsageSample | None, now: UsageSample) -> int:
-    """Between two samples, or since the start. Less CPU time than before means that the process is another one."""
+    """Return the CPU usage between two samples, or since the start if the second sample is of a new process."""
     if before is None or now.uptime <= before.uptime or now.cpu_seconds < before.cpu_seconds:
         before = UsageSample(0.0, 0, 0.0)
     seconds = now.uptime - before.uptime
@@ -73,7 +73,7 @@ class UsageReader:
         self._stats: dict[int, ProcessStat] | None = None
 
     def read(self, pids: Iterable[int]) -> UsageSample | None:
-        """None if none of the processes is there."""
+        """Return None if none of the processes exists."""
         found = [sample for pid in pids if (sample := self._read_one(pid)) is not None]
         if not found:
             return None
@@ -95,7 +95,7 @@ class UsageReader:
         return parse_groups((self._proc / process / "cgroup").read_text())
 
     def _of_group(self, groups: dict[str, str]) -> tuple[float, int] | None:
-        """None if the process has no group of its own for both CPU and memory."""
+        """Return None if the process has no separate cgroup for both CPU and memory."""
         with suppress(OSError, ValueError, StopIteration):
             if (unified := self._own_folder(groups, "", ("", "unified"))) and (unified / "memory.current").exists():
                 return _value(unified / "cpu.stat", "usage_usec") / 1e6, _memory(unified, "memory.current")
@@ -143,5 +143,5 @@ def _memory(folder: Path, usage: str) -> int:
 
 
 def _value(file: Path, name: str) -> int:
-    """The number after the name in a file with one name and number in each line."""
+    """Return the number after the name in a file with one name and number per line."""
     return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(f"{name} "))

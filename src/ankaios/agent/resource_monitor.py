@@ -1,6 +1,7 @@
-"""CPU load and free memory of the machine, from /proc.
+"""Measures CPU load and free memory of the machine.
 
-The load is that of all cores since the last sample; the first one is the average since the machine started.
+Input: files of /proc. Output: `Load`. The load is the average of all cores since the last sample; the first sample is
+the average since the boot.
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ class Load(Struct, frozen=True):
 
 
 def parse_cpu_times(stat: str) -> CpuTimes:
-    """The first line: user nice system idle iowait irq softirq steal guest guest_nice; older kernels have fewer."""
+    """Parse the first line: user nice system idle iowait irq softirq steal guest; older kernels have fewer fields."""
     numbers = [int(word) for word in stat.partition("\n")[0].split()[1:10]]
     user, nice, system, idle, iowait, irq, softirq, steal, guest = numbers + [0] * (9 - len(numbers))
     busy = user + nice + system + irq + softirq
@@ -30,7 +31,7 @@ def parse_cpu_times(stat: str) -> CpuTimes:
 
 
 def parse_free_memory(meminfo: str) -> int:
-    """Memory nobody uses for anything, in bytes."""
+    """Return the unused memory in bytes."""
     for line in meminfo.splitlines():
         if line.startswith("MemFree:"):
             return int(line.split()[1]) * 1024

@@ -1,11 +1,11 @@
-"""Where an agent keeps what lives as long as its workloads: FIFOs and files, one folder for each instance.
+"""The folder of an agent with the FIFOs and files of its workloads, one folder for each instance.
 
     <run folder>/<agent>_io/<workload>.<id>/control_interface/{input,output}
     <run folder>/<agent>_io/<workload>.<id>/files/<mount point>
 
-It is never removed as a whole: workloads outlive the agent and keep using it. Owned here: the lock on it, and the modes
-of the folders above (docs/adr/0021): nobody but root and the user of the agent can exchange one of them, or read what
-is in the folder of an instance.
+The folder is not removed when the agent ends, because workloads outlive the agent and continue to use it. The module
+owns the lock on the folder and the modes of its folders (docs/adr/0021): only root and the user of the agent can
+replace a folder, or read the folder of an instance.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.trusted_path import owner_fault, set_mode, untrusted_part
 from ankaios.common.workload import InstanceName
 
-LOOK_AGAIN = 0.2
+LOCK_POLL = 0.2
 BASE_MODE = 0o1777
-OWN_MODE = 0o711  # a workload of another user may have to pass through it to what it may use
+OWN_MODE = 0o711  # a workload of another user may have to traverse it
 INSTANCE_MODE, PASSABLE_MODE = 0o700, 0o711
 _CONTEXT = "Run folder creation failed. Cannot continue without run folder"
 
@@ -38,12 +38,11 @@ class RunFolder:
     def __init__(self, base: Path, agent: str) -> None:
         self.path = base / f"{agent}_io"
         self._lock: int | None = None
-        self._removal = DeferredRemoval(
-            self.path / "removed"
-        )  # no workload has this folder, theirs have a dot in the name
+        # No conflict with folders of workloads, whose names contain a dot.
+        self._removal = DeferredRemoval(self.path / "removed")
 
     def prepare(self, base: Path) -> None:
-        """Only the default folder is made on demand: a mistyped one must not silently fill the disk elsewhere."""
+        """Create the folder. Only the default run folder is created on demand; a mistyped one is an error."""
         try:
             if base == default_run_folder():
                 _make_base(base)
@@ -64,35 +63,35 @@ class RunFolder:
         set_mode(self.path, OWN_MODE)
 
     async def lock(self) -> bool:
-        """Wait until no other agent of this name works here: two would start the same containers, and delete them.
+        """Wait until no other agent of this name runs: two agents would start and delete the same containers.
 
-        Answers whether there was one. What an earlier one had no time to remove is removed now.
+        Return whether another agent was running. Folders that it had no time to remove are removed now.
         """
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         was_alone = _is_locked(self._lock)
         if not was_alone:
             log.warning("another agent works in '%s', waiting until it has ended", self.path)
-            while not _is_locked(self._lock):  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(LOOK_AGAIN)
+            while not _is_locked(self._lock):  # noqa: ASYNC110 - no event reports it
+                await asyncio.sleep(LOCK_POLL)
         self._removal.empty()
         return not was_alone
 
     def unlock(self) -> None:
-        """The end of the process does so as well, however it comes."""
+        """Release the lock. The end of the process releases it as well."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def of(self, name: InstanceName) -> Path:
-        """Raises `Rejected` for a name that might lead elsewhere, whoever made it up."""
+        """Return the folder of the instance. Raises `Rejected` for a name that could lead to another folder."""
         if InstanceName.parse(str(name)) != name:
-            raise Rejected(f"'{name}' is no name of a workload instance")
+            raise Rejected(f"'{name}' is not a valid name of a workload instance")
         return self.path / f"{name.workload}.{name.id}"
 
     def make(self, name: InstanceName) -> Path:
-        """The folder of the instance, for the agent alone; raises OSError if it cannot be made or used.
+        """Create the folder of the instance, private to the agent. Raises OSError if it cannot be created or used.
 
-        Others may at most pass through it, which a native workload of another user needs where nothing can be mounted.
+        Mode 0711 is kept: without mounts, a native workload of another user must be able to traverse the folder.
         """
         folder = self.of(name)
         with suppress(FileExistsError):
@@ -111,21 +110,21 @@ class RunFolder:
         return self.of(name) / "files"
 
     def remove(self, name: InstanceName) -> None:
-        """It is out of the way afterwards; what takes long to remove is removed by and by."""
+        """Remove the folder, or move it away and remove it in the background if that takes long."""
         try:
             self._discard(self.of(name))
         except (Rejected, OSError) as error:
             log.warning("cannot remove the folder of '%s': %s", name, error)
 
     def remove_control_interface(self, name: InstanceName) -> None:
-        """With everything that the workload put there; raises OSError if it cannot even be moved out of the way."""
+        """Remove the folder with all files of the workload. Raises OSError if it can be neither removed nor moved."""
         self._discard(self.control_interface(name))
 
     def remove_files(self, name: InstanceName) -> None:
         try:
             self._discard(self.files(name))
             with suppress(OSError):
-                self.of(name).rmdir()  # only if nothing else is in it
+                self.of(name).rmdir()  # only if it is empty
         except (Rejected, OSError) as error:
             log.warning("cannot remove the files of '%s': %s", name, error)
 
@@ -135,13 +134,13 @@ class RunFolder:
 
 
 def _check_trust(base: Path) -> None:
-    """What others can exchange would lead the agent, which may be root, to any file of the host."""
+    """Reject a path that other users can replace: they could make the agent, often root, use any file of the host."""
     if fault := untrusted_part(base):
         raise StartupFailed(_CONTEXT, f"{fault} with --run-folder")
 
 
 def _make_base(base: Path) -> None:
-    """For every user, and none may touch what belongs to another. One that was made with other rights gets these."""
+    """Create the folder for all users, with the sticky bit, and correct the mode of an existing one."""
     _check_trust(base.parent)
     for folder in reversed([folder for folder in (base, *base.parents) if not folder.exists()]):
         with suppress(FileExistsError):  # another agent starts at the same time
@@ -151,7 +150,7 @@ def _make_base(base: Path) -> None:
 
 
 def _is_locked(folder: int) -> bool:
-    """By us, or by nobody because the file system has no locks."""
+    """Try to lock the folder. Return True also if the file system has no locks."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,8 +1,8 @@
-"""Starts a workload's task and object, and deals with what the runtimes hold besides.
+"""Starts the tasks of workloads, and deletes existing workloads that are not needed.
 
-Comes in: what the manager wants to exist. Goes out: workload objects, and what the runtimes found. Owned here: the list
-of workloads that have a task, one task for each name, and the deletions of found workloads that are under way or wait
-to be tried again.
+Input: operations of the manager. Output: workload objects, and the existing workloads of runtimes. The module owns the
+workloads that have a task, one for each name, and the deletions of unneeded workloads that are running or will be
+retried.
 """
 
 import asyncio
@@ -44,12 +44,12 @@ class RuntimeFacade:
         self.workloads: dict[str, WorkloadObject] = {}
 
     def instances(self) -> set[InstanceName]:
-        """All that may have containers, those that are being deleted too."""
+        """Return all instances that may have containers, including those that are being deleted."""
         owned = (name for workload in self.workloads.values() for name in workload.instances)
         return {*owned, *(name for name, _ in [*self._deletions, *self._pausing])}
 
     async def existing_workloads(self, runtime: str) -> list[Found]:
-        """Raises `Unavailable` if the runtime cannot say.
+        """Raises `Unavailable` if the runtime cannot list its workloads.
 
         [impl->swdd~agent-facade-forwards-list-reusable-workloads-call~1]
         """
@@ -65,17 +65,17 @@ class RuntimeFacade:
         return self._begin(spec, Resume(runtime_id))
 
     def replace(self, old: Found) -> WorkloadObject:
-        """Take over the old one; the update that follows deletes it before the new one is created.
+        """Take over the old workload; the following update deletes it before the new one is created.
 
         [impl->swdd~agent-replace-workload~1]
         """
         return self._begin(old.as_spec(), Resume(old.id))
 
     def start_beside(self, spec: WorkloadSpec) -> None:
-        """Start a new instance while the present one runs on; `ready` ends the old one.
+        """Start a new instance while the present one continues to run; `ready` deletes the old one.
 
-        If the present one is itself not ready yet, it is deleted, and the one before it runs on. An update back to the
-        instance that still runs only deletes the new one.
+        If the present instance is not ready yet, it is deleted, and its predecessor continues to run. An update back to
+        the running instance only deletes the new one.
         """
         present = self.workloads[spec.name]
         running, present.predecessor = present.predecessor or present, None
@@ -88,36 +88,36 @@ class RuntimeFacade:
         self._begin(spec, Create()).predecessor = running
 
     def ready(self, name: InstanceName, state: ExecutionState) -> None:
-        """A workload has reported this state."""
+        """Delete the predecessor of a workload if this reported state shows that the workload is ready."""
         workload = self.workloads.get(name.workload)
         if workload is not None and workload.predecessor is not None and workload.is_ready(name, state):
             workload.end_predecessor()
 
     def delete_found(self, found: Found) -> None:
-        """Delete what no workload object stands for; if that fails, try again until it is gone or wanted.
+        """Delete a workload that has no workload object. Retry until it is deleted or needed again.
 
         [impl->swdd~agent-delete-old-workload~1]
         """
         key = (found.instance_name, found.runtime)
-        self._give_up_pausing(key)
+        self._cancel_retry(key)
         if key not in self._deletions:
             name = f"the deletion of the unneeded '{key[0]}'"
             self._deletions[key] = self._tasks.run_once(name, lambda: self._delete_until_gone(found))
 
-    def _give_up_pausing(self, key: tuple[InstanceName, str]) -> None:
+    def _cancel_retry(self, key: tuple[InstanceName, str]) -> None:
         if (task := self._pausing.pop(key, None)) is not None:
             task.cancel()
 
     def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
         """[impl->swdd~agent-stores-running-workload~1]"""
-        self._give_up_pausing((spec.instance_name, spec.runtime))
+        self._cancel_retry((spec.instance_name, spec.runtime))
         workload = WorkloadObject(spec, first, self._services, self._callbacks, self._tasks)
         self.workloads[spec.name] = workload
         self._tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
         return workload
 
     async def _run(self, name: str, workload: WorkloadObject) -> None:
-        """A container of the same name that is being deleted must be gone first, and so must its folder.
+        """Wait until a running deletion of the same workload has removed its container and folder, then run.
 
         [impl->swdd~podman-adapter-removes-podman-workload~2]
         """
@@ -130,7 +130,7 @@ class RuntimeFacade:
                 del self.workloads[name]
 
     async def _delete_until_gone(self, found: Found) -> None:
-        """What pauses after a failure keeps nobody waiting, and ends if the workload is wanted meanwhile."""
+        """Retry the deletion. Other operations do not wait during the pauses, and a new workload cancels it."""
         key, attempt = (found.instance_name, found.runtime), 1
         while not await self._delete(found, first=attempt == 1):
             self._pausing[key] = self._deletions.pop(key)
@@ -140,9 +140,9 @@ class RuntimeFacade:
         del self._deletions[key]
 
     async def _delete(self, found: Found, *, first: bool) -> bool:
-        """Whether it is gone."""
+        """Return whether the workload is deleted."""
         name = found.instance_name
-        # The same instance may live on in another runtime; then state and folder are those of the living one.
+        # The same instance may run in another runtime; then state and folder belong to that one.
         work = self.workloads.get(name.workload)
         report = _nothing if work and work.owns(name) else self._services.report
         if first:
@@ -153,10 +153,10 @@ class RuntimeFacade:
                 self._services.folder.remove(name)
                 await self._services.devices.release(name)
         except (Rejected, Unavailable) as error:
-            log.warning("cannot delete unneeded '%s', trying again: %s", name, error)
+            log.warning("cannot delete unneeded '%s', retrying: %s", name, error)
             why = str(error)
         except Exception as error:
-            why = internal_error(f"the deletion of the unneeded '{name}'", error, "trying again")
+            why = internal_error(f"the deletion of the unneeded '{name}'", error, "retrying")
         else:
             report(name, REMOVED)
             return True

@@ -1,7 +1,7 @@
-"""The connection to the server: made, kept, made again.
+"""Connects to the server, and reconnects after a failure.
 
-Comes in: what the agent has to say. Goes out: what the server says, and when a session begins and ends, into a channel.
-Owned here: the one stream and the queue of what waits for it. Workloads do not notice whether there is a server.
+Input: messages to the server. Output: messages of the server, and the begin and end of sessions, into a channel. The
+module owns the connection and the queue of outgoing messages. Workloads are not affected by a missing connection.
 
 [impl->swdd~agent-shall-use-interfaces-to-server~1]
 [impl->swdd~communication-to-from-agent-middleware~1]
@@ -29,12 +29,12 @@ from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
 
 FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
-# A peer that was silent for longer is gone for the keep-alive of the middleware, so what is older was heard.
-HEARD_AFTER = 5.0
+# The keep-alive of the middleware closes a connection whose peer is silent for longer, so older messages are delivered.
+DELIVERED_AFTER = 5.0
 FOLLOW_TIMEOUT = 2.0
-MAX_LAST_WORDS = 1024
-MANY_FAILURES = 10  # after which the pause has its full length
-SHORT_SESSION = 10.0  # seconds; those that end sooner, for the same reason, are not worth a line each
+MAX_FINAL_STATES = 1024
+MANY_FAILURES = 10  # the pause has its full length from this number on
+SHORT_SESSION = 10.0  # seconds; shorter sessions that end for the same reason are logged once
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class OutdatedServer(Unavailable):
 
 
 class Connected(Struct, frozen=True):
-    """The server has accepted the hello; all it knows of other agents follows."""
+    """The server has accepted the hello; the states of other agents' workloads follow."""
 
 
 class Disconnected(Struct, frozen=True):
@@ -73,7 +73,7 @@ def agent_hello(name: str, tags: Mapping[str, str], runtimes: Iterable[str], *, 
 
 
 def reconnect_pause(failures: int) -> float:
-    """Seconds until the next attempt after so many failed ones: short at first, as the server may be about to start.
+    """Return the seconds until the next attempt: short after few failures, because the server may be starting.
 
     >>> [reconnect_pause(failures) for failures in (1, 2, 6, 7, 1000)]
     [0.02, 0.04, 0.64, 1.0, 1.0]
@@ -82,7 +82,7 @@ def reconnect_pause(failures: int) -> float:
 
 
 def _present_certificates(pem: PemMaterial | None) -> PemMaterial | None:
-    """Certificates are replaced while the agent runs. The old ones stay in use if the new files are not valid yet."""
+    """Read the certificates again, which can be replaced at run time. Invalid new files are ignored."""
     try:
         return read_pem_again(pem) if pem is not None else None
     except BadPemFile as fault:
@@ -97,21 +97,21 @@ class Outbox:
         self.observer: AgentObserver = observer or NoObserver()
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
-        self._last_words: dict[InstanceName, tuple[float, ToServer]] = {}
+        self._final_states: dict[InstanceName, tuple[float, ToServer]] = {}
 
     def put_state(self, name: InstanceName, message: ToServer, *, is_last: bool = False) -> None:
-        """The last word on an instance is repeated if the connection breaks before it was surely heard.
+        """Queue a state. A final state is sent again if the connection breaks before it was certainly delivered.
 
-        All other states are told again after each hello anyway.
+        All other states are reported again after each hello.
         """
         self.observer.sent(message)
         self._queue.put_state(name, message)
         self._filled.set()
-        self._last_words.pop(name, None)
+        self._final_states.pop(name, None)
         if is_last:
-            self._last_words[name] = (asyncio.get_running_loop().time(), message)
-            if len(self._last_words) > MAX_LAST_WORDS:
-                del self._last_words[next(iter(self._last_words))]
+            self._final_states[name] = (asyncio.get_running_loop().time(), message)
+            if len(self._final_states) > MAX_FINAL_STATES:
+                del self._final_states[next(iter(self._final_states))]
 
     def put_load(self, message: ToServer) -> None:
         self._queue.put_load(message)
@@ -135,8 +135,8 @@ class Outbox:
         self.observer.connected(False)
         self._queue.go_offline()
         now = asyncio.get_running_loop().time()
-        for name, (when, message) in self._last_words.items():
-            if now - when < HEARD_AFTER:
+        for name, (when, message) in self._final_states.items():
+            if now - when < DELIVERED_AFTER:
                 self._queue.put_back(name, message)
 
     async def take(self) -> ToServer:
@@ -152,14 +152,14 @@ class ServerLink:
         self._hello = hello
         self._outbox = outbox
         self._inbox = inbox
-        self._complaint = ""
+        self._warned = ""
         self._failures = 0
         self._targets = ServerTargets(server_urls(settings.shown_url))
         self._term = 0
         self._was_accepted = False
 
     async def run(self) -> None:
-        """For ever; only a server that refuses our protocol version ends it, with `VersionRefused`."""
+        """Run without end. If a server rejects the protocol version, `VersionRefused` is raised."""
         next_url = self._targets.first
         while True:
             began = asyncio.get_running_loop().time()
@@ -168,10 +168,10 @@ class ServerLink:
                     self._targets.connected()
                     await self._session(connection)
             except Unavailable as error:
-                self._complain(error)
+                self._warn(error)
                 target = self._targets.after(error, 0.0)
             self._failures += 1
-            # With several servers the next one is tried at once, but not if a server accepts us and drops us again.
+            # With several servers, the next one is tried immediately, unless a server ended an accepted session early.
             is_loop = self._was_accepted and asyncio.get_running_loop().time() - began < RECONNECT_PAUSE
             pause = reconnect_pause(self._failures) if target is None or is_loop else target.pause
             next_url = self._targets.first if target is None else target.url
@@ -188,7 +188,7 @@ class ServerLink:
     async def _session(self, connection: ServerConnection) -> None:
         began = asyncio.get_running_loop().time()
         self._was_accepted = True
-        log.log(logging.DEBUG if self._complaint else logging.INFO, "connected to the server")
+        log.log(logging.DEBUG if self._warned else logging.INFO, "connected to the server")
         await self._inbox.send(Connected())
         self._outbox.go_online()
         try:
@@ -196,16 +196,19 @@ class ServerLink:
         except Exception:  # also an internal error ends the session
             lasted = asyncio.get_running_loop().time() - began
             if lasted > SHORT_SESSION:
-                self._complaint = ""
-            # A server that accepts the agent and ends the session immediately is asked once a second.
+                self._warned = ""
+            # A server that accepts the agent and ends the session immediately is tried once a second.
             self._failures = 0 if lasted > RECONNECT_PAUSE else MANY_FAILURES
             self._outbox.go_offline()
-            # Not when the agent ends: nobody takes it then, and a full channel would hold up the end.
+            # Not when the agent ends: the channel is not read any more, and a full channel would block the end.
             await self._inbox.send(Disconnected())
             raise
 
     async def _converse(self, connection: ServerConnection) -> None:
-        """Until one direction fails. Not a task group: one that fails while it is cancelled forgets the wish to end."""
+        """Send and receive until one direction fails.
+
+        Not a task group: if a task fails while the group is cancelled, the group does not raise the cancellation.
+        """
         directions = (
             asyncio.create_task(self._send(connection), name="messages to the server"),
             asyncio.create_task(self._receive(connection), name="messages from the server"),
@@ -232,15 +235,15 @@ class ServerLink:
             await self._inbox.send(message)
 
     def _check_term(self, message: FromServer) -> None:
-        """A server with an older term does not lead any more, even if it does not know that yet."""
+        """Reject a server with an older term: another server has become the leader since."""
         term = message.serverHello.term if message.HasField("serverHello") else 0
         if term and term < self._term:
             raise OutdatedServer(f"the server has the term {term}, but a later leader has the term {self._term}")
         self._term = max(self._term, term)
 
-    def _complain(self, error: BaseException) -> None:
-        """Once for each reason: a server that is away for a day does not fill the log."""
+    def _warn(self, error: BaseException) -> None:
+        """Log each reason once, so that a long outage of the server does not fill the log."""
         reason = f"{error} {error.reason}" if isinstance(error, CannotConnect) else str(error)
-        if reason != self._complaint:
-            log.warning("no connection to the server, trying again: %s", reason)
-            self._complaint = reason
+        if reason != self._warned:
+            log.warning("no connection to the server, retrying: %s", reason)
+            self._warned = reason

@@ -41,11 +41,12 @@ URL_CONTEXT = "Wrong server address format"
 
 
 class AgentSettings(Struct, frozen=True):
-    """Everything but the run folder is already checked. `runtimes` None: all there are.
+    """All values except the run folder are validated. `runtimes` None: all supported runtimes.
 
-    `plugin_dir`: where device plugins of others register. `kubelet_dir`: the devices of this node are offered to the
-    kubelet that works there. `podman_socket`: the podman service that is used instead of the podman of this user.
-    `state_dir`: where the assigned workloads are stored, to be started without a server after so many seconds.
+    `plugin_dir`: the folder in which device plugins register. `kubelet_dir`: the folder of the kubelet to which the
+    devices of this node are offered. `podman_socket`: the podman service that is used instead of the podman of this
+    user. `state_dir`: the folder for the assigned workloads, which are started without a server after
+    `offline_start_after` seconds.
     """
 
     name: str
@@ -158,7 +159,7 @@ def _checked_name(name: str) -> str:
 
 
 def _checked_url(text: str) -> str:
-    """One URL, or several with commas between them."""
+    """Check one URL, or several separated by commas."""
     for url in server_urls(text):
         _check_url(url)
     return text

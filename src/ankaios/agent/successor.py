@@ -1,8 +1,8 @@
 """Creates the container of an updated workload while its predecessor stops.
 
-Input: the specification that replaces another one. Output: the id of a container that only has to be started. Owned is
-the container until it is taken or discarded. It is an optimisation: if it fails, the workload is created as usual, and
-the failure is reported then.
+Input: the specification that replaces another one. Output: the id of a container that only has to be started. The
+module owns the container until it is taken or discarded. It is an optimisation: if it fails, the workload is created as
+usual, which reports the failure.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def can_be_prepared(old: WorkloadSpec, new: WorkloadSpec) -> bool:
-    """Both exist for a while, so they need different names; the new one needs nothing that the old one may hold."""
+    """Both exist at the same time, so they need different names, and the new one must not need shared resources."""
     needs_host = bool(new.resources or new.files or new.needs_control_interface)
     return old.runtime == new.runtime and old.instance_name != new.instance_name and not needs_host
 
@@ -35,7 +35,7 @@ class PreparedSuccessor:
             self._prepared = new, asyncio.create_task(_prepare(connector, new), name=name)
 
     async def take(self, spec: WorkloadSpec) -> str | None:
-        """The container that was created for it, if there is one."""
+        """Return the container that was created for this specification, if any."""
         if self._prepared is None or self._prepared[0] != spec:
             await self.discard()
             return None
@@ -54,7 +54,7 @@ class PreparedSuccessor:
             log.warning("cannot delete the prepared container of '%s': %s", spec.instance_name, error)
 
     def cancel(self) -> None:
-        """The agent ends; what was created is found by the next one."""
+        """Cancel the preparation when the agent ends; the next agent finds the container."""
         if self._prepared is not None:
             self._prepared[1].cancel()
 

@@ -1,7 +1,8 @@
-"""Removes folders in which workloads could write, whatever they have left there.
+"""Removes folders in which workloads could write any content.
 
-Comes in: a folder. Goes out: whether it is gone. Neither depth nor number of files hold up the agent, and no link leads
-it elsewhere: little is removed at once, more goes out of the way first. Owned here: the thread that removes it then.
+Input: a folder. Output: whether it is removed. Deep folders and many files do not block the agent, and symbolic links
+are not followed. A small folder is removed immediately; a large one is moved away first and removed by a thread, which
+the module owns.
 """
 
 import logging
@@ -13,15 +14,15 @@ from pathlib import Path
 
 from ankaios.common.supervision import internal_error
 
-AT_ONCE = 0.05  # seconds in which nothing else of the agent goes on
-IN_THE_END = 600.0  # seconds; somebody may write faster than anybody can remove
+AT_ONCE = 0.05  # seconds during which the event loop of the agent is blocked
+IN_THE_END = 600.0  # seconds; a process may write faster than files can be removed
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
 
 
 def remove_tree(folder: Path, seconds: float = AT_ONCE) -> bool:
-    """Whether nothing of it is left. Never fails, never follows a link."""
+    """Return whether the folder is removed completely. Raises no errors, and follows no symbolic links."""
     try:
         root = os.open(folder, _FOLDER)
     except FileNotFoundError:
@@ -48,11 +49,11 @@ def _unlink(path: Path) -> bool:
 
 
 class _Late(Exception):
-    """Time is up."""
+    """The time limit is reached."""
 
 
 class _Removal:
-    """Folders in folders are moved up to the root, so that no depth needs a stack, a long path or many open files."""
+    """Moves nested folders up to the root, so that deep nesting needs no recursion, long paths or many open files."""
 
     def __init__(self, root: int, until: float) -> None:
         self._root = root
@@ -70,7 +71,7 @@ class _Removal:
             for entry in entries:
                 if time.monotonic() > self._until:
                     raise _Late
-                with suppress(OSError):  # the others can be removed nevertheless
+                with suppress(OSError):  # continue with the other entries
                     self._remove(folder, entry)
                     self._progress = True
 
@@ -98,7 +99,7 @@ class _Removal:
 
 
 class DeferredRemoval:
-    """A folder for what is to be removed, on the same file system."""
+    """A folder on the same file system, with the folders that are to be removed in the background."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,14 +108,14 @@ class DeferredRemoval:
         self._has_more = False
 
     def take(self, folder: Path) -> None:
-        """Out of the way at once; raises OSError if it cannot be moved."""
+        """Move the folder away and remove it in the background. Raises OSError if it cannot be moved."""
         with self._lock:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder.rename(self._folder / os.urandom(8).hex())
         self.empty()
 
     def empty(self) -> None:
-        """In a daemon thread, so that an agent can end meanwhile; the next one goes on."""
+        """Remove the content in a daemon thread. It does not delay the end of the agent; the next agent continues."""
         with self._lock:
             self._has_more = self._folder.exists()
             if self._is_busy or not self._has_more:
@@ -123,7 +124,7 @@ class DeferredRemoval:
         threading.Thread(target=self._work, name="removal of old folders", daemon=True).start()
 
     def _work(self) -> None:
-        while self._goes_on():
+        while self._has_work():
             try:
                 self._remove_all()
             except Exception as error:
@@ -134,10 +135,10 @@ class DeferredRemoval:
             if not remove_tree(old, IN_THE_END):
                 log.warning("cannot remove all of '%s', remove it by hand", old)
 
-    def _goes_on(self) -> bool:
+    def _has_work(self) -> bool:
         with self._lock:
             self._is_busy, self._has_more = self._has_more, False
             if not self._is_busy:
-                with suppress(OSError):  # something could not be removed
+                with suppress(OSError):  # not empty: some files could not be removed
                     self._folder.rmdir()
             return self._is_busy

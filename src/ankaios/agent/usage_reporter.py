@@ -15,7 +15,7 @@ from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName
 
-FIRST_INTERVAL = 0.25  # the CPU usage of a moment needs two samples
+FIRST_INTERVAL = 0.25  # the CPU usage is computed from two samples
 INTERVAL = 1.0
 MAX_SECONDS = 60
 
@@ -32,14 +32,14 @@ class UsageReporter:
         self._task: asyncio.Task[None] | None = None
 
     def measure(self, seconds: int) -> None:
-        """Measure for at least so many seconds from now on."""
+        """Measure for at least this number of seconds from now on."""
         now = asyncio.get_running_loop().time()
         self._until = max(self._until, now + min(seconds, MAX_SECONDS))
         if self._task is None or self._task.done():
             self._task = self._tasks.run_once("the measurement of resource usage", self._run)
 
     def stop(self) -> None:
-        """The server is gone, and with it everybody who requested the usage."""
+        """Stop after the connection is lost, because the requests for usage ended with it."""
         self._until = 0.0
         if self._task is not None:
             self._task.cancel()
@@ -56,7 +56,7 @@ class UsageReporter:
             await asyncio.sleep(INTERVAL)
 
     async def _samples(self) -> Samples:
-        """In a thread: a machine may have many processes."""
+        """Read in a thread, because a machine can have many processes."""
         return await asyncio.to_thread(_read_samples, self._processes())
 
 

@@ -1,9 +1,9 @@
 """Writes the files of a workload on the host, to be mounted into it.
 
-Comes in: files as the manifest has them. Goes out: file on the host -> mount point, or `FilesFailed` saying which file
-and why. Everything or nothing: after a failure the folder is gone. The folder itself is for the agent alone; what is in
-it may be read by any user, because a container may run as any user (docs/adr/0021). No link is followed: where nothing
-can be mounted, a native workload of another user owns the folder.
+Input: files of the manifest. Output: file on the host -> mount point, or `FilesFailed` with the file and the reason.
+After a failure the folder is removed completely. The folder is private to the agent, but the files in it are readable
+for all users, because a container can run as any user (docs/adr/0021). Symbolic links are not followed: without mounts,
+a native workload of another user owns the folder.
 """
 
 import errno
@@ -18,21 +18,21 @@ from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.workload import File
 
 MAX_LEVELS = 255
-LONGEST_PATH = 4096  # bytes that the kernel takes, with the end mark
+LONGEST_PATH = 4096  # limit of the kernel in bytes, including the terminating zero
 ROOT_MODE, FOLDER_MODE, FILE_MODE = 0o700, 0o755, 0o644
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _SAFE
 
 
 class FilesFailed(Rejected):
-    """The workload cannot start with these files: trying again would not help."""
+    """The workload cannot start with these files; a retry cannot succeed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(failure_text(reason))
 
 
 class DiskFull(Unavailable):
-    """There is no room for the files; there may be some soon."""
+    """The disk has no space for the files; a retry may succeed."""
 
 
 def failure_text(reason: str) -> str:
@@ -40,7 +40,7 @@ def failure_text(reason: str) -> str:
 
 
 def write_files(folder: Path, files: Iterable[File]) -> Mapping[Path, str]:
-    """Existing files are overwritten in place, so that a container which mounts them sees the new content."""
+    """Write the files. Existing files are overwritten in place, so that a container sees the new content."""
     try:
         return {_write(folder, file): file.mount_point for file in files}
     except (FilesFailed, DiskFull):
@@ -69,7 +69,7 @@ def _write(folder: Path, file: File) -> Path:
 
 
 def _open_folder(root: Path, parts: Iterable[str]) -> int:
-    """A descriptor of the folder below `root`; missing ones are made on the way."""
+    """Return a descriptor of the folder below `root`; missing folders are created."""
     with suppress(FileExistsError):
         root.mkdir(mode=ROOT_MODE)
     folder = os.open(root, _FOLDER)
@@ -93,7 +93,7 @@ def _step(above: int, name: str) -> int:
 
 
 def _put(folder: int, name: str, content: bytes) -> None:
-    """In place, but only into a file that has no other name: that may be a file of the host."""
+    """Write in place, but only to a file with one link: another link could be a file of the host."""
     with suppress(FileNotFoundError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not (_is_plain(found) or stat.S_ISDIR(found.st_mode)):
@@ -120,12 +120,12 @@ def _failure(what: str, error: OSError) -> FilesFailed | DiskFull:
 
 
 def folder_failure(error: OSError) -> FilesFailed | DiskFull:
-    """The folder of the instance cannot be made or used."""
+    """Return the error for a folder of an instance that cannot be created or used."""
     return _failure("failed to create the folder of the workload", error)
 
 
 def relative_mount_point(mount_point: str) -> PurePosixPath:
-    """Where it lies below the folder; nothing may lie outside."""
+    """Return the path below the folder. Paths outside the folder are rejected."""
     fault = None
     if mount_point.endswith(("/", "/.")):
         fault = f"'{mount_point}' is a directory, expected a file"
@@ -143,7 +143,7 @@ def relative_mount_point(mount_point: str) -> PurePosixPath:
 def content_of(file: File) -> bytes:
     if file.data is not None:
         return file.data.encode()
-    import base64  # most agents never need it
+    import base64  # loaded late: most agents do not need it
 
     text = "".join(line.strip() for line in (file.binary_data or "").split("\n"))
     try:

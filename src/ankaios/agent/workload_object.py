@@ -1,7 +1,7 @@
-"""Handle to one workload: its task and its pipes.
+"""The handle of one workload: its task and its control interface.
 
-Comes in: what is to become of the workload, responses for it. Goes out: commands to its task, frames to its pipes.
-Owned here: the control interface, which the task opens and closes in the order of its commands.
+Input: updates and deletes of the workload, responses for it. Output: commands to its task, frames to its FIFOs. The
+module owns the control interface, which the task opens and closes in the order of its commands.
 """
 
 import logging
@@ -41,12 +41,12 @@ class WorkloadObject:
         self._tasks = tasks
         self._interface: ControlInterface | None = None
         self.predecessor: WorkloadObject | None = None
-        """Runs until this one is ready."""
+        """The old instance, which runs until this one is ready."""
         self._task = WorkloadTask(spec, first, services, Interfaces(self._open_interface, self._close_interface))
 
     @property
     def target(self) -> WorkloadSpec | None:
-        """What the task works towards, None if that is nothing."""
+        """The specification after all pending commands; None after a delete."""
         return target_of(self._task.workload, self._task.commands)
 
     @property
@@ -55,32 +55,32 @@ class WorkloadObject:
 
     @property
     def instances(self) -> set[InstanceName]:
-        """All that it may have containers of, with those of its predecessor."""
+        """All instances of which containers may exist, including those of the predecessor."""
         own = {name for name, _ in instances_of(self._task.workload, self._task.commands)}
         return own | self.predecessor.instances if self.predecessor is not None else own
 
     def owns(self, name: InstanceName, runtime: str | None = None) -> bool:
-        """Whether containers of this instance, in this or any runtime, are the task's business."""
+        """Return whether the task manages containers of this instance, in this or any runtime."""
         if self.predecessor is not None and self.predecessor.owns(name, runtime):
             return True
         instances = instances_of(self._task.workload, self._task.commands)
-        return any(name == ours and runtime in (None, used) for ours, used in instances)
+        return any(name == own and runtime in (None, used) for own, used in instances)
 
     @property
     def last_state(self) -> ExecutionState | None:
-        """What was last reported of the current instance, before anything was damped."""
+        """The last state that the task reported for the current instance, before transition rules were applied."""
         last = self._task.last_report
         return last[1] if last and last[0] == self.current else None
 
     def update(self, spec: WorkloadSpec | None) -> None:
-        """Replace the workload and, if its rights or its name change, its pipes.
+        """Replace the workload and, if its access rules or its name change, its FIFOs.
 
         [impl->swdd~agent-workload-obj-update-command~1]
         """
         self._task.command(Update(spec))
 
     def delete(self) -> None:
-        """Delete the workload and its pipes.
+        """Delete the workload and its FIFOs.
 
         [impl->swdd~agent-workload-obj-delete-command~1]
         """
@@ -88,13 +88,13 @@ class WorkloadObject:
         self._task.command(Delete())
 
     def end_predecessor(self) -> None:
-        """Delete the instance that ran until now."""
+        """Delete the old instance."""
         if self.predecessor is not None:
             predecessor, self.predecessor = self.predecessor, None
             predecessor.delete()
 
     def is_ready(self, name: InstanceName, state: ExecutionState) -> bool:
-        """Whether the state shows that this instance does its work, so that its predecessor can end."""
+        """Return whether the instance is ready in this state, so that its predecessor can be deleted."""
         if name != self.current or self._task.workload.spec.instance_name != name:
             return False
         if state.state == "Succeeded":
@@ -111,7 +111,7 @@ class WorkloadObject:
             self._task.signal(DevicesChanged())
 
     def deliver(self, response: Response) -> bool:
-        """False: this workload has no control interface.
+        """Return False if this workload has no control interface.
 
         [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
         """
@@ -121,7 +121,7 @@ class WorkloadObject:
         return True
 
     def log_source(self) -> tuple[RuntimeConnector, str] | None:
-        """Where its logs are at this moment; None while nothing of it exists."""
+        """Return the connector and the current id; None while no container exists."""
         workload = self._task.workload
         connector = self._services.connectors.get(workload.spec.runtime)
         if connector is None or workload.runtime_id is None:
@@ -129,12 +129,12 @@ class WorkloadObject:
         return connector, workload.runtime_id
 
     def processes(self) -> list[int]:
-        """The first processes of its containers, as far as they are known."""
+        """Return the first processes of its containers, as far as known."""
         source = self.log_source()
         return source[0].processes(source[1]) if source is not None else []
 
     async def run(self) -> None:
-        """Lives as long as the workload; pipes stay if only the agent ends."""
+        """Run until the workload is removed. The FIFOs stay if only the agent ends."""
         try:
             await self._task.run()
         finally:
@@ -142,20 +142,20 @@ class WorkloadObject:
                 await self._interface.close(keep_fifos=True)
 
     async def _open_interface(self, spec: WorkloadSpec) -> Path | None:
-        """The folder to mount, if the workload has rights to use one."""
+        """Return the folder to mount if the workload has access rules."""
         kept = self._interface if self._interface is not None and self._interface.serves(spec) else None
         if kept is not None and kept.is_intact():
             return kept.folder
         if kept is not None:
-            log.warning("'%s' replaced FIFOs of its control interface, they are made anew", spec.name)
+            log.warning("'%s' replaced FIFOs of its control interface, creating them again", spec.name)
         await self._close_interface()
         if not spec.needs_control_interface:
             return None
         return self._make_interface(spec, clear=kept is not None)
 
     def _make_interface(self, spec: WorkloadSpec, *, clear: bool) -> Path | None:
-        """None: it cannot be made. `clear`: what the workload left in the folder goes first."""
-        from ankaios.agent.control_interface import ControlInterface  # many agents never need it
+        """Return None if it cannot be created. `clear`: remove the old content of the folder first."""
+        from ankaios.agent.control_interface import ControlInterface  # loaded late: many agents do not need it
 
         folder = self._services.folder.control_interface(spec.instance_name)
         try:

@@ -1,7 +1,7 @@
-"""Makes happen what planner and scheduler decide, and passes on what workloads report.
+"""Performs the decisions of planner and scheduler, and forwards the states of workloads.
 
-Comes in: plans, states of own workloads. Goes out: work for the runtime facade, states for the server. Owned here: the
-states of all workloads and the operations that wait for them. Nothing here waits.
+Input: plans, states of own workloads. Output: calls of the runtime facade, states for the server. The module owns the
+states of all workloads and the operations that wait for them. No function of this module waits.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ class WorkloadOperations:
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
         self.records = AgentRecords(folder.path / "records", outbox)
-        health = HealthChecks(folder, tasks)
+        health = HealthChecks(folder, tasks, outbox.observer.health_checked)
         services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
         self._facade = RuntimeFacade(agent, services, callbacks, tasks)
         self._reports: deque[StateReport] = deque()
@@ -71,11 +71,11 @@ class WorkloadOperations:
 
     @property
     def workloads(self) -> Mapping[str, WorkloadObject]:
-        """Those that have a task."""
+        """The workloads that have a task."""
         return self._facade.workloads
 
     def instances(self) -> set[InstanceName]:
-        """All that may have containers, and what waits to have one."""
+        """Return all instances that may have containers or wait for their start."""
         waiting = (
             entry.spec.instance_name
             for entry in self.waiting.values()
@@ -84,7 +84,7 @@ class WorkloadOperations:
         return self._facade.instances().union(waiting)
 
     def known_instances(self) -> list[InstanceName]:
-        """Of this agent and of others, as far as something was heard of them."""
+        """Return all instances of this agent and of other agents whose state is known."""
         return self._states.instances()
 
     @property
@@ -97,8 +97,8 @@ class WorkloadOperations:
     def forget_other_agents(self) -> set[str]:
         return self._states.forget_other_agents(self._agent)
 
-    def learn(self, states: Iterable[StateReport]) -> set[str]:
-        """States of other agents' workloads; of its own this agent knows best.
+    def update_states(self, states: Iterable[StateReport]) -> set[str]:
+        """Store states of other agents' workloads, and ignore those of own workloads. Return the workload names.
 
         [impl->swdd~agent-manager-stores-all-workload-states~1]
         """
@@ -108,16 +108,16 @@ class WorkloadOperations:
         return {name.workload for name, _ in foreign}
 
     def foreign_states(self, workloads: Iterable[str]) -> tuple[ForeignState, ...]:
-        """What is known of these workloads on other agents."""
+        """Return the known states of these workloads on other agents."""
         found = {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
         return foreign_states(found, self._agent)
 
     def recheck(self, changed: Iterable[str]) -> None:
-        """See what the news of these workloads sets free."""
+        """Perform operations that waited for the states of these workloads."""
         self._decide(self._scheduler.recheck(changed, self._states))
 
     def apply(self, plan: Plan) -> None:
-        """Never fails: what was planned once is not planned a second time."""
+        """Perform a plan. Errors are reported and not raised, because a plan is not repeated."""
         try:
             self._apply(plan)
         except Exception as error:
@@ -141,26 +141,26 @@ class WorkloadOperations:
         for replacement in plan.replace:
             with self._isolated(replacement.spec.instance_name):
                 self._facade.replace(replacement.found)
-        operations = [self._about_what_is(operation) for operation in plan.operations]
+        operations = [self._adapted(operation) for operation in plan.operations]
         self._decide(self._scheduler.schedule(operations, self._states))
 
     def report_unstarted(self, names: Iterable[InstanceName], why: str) -> None:
-        """Those of these that neither have a task nor wait for something will not start, for this reason."""
+        """Report a failed start for all given instances that have no task and no waiting operation."""
         for name in names:
             if name.workload not in self.workloads and name.workload not in self.waiting:
                 self.report(name, PENDING_STARTING_FAILED.because(why))
 
     @contextmanager
     def _isolated(self, name: InstanceName) -> Iterator[None]:
-        """An internal error about one workload must not keep the others from what they are to do."""
+        """Catch and report an internal error of one workload, so that it does not affect others."""
         try:
             yield
         except Exception as error:
             why = internal_error(f"an operation on workload '{name.workload}'", error)
             self.report(name, FAILED_UNKNOWN.because(why))
 
-    def _about_what_is(self, operation: Operation) -> Operation:
-        """After a failed update the server speaks of an instance that never came about; what is there is meant."""
+    def _adapted(self, operation: Operation) -> Operation:
+        """Apply the operation to the existing instance: after a failed update, the server may name another one."""
         workload = self._facade.workloads.get(operation.name)
         if workload is None or operation.name in self.waiting:
             return operation
@@ -169,17 +169,17 @@ class WorkloadOperations:
                 self.report(deleted.instance_name, REMOVED)
                 return DeleteOperation(replace(deleted, instance_name=workload.current))
             case UpdateOperation(spec, deleted) if not workload.owns(deleted.instance_name):
-                self._gone_already(deleted.instance_name, unless=spec.instance_name)
+                self._report_unowned(deleted.instance_name, unless=spec.instance_name)
                 return UpdateOperation(spec, replace(deleted, instance_name=workload.current))
             case _:
                 return operation
 
     def _keep(self, name: str) -> None:
-        """It goes on as it is; a stop that waited is off. The server has lost its state, so that is told again."""
+        """Continue an unchanged workload, cancel its waiting stop, and report its state, which the server has lost."""
         self._decide(self._scheduler.drop(name))
         workload = self._facade.workloads[name]
         if (state := workload.last_state) is not None:
-            self._states.store(workload.current, REMOVED)  # nothing is damped by what was planned before
+            self._states.store(workload.current, REMOVED)  # transition rules must not apply to the cancelled stop
             self.report(workload.current, state)
 
     def _decide(self, decision: SchedulingDecision) -> None:
@@ -200,7 +200,7 @@ class WorkloadOperations:
             case CreateOperation(spec, reuse):
                 self._facade.create(spec, reuse)
             case UpdateOperation(spec, deleted):
-                self._gone_already(deleted.instance_name, unless=spec.instance_name)
+                self._report_unowned(deleted.instance_name, unless=spec.instance_name)
                 if workload is not None and operation.starts_new_first and workload.target is not None:
                     self._facade.start_beside(spec)
                 elif workload is not None:
@@ -209,41 +209,44 @@ class WorkloadOperations:
                     # [impl->swdd~agent-add-on-update-missing-workload~1]
                     self._facade.create(spec)
             case DeleteBeforeUpdate(instance):
-                self._gone_already(instance)
+                self._report_unowned(instance)
                 if workload is not None:
                     workload.update(None)
             case DeleteOperation(deleted):
                 # [impl->swdd~podman-adapter-request-stopping-container~2]
-                self._gone_already(deleted.instance_name)
+                self._report_unowned(deleted.instance_name)
                 if workload is not None:
                     workload.delete()
 
-    def _gone_already(self, instance: InstanceName, unless: InstanceName | None = None) -> None:
-        """No task will ever report its end, so it is done here."""
+    def _report_unowned(self, instance: InstanceName, unless: InstanceName | None = None) -> None:
+        """Report an instance as removed that no task owns, because no task will report it."""
         workload = self._facade.workloads.get(instance.workload)
         if instance != unless and not (workload is not None and workload.owns(instance)):
             self.report(instance, REMOVED)
 
     def report(self, name: InstanceName, state: ExecutionState) -> None:
-        """Store, tell the server, and see what the news sets free. News that this makes come in turn."""
+        """Store a state, send it to the server, and perform operations that waited for it.
+
+        Reports that result from this are queued and handled in order.
+        """
         self._reports.append((name, state))
         if self._reporting:
             return
         self._reporting = True
         try:
             while self._reports:
-                self._pass_on_safely(*self._reports.popleft())
+                self._forward_safely(*self._reports.popleft())
         finally:
             self._reporting = False
 
-    def _pass_on_safely(self, name: InstanceName, state: ExecutionState) -> None:
-        """What a state sets free is the business of other workloads, not of the one that reports it."""
+    def _forward_safely(self, name: InstanceName, state: ExecutionState) -> None:
+        """Catch errors of other workloads' operations, so that they do not affect the reporting workload."""
         try:
-            self._pass_on(name, state)
+            self._forward(name, state)
         except Exception as error:
             internal_error(f"the report that '{name}' is {state}", error)
 
-    def _pass_on(self, name: InstanceName, state: ExecutionState) -> None:
+    def _forward(self, name: InstanceName, state: ExecutionState) -> None:
         """[impl->swdd~podman-workload-sends-workload-state~1]"""
         accepted = self._states.report(name, state)
         message = workload_state_to_pb(name, accepted)
@@ -253,7 +256,7 @@ class WorkloadOperations:
         self._facade.ready(name, accepted)
         match self._scheduler.entries.get(name.workload):
             case CreateOperation(spec) if spec.instance_name == name and state.is_same(REMOVED):
-                # Its predecessor has the same name: that one's end must not be the last word.
+                # The removed predecessor has the same name, so the waiting state must be reported after its removal.
                 self._reports.append((name, PENDING_WAITING_TO_START))
             case _:
                 pass

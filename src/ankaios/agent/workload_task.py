@@ -1,7 +1,7 @@
-"""Performs one workload's effects, strictly in order.
+"""Performs the effects of one workload in order.
 
-Comes in: commands from the manager, states from the checker. Goes out: calls to the runtime, reports. A command is
-finished, with all outcomes of its effects, before the next one is taken; workloads run beside each other.
+Input: commands from the manager, states from the checker. Output: calls of the runtime, reports. A command and all
+outcomes of its effects are finished before the next command is taken. The tasks of workloads run concurrently.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 UNSUPPORTED_RUNTIME = "Unsupported Runtime"
 MAX_SIGNALS = 64
-# Seconds after which people are told what is waited for. Most stops that need patience take ten.
+# Seconds after which a slow start or stop is reported. A container that ignores SIGTERM usually stops after ten.
 SLOW_START = 10.0
 SLOW_STOP = 20.0
 
@@ -91,7 +91,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedServices(Struct, frozen=True):
-    """What all workload tasks of an agent share. `chance` gives a number from 0 to 1, evenly spread."""
+    """The services that all workload tasks of an agent share. `chance` returns a uniform number from 0 to 1."""
 
     connectors: Mapping[str, RuntimeConnector]
     folder: RunFolder
@@ -103,7 +103,7 @@ class SharedServices(Struct, frozen=True):
 
 
 class Interfaces(Struct, frozen=True):
-    """How the task reaches the control interface, which its workload object holds."""
+    """Functions of the workload object that open and close its control interface."""
 
     open: Callable[[WorkloadSpec], Awaitable[Path | None]]
     close: Callable[[], Awaitable[None]]
@@ -135,9 +135,9 @@ class WorkloadTask:
         self._wake.set()
 
     async def run(self) -> None:
-        """Until the workload is gone and nothing more is asked of it.
+        """Run until the workload is removed and no command is pending.
 
-        An internal error is an outcome like others, so that it ends neither this task nor what can be done about it.
+        An internal error is handled like other outcomes, so that it does not end this task.
         """
         try:
             while not self.workload.gone or self.commands:
@@ -148,7 +148,7 @@ class WorkloadTask:
             self._successor.cancel()
 
     async def _next(self) -> Event:
-        """Commands come first: what happened to a workload that is to be replaced is of no interest any more."""
+        """Return commands before signals: signals of a workload that is to be replaced are obsolete."""
         while True:
             if self.commands:
                 return self.commands.pop(0)
@@ -233,8 +233,8 @@ class WorkloadTask:
         self._services.report(name, counted)
 
     @contextmanager
-    def _patience(self, seconds: float, spec: WorkloadSpec, state: ExecutionState, done: str) -> Iterator[None]:
-        """A runtime that hangs, or fetches an image for long, is no secret."""
+    def _slow_report(self, seconds: float, spec: WorkloadSpec, state: ExecutionState, done: str) -> Iterator[None]:
+        """Report after `seconds` that the runtime has not finished, such as during the download of an image."""
         why = f"The runtime '{spec.runtime}' has not {done} it within {seconds:g} s, waiting for it"
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, self._report, spec.instance_name, state.because(why))
@@ -250,7 +250,7 @@ class WorkloadTask:
         interface = await self._interfaces.open(spec)
         try:
             files = await self._write_files(spec)
-            with self._patience(SLOW_START, spec, PENDING_STARTING, "started"):
+            with self._slow_report(SLOW_START, spec, PENDING_STARTING, "started"):
                 prepared = await self._successor.take(spec)
                 environment = self._services.health.environment(spec)
                 extras = Extras(interface, files, reuse or prepared, self._grants, environment)
@@ -263,7 +263,7 @@ class WorkloadTask:
             return StartFailed(str(error))
 
     async def _write_files(self, spec: WorkloadSpec) -> Mapping[Path, str]:
-        """In a thread: a slow disk must not hold up other workloads."""
+        """Write in a thread, so that a slow disk does not delay other workloads."""
         if not spec.files:
             return {}
         return await asyncio.to_thread(self._write_files_now, spec)
@@ -282,7 +282,7 @@ class WorkloadTask:
         if isinstance(aim := self.workload.aim, WorkloadSpec):
             self._successor.begin(spec, aim)
         try:
-            with self._patience(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
+            with self._slow_report(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
                 found = runtime_id or await connector.workload_id(spec.instance_name)
                 if found is not None:
                     await connector.delete_workload(found)
@@ -322,7 +322,7 @@ class WorkloadTask:
             self._monitor = None
 
     def notified(self, result: HealthResult) -> None:
-        """The workload reports its health over its control interface."""
+        """Handle a health notification from the control interface."""
         if self._monitor is not None:
             self._monitor.notified(result)
 

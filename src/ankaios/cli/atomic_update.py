@@ -1,4 +1,4 @@
-"""`ank apply --atomic`: sends a change that the server monitors, and shows its rollout until it has ended."""
+"""`--atomic` of `ank apply` and `ank rollback`: sends a change that the server monitors, and shows its rollout."""
 
 import time
 
@@ -6,7 +6,6 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.commands.rollout import is_running
 from ankaios.cli.interruptible import run_until_killed
 from ankaios.cli.live_display import LiveDisplay
-from ankaios.cli.manifest_update import ManifestUpdate
 from ankaios.cli.output import CliError
 from ankaios.cli.rollout_rows import phase_text, rollout_lines
 from ankaios.cli.session import Session
@@ -16,14 +15,16 @@ from ankaios.common.pb import ank_base_pb2 as base
 UNSUPPORTED = "the server does not support atomic changes, so nothing was changed"
 
 
-def apply_atomically(call: CommandCall, session: Session, update: ManifestUpdate) -> None:
+def atomic_options(call: CommandCall) -> base.AtomicOptions:
+    return base.AtomicOptions(timeoutMs=call.values["timeout"], settleMs=call.values["settle"])
+
+
+def change_atomically(call: CommandCall, session: Session, request: base.Request) -> None:
     """Raises `CliError` with the reason if the server has restored the previous state."""
     session.complete_state("agents")
     if not session.accepts_additions:
         raise CliError(UNSUPPORTED, "servers of Eclipse Ankaios ignore '--atomic' and apply the change without it")
-    atomic = base.AtomicOptions(timeoutMs=call.values["timeout"], settleMs=call.values["settle"])
-    request = base.UpdateStateRequest(newState=update.new_state, updateMask=update.masks, atomic=atomic)
-    success = session.receive_success(session.send_change(base.Request(updateStateRequest=request)))
+    success = session.receive_success(session.send_change(request))
     if not success.HasField("rollout"):
         call.output.progress(NOTHING_CHANGED)
         return

@@ -5,8 +5,6 @@ with open_session(call, "Failed to get agents") as session:
 """
 
 import gc
-import os
-import pwd
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session, SessionLost
 from ankaios.cli.settings import PEM_HINT
 from ankaios.common.config import BadPemFile
+from ankaios.common.local_user import local_user_name
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.middleware.blocking_client import connect_blocking
@@ -86,16 +85,7 @@ def follow_servers(call: CommandCall, error_prefix: str, work: Callable[[Session
 
 
 def commander_hello() -> grpc.ToServer:
-    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION, user=_user_name()))
-
-
-def _user_name() -> str:
-    """For the history of the server."""
-    user = os.getuid()
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)
+    return grpc.ToServer(commanderHello=grpc.CommanderHello(protocolVersion=PROTOCOL_VERSION, user=local_user_name()))
 
 
 def _resume_garbage_collection() -> None:

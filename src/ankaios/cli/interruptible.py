@@ -41,7 +41,7 @@ def until_signal(session: Session, work: Callable[[], None]) -> int | None:
 
 
 def run_until_killed(session: Session, work: Callable[[], None]) -> None:
-    """Run the work. If a signal ends it, the process dies of that signal after the work has restored the terminal."""
+    """Run the work. If a signal ends it, the process ends by that signal after the work has restored the terminal."""
     number = until_signal(session, work)
     if number is not None:
         signal.signal(number, signal.SIG_DFL)

@@ -157,7 +157,7 @@ class Session:
 
     @property
     def accepts_additions(self) -> bool:
-        """False for a server of Eclipse Ankaios, which may end the connection when it gets a request it does not know.
+        """False for a server of Eclipse Ankaios, which may end the connection on an unsupported request.
 
         Known after the first response.
         """
@@ -252,7 +252,7 @@ class Session:
         return response
 
     def forget(self, request_id: str) -> None:
-        """Nobody waits for the response any more."""
+        """The response is not needed any more."""
         self._awaited.pop(request_id, None)
 
     def _send_new(self, request: base.Request, lost: str) -> str:

@@ -156,7 +156,7 @@ class LocalCluster:
         await run_agent(settings, make_connectors(runtimes, self._folder, name), devices_for)
 
     async def _run_dashboard(self) -> None:
-        """With changes allowed: everybody who can open the page can also use the server, which has no TLS."""
+        """With changes allowed: a user who can open the page can also use the server, which has no TLS."""
         try:
             from ankaios.dashboard.program import DashboardSettings, serve_dashboard
         except ImportError as error:

@@ -1,6 +1,6 @@
-"""What server, agent and command line share: names, workloads, states, paths, templates, conversion, configuration.
+"""Code that server, agent and command line share: names, workloads, states, paths, templates, configuration.
 
-Nothing here imports the other packages.
+It does not import the other packages.
 
 [impl->swdd~common-library-dependencies~1]
 [impl->swdd~common-interface-definitions~1]

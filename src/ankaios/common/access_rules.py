@@ -1,7 +1,7 @@
-"""Matching and comparison of access rules of the control interface. Pure: rules and paths in, yes or no out.
+"""Matching and comparison of access rules of the control interface. Pure.
 
-The agent asks whether a request is covered by the rules of its workload. The server asks whether the rules of a
-workload that another workload writes stay within the rules of the writer.
+Input: rules and paths. Output: whether they match. The agent checks whether the rules of a workload allow its request.
+When a workload writes another workload, the server checks that the new rules do not exceed the rules of the writer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ WRITING = (Operation.WRITE, Operation.READ_WRITE)
 
 
 def state_masks(rules: Iterable[AccessRule], operations: tuple[Operation, ...]) -> list[Path]:
-    """The masks of all state rules for one kind of operation. An empty mask matches nothing."""
+    """Return the masks of all state rules for one kind of operation. An empty mask matches nothing."""
     return [
         tuple(mask.split("."))
         for rule in rules
@@ -27,7 +27,7 @@ def state_masks(rules: Iterable[AccessRule], operations: tuple[Operation, ...]) 
 
 
 def log_patterns(rules: Iterable[AccessRule]) -> list[str]:
-    """The patterns of all log rules; their order does not matter."""
+    """Return the patterns of all log rules."""
     return [pattern for rule in rules if isinstance(rule, LogRule) for pattern in rule.workload_names]
 
 
@@ -35,21 +35,22 @@ def log_patterns(rules: Iterable[AccessRule]) -> list[str]:
 
 
 def allows_path(rule: Path, path: Path) -> bool:
-    """An allow rule covers the path that it names and everything below. Only the rule `*` covers the empty path.
+    """Return whether an allow rule covers the path: the rule covers its path and everything below.
 
-    A `*` of the rule stands for any part; a `*` of the path is covered by a `*` alone.
+    Only the rule `*` covers the empty path. A `*` of the rule stands for any part. Only a `*` of the rule covers a `*`
+    of the path.
     """
     if rule == EVERYTHING:
         return True
-    return len(rule) <= len(path) and all(ours in (WILDCARD, theirs) for ours, theirs in zip(rule, path, strict=False))
+    return len(rule) <= len(path) and all(part in (WILDCARD, other) for part, other in zip(rule, path, strict=False))
 
 
 def denies_path(rule: Path, path: Path) -> bool:
-    """A deny rule covers the path that it names, everything below and everything above.
+    """Return whether a deny rule covers the path: the rule covers its path, everything below and everything above.
 
-    A `*` of the path asks for every element, so it meets every element that the rule names.
+    A `*` of the path selects every element, so it also selects the element that the rule denies.
     """
-    return all(WILDCARD in (ours, theirs) or ours == theirs for ours, theirs in zip(rule, path, strict=False))
+    return all(WILDCARD in (part, other) or part == other for part, other in zip(rule, path, strict=False))
 
 
 def is_path_granted(path: Path, allow: Iterable[Path], deny: Iterable[Path]) -> bool:
@@ -57,7 +58,7 @@ def is_path_granted(path: Path, allow: Iterable[Path], deny: Iterable[Path]) -> 
 
 
 def matches_name(pattern: str, workload: str) -> bool:
-    """One `*` stands for any part of the name, also an empty one."""
+    """Return whether the pattern matches. One `*` stands for any part of the name, also an empty one."""
     before, star, after = pattern.partition(WILDCARD)
     if not star:
         return pattern == workload
@@ -69,7 +70,7 @@ def matches_name(pattern: str, workload: str) -> bool:
 
 
 def excess_of(access: ControlInterfaceAccess, limit: ControlInterfaceAccess) -> str | None:
-    """The first right of `access` that goes beyond `limit`, as text for people; None if there is none."""
+    """Return the first right of `access` that exceeds `limit`, as text for users; None if there is none."""
     for operations, word in ((READING, "read"), (WRITING, "write")):
         mine, own = _StateRights.of(access, operations), _StateRights.of(limit, operations)
         for mask in mine.allow:
@@ -92,14 +93,14 @@ class _StateRights:
         return cls(state_masks(access.allow, operations), state_masks(access.deny, operations))
 
     def cover(self, mask: Path, denied: Iterable[Path]) -> bool:
-        """Whether everything that `mask` allows, apart from what is `denied` there too, is allowed here."""
+        """Return whether these rights allow everything that `mask` allows and `denied` does not deny."""
         if not any(allows_path(rule, mask) for rule in self.allow):
             return False
-        return all(any(_includes(theirs, ours) for theirs in denied) for ours in self.deny if denies_path(ours, mask))
+        return all(any(_includes(other, rule) for other in denied) for rule in self.deny if denies_path(rule, mask))
 
 
 def _includes(wide: Path, narrow: Path) -> bool:
-    """Whether the deny rule `wide` denies everything that the deny rule `narrow` denies."""
+    """Return whether the deny rule `wide` denies everything that the deny rule `narrow` denies."""
     return len(wide) <= len(narrow) and all(
         part in (WILDCARD, other) for part, other in zip(wide, narrow, strict=False)
     )
@@ -109,11 +110,11 @@ def _covers_logs(pattern: str, denied: Sequence[str], limit: ControlInterfaceAcc
     if not any(_includes_pattern(rule, pattern) for rule in log_patterns(limit.allow)):
         return False
     overlapping = (rule for rule in log_patterns(limit.deny) if _may_overlap(rule, pattern))
-    return all(any(_includes_pattern(theirs, ours) for theirs in denied) for ours in overlapping)
+    return all(any(_includes_pattern(other, rule) for other in denied) for rule in overlapping)
 
 
 def _includes_pattern(wide: str, narrow: str) -> bool:
-    """Whether every name that matches `narrow` matches `wide`."""
+    """Return whether every name that matches `narrow` matches `wide`."""
     if WILDCARD not in narrow:
         return matches_name(wide, narrow)
     before, star, after = wide.partition(WILDCARD)
@@ -122,7 +123,7 @@ def _includes_pattern(wide: str, narrow: str) -> bool:
 
 
 def _may_overlap(one: str, other: str) -> bool:
-    """Whether some name can match both."""
+    """Return whether a name can match both."""
     if WILDCARD not in one:
         return matches_name(other, one)
     if WILDCARD not in other:

@@ -21,7 +21,7 @@ def _ignore(_: tuple[str, ...]) -> None:
 
 
 class AgentMap:
-    """`form` may be read everywhere and is changed only here."""
+    """All modules may read `form`, but only this class changes it."""
 
     def __init__(self, before_change: BeforeChange = _ignore) -> None:
         self.form: dict[str, Form] = {}
@@ -31,7 +31,7 @@ class AgentMap:
         return agent in self.form
 
     def add(self, agent: str, tags: Mapping[str, str]) -> None:
-        """A newly connected agent has tags but no status; an older entry of that name is replaced."""
+        """Add a newly connected agent, which has tags but no status. An older entry of that name is replaced."""
         self._before_change((agent,))
         self.form[agent] = {"tags": dict(tags)} if tags else {}
 
@@ -50,7 +50,7 @@ class AgentMap:
         self._set(agent, "resources", resources)
 
     def _set(self, agent: str, part: str, value: Any) -> None:
-        """Agents that are not connected have no attributes."""
+        """Do nothing for an agent that is not connected."""
         if agent not in self.form:
             return
         self._before_change((agent,))

@@ -55,7 +55,7 @@ class Channel(Generic[T]):
             try:
                 await turn
             except asyncio.CancelledError:
-                # This producer was woken for a free place that it does not use: wake the next one.
+                # This producer was woken for free capacity that it does not use: wake the next one.
                 if turn.done() and not turn.cancelled():
                     self._wake_producer()
                 raise

@@ -1,7 +1,7 @@
 """Start configuration of server, agent and CLI: flag over environment over file over default.
 
 Input: values of the command line, environment variables, a TOML file (`version = 'v1'`), PEM files. Output: plain
-values and the PEM material for mutual TLS, or `StartupFailed` with what is wrong and where. Owns nothing.
+values and the PEM material for mutual TLS, or `StartupFailed` with the fault and its place. Owns nothing.
 
 Typical use:
 
@@ -46,7 +46,7 @@ class BadPemFile(StartupFailed):
 
 
 class Pem(NamedTuple):
-    """The text of one PEM item and where it came from; the text is kept out of every printed form."""
+    """The text of one PEM item and its origin. The text is not part of the printed form."""
 
     text: str
     origin: str
@@ -58,7 +58,7 @@ class Pem(NamedTuple):
 
 
 class GivenPem(NamedTuple):
-    """The given ones of the three PEM items; `require_security` decides whether they are enough."""
+    """The given PEM items; `require_security` decides whether they are sufficient."""
 
     ca: Pem | None = None
     crt: Pem | None = None
@@ -96,7 +96,7 @@ def load_config_file(given: AnyPath | None, defaults: Sequence[AnyPath], *, defa
 
 
 def _read_toml(path: AnyPath) -> ConfigTable:
-    import tomllib  # most users of `ank` have no configuration file
+    import tomllib  # loaded late: most users of `ank` have no configuration file
 
     try:
         with open(path, encoding="utf-8") as opened:  # noqa: PTH123
@@ -112,7 +112,7 @@ def _read_toml(path: AnyPath) -> ConfigTable:
 
 
 def _with_default_table(file: ConfigTable) -> ConfigTable:
-    """Of a key in both places the later one in alphabetical order counts; keys of the table count as `default`."""
+    """Merge the table. If a key is in both places, the table applies only to keys that sort before `default`."""
     table = file.get("default", {})
     if not isinstance(table, dict):
         raise StartupFailed(CONFIG_CONTEXT, "'default' must be a table")
@@ -132,10 +132,10 @@ def choose(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> T:
-    """Flag, then environment variable `env`, then `key` of the file, then the default.
+    """Return the flag, else the environment variable `env`, else `key` of the file, else the default.
 
     A flag that is None or False was not given: switches can only be turned on. An empty variable counts as unset. The
-    value in the file must be of the kind of the default (a string, if that is None).
+    value in the file must have the type of the default (a string, if that is None).
     """
     if flag is not None and flag is not False:
         return flag
@@ -159,7 +159,7 @@ def _from_environment(env: str, text: str, kind: type) -> Any:
 
 
 def strict_bool(env: str, text: str) -> bool:
-    """Only the words `true` and `false`: a mistyped switch must not silently mean "off"."""
+    """Accept only the words `true` and `false`: a mistyped switch must not silently mean "off"."""
     if text not in ("true", "false"):
         raise BadEnvironment(f"invalid value '{text}' for {env}: expected 'true' or 'false'")
     return text == "true"
@@ -185,8 +185,8 @@ def load_pem_material(
 
     `key_prefix` is a prefix of flags and keys, for certificates that are not those of the server connection.
 
-    Paths in the file are opened and checked even if a flag or variable replaces them, so that a broken file is noticed
-    before the flag is taken away.
+    Paths in the file are opened and checked even if a flag or variable replaces them, so that an invalid file is
+    reported before the flag is removed.
 
     [impl->swdd~server-supports-pem-file-paths-as-cli-arguments~1]
     """
@@ -246,7 +246,7 @@ def _pem_from_config(file: ConfigTable, name: str) -> Pem | None:
 
 
 def _read_pem(name: str, path: AnyPath) -> Pem:
-    """Check and read through one open file, so that the checked file is the one read."""
+    """Check and read the file through one descriptor, so that the checked file is the one that is read."""
     try:
         with open(path, "rb") as opened:  # noqa: PTH123
             fault = pem_mode_fault(name[-7:], os.fstat(opened.fileno()).st_mode)
@@ -264,7 +264,7 @@ def _read_pem(name: str, path: AnyPath) -> Pem:
 
 
 def pem_mode_fault(name: str, mode: int) -> str | None:
-    """Why a file of this mode must not be used: others could read the key, or replace a certificate."""
+    """Return why a file with this mode is rejected: other users could read the key or replace the certificate."""
     bits = stat.S_IMODE(mode) & 0o777
     if name == "key_pem":
         return None if bits in (0o600, 0o400) else f"its mode is {bits:04o}, a private key needs 0600 or 0400"
@@ -277,7 +277,7 @@ def pem_mode_fault(name: str, mode: int) -> str | None:
 
 
 def require_security(given: GivenPem, insecure: bool) -> PemMaterial | None:
-    """All three PEM items mean TLS, also with `insecure`. Without any of them `insecure` is required.
+    """Use TLS if all three PEM items are given, also with `insecure`. Without any of them, `insecure` is required.
 
     [impl->swdd~server-fails-on-missing-file-paths-and-insecure-cli-arguments~1]
     """

@@ -1,4 +1,4 @@
-"""Grants: what a container or process receives with its devices. The device manager makes them, runtimes apply them."""
+"""Grants: mounts, device nodes and variables of devices. The device manager creates them, and runtimes apply them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeviceNode(Struct, frozen=True):
 
 
 class DeviceGrant(Struct, frozen=True):
-    """Everything that the devices of a workload add to it; `container` is that of the request, for pods."""
+    """All additions to a workload by its devices; `container` is the container of the request, for pods."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[DeviceMount, ...] = ()

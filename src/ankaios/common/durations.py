@@ -1,6 +1,6 @@
-"""Durations as people write them: `500ms`, `5s`, `2m`, `1h`. A number without unit is in seconds.
+"""Converts durations such as `500ms`, `5s`, `2m`, `1h`. A number without unit is in seconds.
 
-Output: whole milliseconds, which messages carry, and the text with the largest unit that fits.
+Input: texts and numbers of manifests. Output: whole milliseconds for messages, and texts with the largest exact unit.
 """
 
 import re
@@ -12,7 +12,7 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 def parse_duration(value: Any) -> int | None:
-    """Milliseconds; None if the value is no duration.
+    """Return milliseconds; None if the value is not a duration.
 
     >>> parse_duration("1500ms"), parse_duration(2), parse_duration("soon")
     (1500, 2000, None)
@@ -26,7 +26,7 @@ def parse_duration(value: Any) -> int | None:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The text with the largest unit that is exact.
+    """Return the text with the largest exact unit.
 
     >>> format_duration(120_000), format_duration(1500), format_duration(0)
     ('2m', '1500ms', '0s')

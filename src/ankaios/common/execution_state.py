@@ -13,7 +13,7 @@ _WITHOUT_SUB_STATES = {"AgentDisconnected", "NotScheduled", "Removed"}
 
 
 class HealthState(Struct, frozen=True):
-    """What the health checks of a running workload found; `status` is one of the words below."""
+    """The result of the health checks of a running workload; `status` is one of the words below."""
 
     status: str
     text: str = ""
@@ -25,7 +25,7 @@ STARTING, HEALTHY, UNHEALTHY = "Starting", "Healthy", "Unhealthy"
 class ExecutionState(Struct, frozen=True):
     """`state` and `sub_state` are the words in tables and events; `str()` is the text in tables.
 
-    `restarts` counts how often the agent has started the workload again since it was created or updated.
+    `restarts` counts how often the agent has restarted the workload since it was created or updated.
     """
 
     state: str
@@ -41,7 +41,7 @@ class ExecutionState(Struct, frozen=True):
         return replace(self, additional_info=info)
 
     def is_same(self, other: "ExecutionState") -> bool:
-        """Equal apart from the additional information, health and restarts."""
+        """Return whether both are equal except for additional information, health and restarts."""
         return self.state == other.state and self.sub_state == other.sub_state
 
 
@@ -63,16 +63,16 @@ NOT_SCHEDULED = ExecutionState("NotScheduled", "NotScheduled")
 REMOVED = ExecutionState("Removed", "Removed")
 
 TRIGGERED_AT_RUNTIME = "Triggered at runtime."
-ENDED_WITHOUT_CODE = FAILED_UNKNOWN.because("The process ended without telling an exit code.")
+ENDED_WITHOUT_CODE = FAILED_UNKNOWN.because("The process ended without an exit code.")
 
 
 def exited(code: int) -> ExecutionState:
-    """The state after the process ended with this exit code."""
+    """Return the state after the process has ended with this exit code."""
     return SUCCEEDED_OK if code == 0 else FAILED_EXEC_FAILED.because(f"Exit code: '{code}'")
 
 
 def exit_code_of(state: ExecutionState) -> int | None:
-    """The exit code in a state of `exited`, also if more text follows it."""
+    """Return the exit code in a state of `exited`, also if more text follows it."""
     if state.is_same(SUCCEEDED_OK):
         return 0
     found = re.match(r"Exit code: '(-?\d{1,9})'", state.additional_info) if state.is_same(FAILED_EXEC_FAILED) else None
@@ -84,7 +84,7 @@ _SUPPRESSED = {"Running", "Succeeded", "Failed"}
 
 
 def transition(old: ExecutionState, new: ExecutionState) -> ExecutionState:
-    """The state to store when `new` is reported after `old`.
+    """Return the state to store when `new` is reported after `old`.
 
     While a workload is being stopped, the runtime may still report it as running or ended. The stored state stays
     stopping, so that it does not alternate.

@@ -1,4 +1,4 @@
-"""Execution states to protobuf messages and back. Short commands of `ank` import only these conversions.
+"""Converts execution states to protobuf messages and back. Short commands of `ank` import only these conversions.
 
 An unset oneof or an unknown number is `Rejected`.
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]

@@ -25,7 +25,7 @@ class OnUnhealthy(Enum):
 
 
 class HealthCheck(Struct, frozen=True, rename="camel"):
-    """What all kinds of checks have."""
+    """The common fields of all kinds of checks."""
 
     interval: str = CHECK_INTERVAL
     timeout: str = CHECK_TIMEOUT

@@ -1,15 +1,15 @@
-"""The listening socket of a server: taken over from systemd, or bound here.
+"""Creates the listening socket of a server, or takes over the one of systemd.
 
-Input: an address, the variables `LISTEN_FDS` and `LISTEN_PID`. Output: a socket that listens; connections wait in its
-backlog until they are accepted. Owns nothing. Nothing is imported that takes time: `ank-server` listens first and loads
-everything else afterwards.
+Input: an address, the variables `LISTEN_FDS` and `LISTEN_PID`. Output: a listening socket; connections wait in its
+backlog until they are accepted. Owns nothing. The module imports little: `ank-server` listens first and loads all other
+modules afterwards.
 """
 
 import os
 import socket
 
 BACKLOG = 4096
-_FIRST_DESCRIPTOR = 3  # as systemd passes them
+_FIRST_DESCRIPTOR = 3  # defined by systemd
 
 
 def bind_socket(host: str, port: int) -> socket.socket:

@@ -5,7 +5,7 @@ optional `/regular expression` at the end), `RUST_LOG_STYLE` (`auto`, `always`, 
 systemd shows that stderr is its journal. Output: a configured `logging` root. Owns nothing. The CLI does not use it.
 
 Modules are named as in Eclipse Ankaios (`ank_server::shell` for `ankaios.server.shell`), so that existing directives
-keep their meaning; dotted Python names are understood, too.
+keep their meaning; dotted Python names are accepted as well.
 """
 
 import logging
@@ -32,7 +32,7 @@ _LEVELS = {
     "trace": TRACE,
 }
 _WORDS = ((logging.ERROR, "ERROR"), (logging.WARNING, "WARN "), (logging.INFO, "INFO "), (logging.DEBUG, "DEBUG"))
-# The journal takes the priority of a line from its mark and hides that: `journalctl -p warning` finds what it should.
+# The journal reads the priority of a line from this prefix and removes the prefix, so `journalctl -p warning` works.
 _MARKS = {"ERROR": "<3>", "WARN ": "<4>", "INFO ": "<6>", "DEBUG": "<7>", "TRACE": "<7>"}
 _COLOURS = {"ERROR": "31", "WARN ": "33", "INFO ": "32", "DEBUG": "34", "TRACE": "36"}
 _CRATES = (
@@ -44,7 +44,7 @@ _CRATES = (
     ("ankaios.grpc", "grpc"),
     ("ankaios.common", "common"),
 )
-# Text from outside must not move the cursor, colour the terminal or begin a new line.
+# Text from other processes must not move the cursor, colour the terminal or start a new line.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _CONTROL[ord("\n")] = "\n    "
 
@@ -102,7 +102,7 @@ def _parse_directive(directive: str) -> tuple[str, int] | None:
 
 
 def module_of(logger_name: str) -> str:
-    """The module name shown in a line; the root logger has none."""
+    """Return the module name that is shown in a line; the root logger has none."""
     if logger_name == "root":
         return ""
     for package, crate in _CRATES:
@@ -112,7 +112,7 @@ def module_of(logger_name: str) -> str:
 
 
 def level_word(level: int) -> str:
-    """Five characters, so that the texts are aligned."""
+    """Return a word of five characters, so that the texts are aligned."""
     return next((word for limit, word in _WORDS if level >= limit), "TRACE")
 
 
@@ -177,7 +177,10 @@ def wants_colour(style: str, is_terminal: bool) -> bool:
 
 
 def is_journal(variable: str, stream: TextIO) -> bool:
-    """`variable` is `<device>:<inode>` of the stream of the service; the stream may have been redirected since."""
+    """Return whether the stream is the journal. `variable` is `<device>:<inode>` of the stream of the service.
+
+    The stream may have been redirected since the start of the service.
+    """
     try:
         found = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -188,9 +191,7 @@ def is_journal(variable: str, stream: TextIO) -> bool:
 def setup_logging(
     environ: Mapping[str, str] | None = None, stream: TextIO | None = None, log_format: str = "text"
 ) -> None:
-    """Call this at the start of a program. It replaces an earlier set-up, so it may be called again after the settings
-    are known.
-    """
+    """Configure logging at the start of a program. A second call, with the settings, replaces the first one."""
     variables = os.environ if environ is None else environ
     target = sys.stderr if stream is None else stream
     directives, faults = parse_directives(variables.get("RUST_LOG", "info"))
@@ -209,5 +210,5 @@ def setup_logging(
 
 
 def log_startup_error(error: StartupFailed) -> None:
-    """Start errors are logged without module: `[… ERROR] <context>: '<reason>'`."""
+    """Log a start error without module: `[… ERROR] <context>: '<reason>'`."""
     logging.root.error("%s", error)

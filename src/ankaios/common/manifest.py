@@ -1,7 +1,7 @@
-"""Manifests: from text to the change of the desired state that they request.
+"""Converts manifests to changes of the desired state.
 
-Input: YAML text written by people. Output: `ManifestChange` (what is to be set, and the update masks), or `Rejected`
-with what is wrong and where. Owns the manifest formats `v1` and `v0.1`; the fields are declared in `model.state`.
+Input: YAML text. Output: `ManifestChange` (the values to set, and the update masks), or `Rejected` with the fault and
+its place. Owns the manifest formats `v1` and `v0.1`; the fields are declared in `model.state`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ManifestChange(Struct, frozen=True):
 
 
 def violations(manifest: Any) -> list[Violation]:
-    """Everything that the schema of `v1` manifests forbids, in the order of the schema."""
+    """Return all violations of the schema of `v1` manifests, in the order of the schema."""
     return list(STATE.violations(manifest, ""))
 
 
@@ -69,7 +69,7 @@ def _schema_violated(found: Iterable[Violation]) -> Rejected:
 
 
 def _check_entry_names(manifest: Form) -> None:
-    """Keys of YAML may be numbers, parts of paths are text."""
+    """Reject names that are not text: keys of YAML can be numbers, but parts of paths are text."""
     for section in SECTIONS:
         for name in manifest.get(section) or {}:
             if not isinstance(name, str):
@@ -77,7 +77,7 @@ def _check_entry_names(manifest: Form) -> None:
 
 
 def _from_deprecated(manifest: Form) -> Form:
-    """Tags were a list of keys and values, and no schema was checked. Device configurations came later."""
+    """Convert `v0.1`: tags are a list of keys and values, and only device configurations are checked by the schema."""
     for section in SECTIONS:
         if not isinstance(manifest.get(section) or {}, dict):
             raise Rejected(f"Invalid manifest data provided: '{section}' must be a map")
@@ -127,7 +127,7 @@ def _check_key(key: Any, what: str) -> None:
 
 
 def change_of(manifests: Iterable[Form], agent: str | None = None, *, need_agent: bool = True) -> ManifestChange:
-    """Merge checked manifests into one change. `agent`, if given, overwrites that of every workload."""
+    """Merge checked manifests into one change. `agent`, if given, replaces the agent of every workload."""
     desired: Form = {"apiVersion": API_VERSION}
     masks = []
     for manifest in manifests:

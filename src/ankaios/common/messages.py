@@ -1,7 +1,7 @@
 """Messages in the channels between middleware, server and agent.
 
-Most of them are the generated protobuf classes. The classes here are for what protobuf does not describe: the end of a
-connection, and the receiver of a message.
+Most of them are the generated protobuf classes. The classes of this module add facts that protobuf does not describe:
+the end of a connection, and the receiver of a message.
 
 [impl->swdd~common-object-representation~1]
 """
@@ -19,22 +19,22 @@ class AgentGone(Struct, frozen=True):
 
 
 class ClientGone(Struct, frozen=True):
-    """The connection `cli-conn-…` or `commander-conn-…` ended, with or without a goodbye."""
+    """The connection `cli-conn-…` or `commander-conn-…` ended, with or without a `Goodbye` message."""
 
     connection: str
 
 
 class FromAgent(Struct, frozen=True):
-    """Anything an agent sends; request ids inside already carry `<agent>@`."""
+    """A message of an agent; request ids in it already have the prefix `<agent>@`."""
 
     agent: str
     message: ToServer
 
 
 class FromClient(Struct, frozen=True):
-    """A request of a CLI or commander; its id already carries `<connection>@`.
+    """A request of a CLI or commander; its id already has the prefix `<connection>@`.
 
-    `sender` describes the user and the certificate for people; empty if the client did not send a user.
+    `sender` is a readable description of the user and the certificate; empty if the client did not send a user.
     """
 
     connection: str
@@ -46,13 +46,13 @@ ToServerMessage = FromAgent | FromClient | AgentGone | ClientGone
 
 
 class Respond(Struct, frozen=True):
-    """Sent to the client or agent that the request id begins with; routing removes that part of the id."""
+    """A response to the client or agent in the prefix of the request id; routing removes the prefix."""
 
     response: Response
 
 
 class ToAgent(Struct, frozen=True):
-    """Dropped if the agent is not connected."""
+    """A message to an agent; dropped if the agent is not connected."""
 
     agent: str
     message: FromServer
@@ -68,7 +68,7 @@ class StatesForAgents(Struct, frozen=True):
 class BroadcastStates(Struct, frozen=True):
     """Sends each agent the states of the other agents and each `ConnectCli` client all states, but no empty lists.
 
-    Agents that want only some states receive those of `selected` instead.
+    Agents that requested only some states receive those of `selected` instead.
     """
 
     states: tuple[WorkloadState, ...]

@@ -1,7 +1,7 @@
-"""Counters, histograms and gauges as plain numbers. Programs always count; nothing is loaded or sent for it.
+"""Counters, histograms and gauges as plain numbers. Programs always count; no library is loaded for it.
 
-Input: facts, where they occur. Output: values that `metrics_endpoint` converts to OpenMetrics when it is scraped. Owns
-the values. Names and units follow the Prometheus conventions: base units, `_total` for counters is added on output.
+Input: increments and observations. Output: values that `metrics_endpoint` converts to OpenMetrics when it is scraped.
+Owns the values. Names and units follow the Prometheus conventions: base units; `_total` of counters is added on output.
 
     UPDATES = Counter("ankaios_server_updates", "Updates of the desired state.", "result")
     UPDATES.add("accepted")
@@ -10,7 +10,7 @@ the values. Names and units follow the Prometheus conventions: base units, `_tot
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-# A label set that grows beyond this is a mistake or an attack; further values are counted together.
+# The maximum number of label values of a metric. Further values are counted together, as protection against attacks.
 MAX_SERIES = 1000
 OTHER = "other"
 DURATION_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -42,7 +42,7 @@ class Counter(Metric):
 
 
 class Distribution:
-    """How many observations fell into each range, and their sum."""
+    """The number of observations in each range, and their sum."""
 
     def __init__(self, size: int) -> None:
         self.counts = [0] * size
@@ -69,7 +69,7 @@ class Histogram(Metric):
 
 
 class Gauge(Metric):
-    """Computed when it is read, so that there is no second copy of a fact."""
+    """Computed when it is read, so that no second copy of a value exists."""
 
     kind = "gauge"
 
@@ -82,7 +82,7 @@ AnyMetric = Counter | Histogram | Gauge
 
 
 def metrics_of(owner: object) -> Iterable[AnyMetric]:
-    """All metrics that are attributes of an object, in the order of their declaration."""
+    """Return all metrics that are attributes of an object, in the order of their declaration."""
     return (value for value in vars(owner).values() if isinstance(value, AnyMetric))
 
 

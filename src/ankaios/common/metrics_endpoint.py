@@ -98,7 +98,7 @@ class MetricsEndpoint:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request for each connection. A client that sends nothing or too much gets no answer."""
+        """Serve one request per connection. A client that sends nothing or too much receives no response."""
         self._open += 1
         try:
             if self._open <= MAX_CONNECTIONS:
@@ -136,7 +136,7 @@ def _http(status: str, content_type: str, body: bytes, *, is_head: bool) -> byte
 
 
 async def start_metrics(address: str, metrics: Iterable[AnyMetric]) -> Callable[[], None]:
-    """Returns the function that ends it."""
+    """Start the endpoint. Return the function that stops it."""
     endpoint = MetricsEndpoint(metrics)
     await endpoint.start(*parse_metrics_address(address))
     return endpoint.close

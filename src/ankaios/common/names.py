@@ -11,7 +11,7 @@
 from ankaios.common.errors import Rejected
 
 MAX_NAME_LENGTH = 63
-# Names of device instances are made of the configuration name by adding seven characters.
+# The name of a device instance is the configuration name with seven more characters.
 MAX_DEVICE_CONFIGURATION_NAME_LENGTH = MAX_NAME_LENGTH - 7
 MAX_REPLICAS = 1000
 

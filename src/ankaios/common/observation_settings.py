@@ -1,4 +1,4 @@
-"""The settings for observation that server and agent share: where metrics are served, and the format of log lines.
+"""The settings for observation that server and agent share: the address of metrics, and the format of log lines.
 
 Input: an argument parser; values of flag, environment and config file. Output: checked values.
 """
@@ -25,7 +25,7 @@ def parse_metrics_address(text: str) -> tuple[str, int]:
 
 
 def metrics_setting(text: str) -> str | None:
-    """The checked value of the setting that was chosen from flag, environment and file; None if metrics are off."""
+    """Check the value from flag, environment or file. Return None if metrics are disabled."""
     if not text:
         return None
     try:

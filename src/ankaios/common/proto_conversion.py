@@ -1,4 +1,4 @@
-"""Typed objects to protobuf messages and back, for what agents and the server exchange.
+"""Converts typed objects to protobuf messages and back, for the messages between agents and server.
 
 A message that lacks a name or a required field, has an unset oneof or an unknown number is `Rejected`.
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]
@@ -31,7 +31,7 @@ def workload_state_to_pb(name: InstanceName, state: ExecutionState) -> base.Work
 
 
 def workload_state_from_pb(message: base.WorkloadState) -> tuple[InstanceName, ExecutionState]:
-    """A state without explicit additional information is rejected, as by every Ankaios program."""
+    """Reject a state without explicit additional information, as all Ankaios programs do."""
     if not message.HasField("instanceName") or not message.executionState.HasField("additionalInfo"):
         raise Rejected("the workload state lacks its instance name or additional information")
     return instance_name_from_pb(message.instanceName), execution_state_from_pb(message.executionState)

@@ -1,4 +1,4 @@
-"""State records to protobuf messages and back. A record without a name or with an unknown state is `Rejected`."""
+"""Converts state records to protobuf messages and back. A record without name or with unknown state is `Rejected`."""
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state_conversion import execution_state_from_pb, execution_state_to_pb
@@ -23,7 +23,7 @@ def record_to_pb(record: StateRecord) -> base.WorkloadRecord:
 
 
 def record_from_pb(message: base.WorkloadRecord) -> StateRecord:
-    """A record that an agent has sent."""
+    """Convert a record that an agent has sent."""
     if not message.instanceName.workloadName:
         raise Rejected("the record lacks its instance name")
     return StateRecord(

@@ -20,8 +20,8 @@ _hidden: dict[str, str] = {}
 def hide_from_children() -> None:
     """Remove the variables of systemd from the environment of programs that this process starts.
 
-    Podman would pass the socket to containers and leave their monitors in the control group of the agent, so that the
-    journal shows their output as that of the agent.
+    Otherwise podman would pass the socket to containers and leave their monitors in the cgroup of the agent, so that
+    the journal shows their output as output of the agent.
     """
     _hidden.update({name: os.environ.pop(name) for name in _VARIABLES if name in os.environ})
 
@@ -48,7 +48,7 @@ def notify(message: str) -> bool:
 
 
 def watchdog_interval() -> float | None:
-    """Half of the watchdog timeout in seconds; None if systemd does not watch this process."""
+    """Return half of the watchdog timeout in seconds; None if systemd does not watch this process."""
     if _variable("WATCHDOG_PID") not in ("", str(os.getpid())):
         return None
     try:
@@ -59,7 +59,7 @@ def watchdog_interval() -> float | None:
 
 
 def dump_traceback_on_abort() -> None:
-    """systemd ends a hanging process by SIGABRT; the traceback then goes to the journal. Call this before `READY`."""
+    """Write a traceback to the journal when systemd ends a hanging process with SIGABRT. Call this before `READY`."""
     if watchdog_interval() is not None:
         import faulthandler
 
@@ -67,7 +67,7 @@ def dump_traceback_on_abort() -> None:
 
 
 async def send_watchdog_pings() -> None:
-    """Runs until it is cancelled if systemd watches this process, else ends immediately."""
+    """Run until cancelled if systemd watches this process; otherwise return immediately."""
     interval = watchdog_interval()
     while interval is not None:
         notify(ALIVE)

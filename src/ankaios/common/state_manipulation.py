@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 
 SEPARATOR: Final = "."
 WILDCARD: Final = "*"
-# Protobuf messages are not nested deeper, so a longer path matches nothing. The limit avoids splitting hostile texts.
+# Protobuf messages are not nested deeper, so a longer path matches nothing. The limit bounds the cost of hostile paths.
 MAX_PATH_PARTS: Final = 128
 
 
@@ -43,7 +43,7 @@ class FieldNotFound(Rejected):
 
 
 def parse_path(text: str) -> Path | None:
-    """None if the path is longer than any existing one."""
+    """Return None if the path is longer than any existing one."""
     return tuple(text.split(SEPARATOR)) if text.count(SEPARATOR) < MAX_PATH_PARTS else None
 
 
@@ -52,7 +52,7 @@ def format_path(path: Path) -> str:
 
 
 def get_value(form: Any, path: Path) -> Any:
-    """The value at the path, or MISSING. Elements of lists have no path.
+    """Return the value at the path, or MISSING. Elements of lists have no path.
 
     [impl->swdd~common-state-manipulation-get~1]
     """
@@ -90,14 +90,14 @@ def remove_value(form: Form, path: Path) -> None:
 
 
 def copy_form(form: Any) -> Any:
-    """A copy of all maps and lists, to be changed without changing the original."""
+    """Return a copy of all maps and lists."""
     if isinstance(form, dict):
         return {key: copy_form(value) for key, value in form.items()}
     return [copy_form(value) for value in form] if isinstance(form, list) else form
 
 
 def expand_wildcards(form: Any, path: Path) -> list[Path]:
-    """All existing paths that match the given one; `*` matches every key of a map.
+    """Return all existing paths that match the given one; `*` matches every key of a map.
 
     [impl->swdd~common-state-manipulation-expand-wildcards~1]
     """
@@ -114,9 +114,9 @@ def expand_wildcards(form: Any, path: Path) -> list[Path]:
 
 
 class Selection(Struct):
-    """A set of masks, prepared to pick the parts of a form that any of them matches.
+    """A set of masks that selects the parts of a form that match any of them.
 
-    The masks are stored as a tree, so that the cost depends on the picked parts, not on the size of the form.
+    The masks are stored as a tree, so that the cost depends on the selected parts, not on the size of the form.
     """
 
     _complete: bool = False
@@ -136,7 +136,7 @@ class Selection(Struct):
         here._complete = True
 
     def pick(self, form: Any) -> Any:
-        """The selected parts, complete ones shared with the form; MISSING if no mask matches."""
+        """Return the selected parts, or MISSING if no mask matches. Complete parts are shared with the form."""
         return _pick([self], form)
 
 
@@ -154,7 +154,7 @@ def _pick(selections: list[Selection], form: Any) -> Any:
 
 
 def _candidates(selections: list[Selection], form: Form) -> Iterable[str]:
-    """The keys that may match, found by iterating over the form or the masks, whichever is smaller."""
+    """Return the keys that may match. Iterates over the form or the masks, depending on their sizes."""
     if any(WILDCARD in selection._parts for selection in selections):
         return form
     if sum(len(selection._parts) for selection in selections) > len(form):
@@ -178,7 +178,7 @@ class Removed(Struct, frozen=True):
 
 
 class Updated(Struct, frozen=True):
-    """A leaf with another value."""
+    """A leaf whose value changed."""
 
     value: Any
 
@@ -213,7 +213,7 @@ class AlteredPaths(Struct):
 
 
 def differences(old: Form, new: Form) -> Differences:
-    """The differences of two forms as a tree: the topmost added, removed or changed keys are its leaves.
+    """Return the differences of two forms as a tree: the topmost added, removed or changed keys are its leaves.
 
     Parts that are the same object are not compared.
     [impl->swdd~common-state-manipulation-calculate-state-differences~1]
@@ -245,14 +245,14 @@ def _difference(before: Any, after: Any) -> "Change | Differences | None":
 
 
 def all_paths(found: Differences) -> AlteredPaths:
-    """The absolute paths of all differences."""
+    """Return the absolute paths of all differences."""
     altered = AlteredPaths()
     note_paths(found, (), altered)
     return altered
 
 
 def note_paths(found: "Change | Differences", prefix: Path, altered: AlteredPaths) -> None:
-    """Note every difference at or below the prefix."""
+    """Add every difference at or below the prefix to `altered`."""
     if isinstance(found, dict):
         for key, below in found.items():
             note_paths(below, (*prefix, key), altered)

@@ -1,8 +1,8 @@
-"""Records of what happened to workloads: states with times and reasons, and details about ends.
+"""Records of workloads: states with times and reasons, and details about their ends.
 
-Input: states as they are reached, and details that are known later. Output: the records of one or of all workloads.
-Owns the records. Their number is limited, for each workload and in total; the oldest are dropped. Server and agents use
-the same class.
+Input: states when they are reached, and details that are available later. Output: the records of one or of all
+workloads. Owns the records. Their number is limited, for each workload and in total; the oldest are dropped. Server and
+agents use the same class.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ class StateRecords:
         return next((record for record in reversed(self.of_workload(name.workload)) if record.name == name), None)
 
     def select(self, workloads: Collection[str] = (), since_ms: int = -1) -> list[StateRecord]:
-        """In the order of their times; all workloads if none is named."""
+        """Return records in the order of their times; of all workloads if none is named."""
         names = workloads or self._records
         found = [record for name in names for record in self.of_workload(name) if record.time_ms > since_ms]
         return sorted(found, key=lambda record: record.time_ms)
@@ -62,7 +62,7 @@ class StateRecords:
     # --- changing ---
 
     def add(self, record: StateRecord) -> StateRecord:
-        """Add a state that was reached now. Returns the last record if the instance has been in this state before."""
+        """Add a state that was reached now. Return the last record if the instance already has this state."""
         last = self.last_of(record.name)
         if last is not None and last.state == record.state:
             return last
@@ -117,19 +117,19 @@ class StateRecords:
             self._added.append(record)
 
     def take_added(self) -> list[StateRecord]:
-        """New and amended records since the last call, if `keeps_added` is set."""
+        """Return new and amended records since the last call, if `keeps_added` is set."""
         added, self._added = self._added, []
         return added
 
     # --- storing ---
 
     def take_changed(self) -> dict[str, Any]:
-        """The records of workloads that have changed since the last call, as plain data; None: they were dropped."""
+        """Return the records of changed workloads since the last call, as plain data; None: they were dropped."""
         changed, self._changed = self._changed, set()
         return {name: [to_builtins(record) for record in self._records.get(name, ())] or None for name in changed}
 
     def load(self, stored: Iterable[Any]) -> int:
-        """Add stored records; returns how many of them could not be read."""
+        """Add stored records. Return the number of unreadable ones."""
         unreadable = 0
         for value in stored:
             try:

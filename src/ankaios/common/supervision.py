@@ -1,9 +1,8 @@
-"""Keeps the tasks of a program going when one of them fails unexpectedly.
+"""Supervises the tasks of a program, so that an unexpected failure of one task does not end the others.
 
-In come named pieces of work and how their failure is reported; out go tasks. An exception that leaves a piece of work
-is a bug: it is logged with its traceback, reported in the state that the work serves, and ends nothing else. Work
-without an end is started again after a delay that doubles with each failure up to a limit. Only `Fatal` errors and
-cancellation pass. Owned: the tasks of a `Supervisor`.
+Input: named functions, and how their failure is reported. Output: tasks. An unexpected exception is a bug: it is logged
+with its traceback and reported in the affected state. Work without an end is restarted after a delay that doubles with
+each failure up to a limit. Only `Fatal` errors and cancellation end the program. A `Supervisor` owns its tasks.
 """
 
 import asyncio
@@ -24,17 +23,17 @@ log = logging.getLogger(__name__)
 
 
 def restart_delay(failures: int) -> float:
-    """Seconds until work that has failed so many times in a row is started again."""
+    """Return the seconds until work is restarted after this number of failures in a row."""
     return float(min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(failures - 1, 20)))
 
 
 def failures_in_a_row(before: int, lasted: float) -> int:
-    """With the one after a run of so many seconds: a failure after a long time counts as the first one."""
+    """Return the number of failures after one more. A failure after a long run counts as the first one."""
     return 1 if lasted > LONGEST_DELAY else before + 1
 
 
 def internal_error(where: str, error: BaseException, consequence: str = "") -> str:
-    """Log an unexpected exception; returns what people are shown of it."""
+    """Log an unexpected exception. Return the text for users."""
     first = _first(error)
     reason = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
     shown = reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
@@ -43,7 +42,7 @@ def internal_error(where: str, error: BaseException, consequence: str = "") -> s
 
 
 def _first(error: BaseException) -> BaseException:
-    """Of a group; most have only one."""
+    """Return the first exception of a group; most groups have only one."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
@@ -52,7 +51,7 @@ def _ignore(why: str) -> None:
 
 
 async def keep_running(name: str, work: Work, report: FailureReport = _ignore) -> None:
-    """Until the work ends by itself."""
+    """Run the work, and restart it after an error, until it ends without one."""
     clock = asyncio.get_running_loop().time
     failures = 0
     while True:
@@ -69,7 +68,7 @@ async def keep_running(name: str, work: Work, report: FailureReport = _ignore) -
 
 
 async def run_once(name: str, work: Work, report: FailureReport = _ignore) -> None:
-    """For work that has an end, and must not be done twice."""
+    """Run work that must not be repeated after an error."""
     try:
         await work()
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Whether another user of the machine could exchange a path, or a folder on the way to it.
+"""Checks whether another user of the machine could replace a path or one of its parent folders.
 
-In comes a path; out comes the first part that cannot be trusted and why. A folder can be trusted if it belongs to root
-or to the own user and nobody else may rename or delete its entries: other users have no write permission, or the sticky
-bit limits them to entries of their own. A group that only the owner is in, as many systems give to each user, is nobody
-else. Parts that do not exist yet are not judged: the caller creates them.
+Input: a path. Output: the first part that cannot be trusted, with the reason. A folder is trusted if it belongs to root
+or to the current user, and other users cannot rename or delete its entries: they have no write permission, or the
+sticky bit limits them to their entries. A private group, whose only member is the owner, does not count as other users.
+Parts that do not exist yet are not checked: the caller creates them.
 """
 
 import errno
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-_MAX_LINKS = 40  # as many as the kernel follows
+_MAX_LINKS = 40  # the limit of the kernel
 
 
 class UntrustedPart(Struct, frozen=True):
@@ -26,7 +26,7 @@ class UntrustedPart(Struct, frozen=True):
 
 
 def untrusted_part(path: Path) -> UntrustedPart | None:
-    """None: nobody but root and the own user can exchange `path`. Raises OSError for what cannot be looked at."""
+    """Return None if only root and the current user can replace `path`. Raises OSError if a part is not accessible."""
     uid = os.geteuid()
     current, links = "/", 0
     pending = [part for part in reversed(Path(path).absolute().parts) if part != "/"]
@@ -58,14 +58,14 @@ def _lstat(path: str) -> os.stat_result | None:
 
 
 def part_fault(path: str, found: os.stat_result, uid: int) -> UntrustedPart | None:
-    """Judge one folder or symbolic link on the way, for a process of the user `uid`."""
+    """Check one folder or symbolic link of the path, for a process of the user `uid`."""
     if found.st_uid not in (0, uid):
-        why = f"belongs to another user (id {found.st_uid}), who could exchange everything in it"
-        return UntrustedPart(path, why, "remove it or choose a folder of root or of your own")
+        why = f"belongs to another user (id {found.st_uid}), who could replace everything in it"
+        return UntrustedPart(path, why, "remove it or choose a folder of root or of this user")
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX or not _others_may_write(found):
         return None
     who = "every user" if found.st_mode & 0o002 else f"the group with id {found.st_gid}"
-    why = f"has mode {stat.S_IMODE(found.st_mode):04o}, so {who} could exchange everything in it"
+    why = f"has mode {stat.S_IMODE(found.st_mode):04o}, so {who} could replace everything in it"
     return UntrustedPart(path, why, f"run 'chmod go-w {path}' or choose another folder")
 
 
@@ -76,8 +76,8 @@ def _others_may_write(found: os.stat_result) -> bool:
 
 
 def is_private_group(uid: int, gid: int) -> bool:
-    """Whether the group has the name of the user and no other members."""
-    import grp  # only folders in which a group may write need it
+    """Return whether the group has the name of the user and no other members."""
+    import grp  # loaded late: only needed for folders that a group may write
     import pwd
 
     try:
@@ -88,16 +88,16 @@ def is_private_group(uid: int, gid: int) -> bool:
 
 
 def owner_fault(found: os.stat_result, uid: int) -> str | None:
-    """Why a folder is none that the user `uid` made."""
+    """Return why this is not a folder of the user `uid`; None if it is."""
     if stat.S_ISLNK(found.st_mode):
         return "is a symbolic link"
     if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
+        return "is not a folder"
     return None if found.st_uid == uid else f"belongs to another user (id {found.st_uid})"
 
 
 def set_mode(folder: Path, mode: int) -> None:
-    """Of a folder of the own user, whatever the umask is, and never through a link."""
+    """Set the mode of a folder of the current user, independently of the umask. Symbolic links are not followed."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if fault := owner_fault(os.fstat(descriptor), os.geteuid()):

@@ -14,7 +14,7 @@ _SEMVER = rf"({_NUMBER})\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+[0-9
 
 
 def check_version_compatibility(theirs: str) -> None:
-    """Reject a peer whose protocol version is no semantic version or has another major number."""
+    """Reject a peer whose protocol version is not a semantic version or has a different major number."""
     import re
 
     match = re.fullmatch(_SEMVER, theirs)

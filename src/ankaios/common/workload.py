@@ -34,7 +34,7 @@ class InstanceName(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> "InstanceName | None":
-        """None if the server cannot have assigned the name: labels of containers come from other programs, too."""
+        """Return None if the name is invalid: labels of containers can also come from other programs."""
         parts = text.split(".")
         if len(parts) != 3 or not parts[0] or not all(map(has_allowed_characters, parts)):
             return None
@@ -46,7 +46,7 @@ class InstanceName(Struct, frozen=True, order=True):
 
 
 def runtime_config_id(runtime_config: str) -> str:
-    """The id is the hash of the rendered runtimeConfig alone."""
+    """Return the id, which is the hash of the rendered runtimeConfig."""
     from hashlib import sha256  # loads OpenSSL, which agents do not need: the server assigns ids
 
     return sha256(runtime_config.encode()).hexdigest()
@@ -123,7 +123,7 @@ class ResourceRequest(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The resource with the selector, as it is part of reasons."""
+        """The resource with the selector, for messages."""
         return described_resource(self.resource, self.where)
 
 

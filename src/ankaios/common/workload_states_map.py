@@ -38,7 +38,7 @@ def _ignore_decided(_: InstanceName, __: ExecutionState) -> None:
 
 
 def execution_state_to_form(state: ExecutionState) -> Form:
-    """States without further information are shared: there are only a few of them."""
+    """Return the plain form. States without further information are shared, because there are only a few."""
     if state.additional_info or state.health or state.restarts:
         return _detailed_form(state)
     key = (state.state, state.sub_state)
@@ -62,7 +62,7 @@ def _state_of(form: Form) -> ExecutionState:
 
 
 class WorkloadStatesMap:
-    """`form` may be read everywhere and is changed only here."""
+    """All modules may read `form`, but only this class changes it."""
 
     def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
@@ -74,7 +74,7 @@ class WorkloadStatesMap:
         return None if form is None else _state_of(form)
 
     def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
-        """The instances of the workload on all agents. The cost depends on the number of agents."""
+        """Return the instances of the workload on all agents. The cost depends on the number of agents."""
         return [
             (InstanceName(workload, instance_id, agent), _state_of(form))
             for agent, workloads in self.form.items()
@@ -114,7 +114,7 @@ class WorkloadStatesMap:
         ids[name.id] = form if usage is None else {**form, "usage": usage}
 
     def set_usage(self, name: InstanceName, usage: Form | None) -> None:
-        """Store or remove the usage of an instance. One without a state has no usage."""
+        """Store or remove the usage of an instance. An instance without a state has no usage."""
         ids = self.form.get(name.agent, {}).get(name.workload, {})
         if (form := ids.get(name.id)) is None:
             return
@@ -124,7 +124,7 @@ class WorkloadStatesMap:
             ids[name.id] = {key: value for key, value in form.items() if key != "usage"}
 
     def remove(self, name: InstanceName) -> None:
-        """The owner of the map decides that the instance does not exist."""
+        """Remove an instance that the owner of the map considers deleted."""
         self._remove(name)
         self._on_decided(name, REMOVED)
 
@@ -140,7 +140,7 @@ class WorkloadStatesMap:
             del self.form[name.agent]
 
     def add_initial(self, names: Iterable[InstanceName]) -> None:
-        """Instances that already have a state keep it.
+        """Add the initial state of new instances. Instances that already have a state keep it.
 
         [impl->swdd~server-sets-state-of-new-workloads-to-pending~1]
         """
@@ -149,7 +149,7 @@ class WorkloadStatesMap:
                 self.put(name, PENDING_INITIAL if name.agent else NOT_SCHEDULED)
 
     def mark_disconnected(self, agent: str) -> list[InstanceName]:
-        """The states of all workloads of the agent are unknown from now on."""
+        """Set the states of all workloads of the agent to disconnected."""
         names = [name for name, _ in self._walk(agent)]
         for name in names:
             self.put(name, AGENT_DISCONNECTED)

@@ -1,4 +1,4 @@
-"""YAML 1.2 text to plain values and back, in the dialect and style of every Ankaios program.
+"""Converts YAML 1.2 text to plain values and back, in the dialect and style of all Ankaios programs.
 
 Input: text from files, standard input and runtime configurations, which may be hostile. The parser rejects alias
 expansion attacks, deep nesting, duplicate keys and several documents; this module limits the size.
@@ -14,8 +14,8 @@ MAX_YAML_BYTES = 32 * 1024 * 1024
 
 
 def load_yaml(text: str | bytes, what: str) -> Any:
-    """`what` names the origin in the error: "cannot read <what>: <why, where>"."""
-    import ryaml  # short commands import this module and need no parser
+    """Parse YAML. `what` names the origin in the error: "cannot read <what>: <why, where>"."""
+    import ryaml  # loaded late: short commands import this module but need no parser
 
     if len(text) > MAX_YAML_BYTES:
         raise Rejected(f"cannot read {what}: {len(text)} bytes are more than the limit of {MAX_YAML_BYTES}")
@@ -31,7 +31,7 @@ def load_yaml(text: str | bytes, what: str) -> Any:
 
 
 def dump_yaml(value: Any) -> str:
-    """Block style, two blanks, lists not indented, text with newlines as literal blocks; ends with a newline."""
+    """Write block style with two blanks, lists not indented, multi-line text as literal blocks, and a final newline."""
     import ryaml
 
     return ryaml.dumps(value)

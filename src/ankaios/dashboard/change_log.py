@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 Entry = dict[str, Any]
 MAX_CHANGES = 500
 MAX_TIMELINE = 60
@@ -16,6 +18,22 @@ MAX_TIMELINES = 5000
 
 def instance_state_text(instance: Mapping[str, Any]) -> str:
     return instance["state"] if instance["state"] == instance["sub"] else f"{instance['state']}({instance['sub']})"
+
+
+class _SeenState(Struct, frozen=True):
+    """`health` is empty if nothing is checked."""
+
+    words: str
+    info: str
+    health: str
+
+    @property
+    def is_bad(self) -> bool:
+        return (
+            self.words.startswith(("Failed", "AgentDisconnected"))
+            or self.words in ("Pending(StartingFailed)", "Stopping(DeleteFailed)")
+            or self.health == "unhealthy"
+        )
 
 
 class ChangeLog:
@@ -38,6 +56,11 @@ class ChangeLog:
                 if was != is_there:
                     single = kind.removesuffix("s")
                     found.append(self._change(single, name, words[0 if is_there else 1], now_ms, bad=not is_there))
+        for name, device in after["devices"].items():
+            old = before["devices"].get(name)
+            if device is not None and old is not None and device["online"] != old["online"]:
+                text = "online" if device["online"] else "offline"
+                found.append(self._change("device", name, text, now_ms, bad=not device["online"]))
         self.changes.extend(found)
         return found
 
@@ -45,19 +68,17 @@ class ChangeLog:
         old = _states(before)
         new = _states(after)
         found = []
-        for key, (words, info) in new.items():
-            if key in old and old[key][0] == words:
+        for (agent, instance), state in new.items():
+            known = old.get((agent, instance))
+            text = _change_text(known, state)
+            if text is None:
                 continue
-            text = f"{old[key][0]} → {words}" if key in old else words
-            bad = words.startswith(("Failed", "AgentDisconnected")) or words in (
-                "Pending(StartingFailed)",
-                "Stopping(DeleteFailed)",
-            )
-            found.append(self._change("workload", name, text, now_ms, agent=key[0], info=info, bad=bad))
-            self._note_state(name, {"time": now_ms, "agent": key[0], "state": words, "info": info})
-        for key in old.keys() - new.keys():
-            found.append(self._change("workload", name, "removed", now_ms, agent=key[0]))
-            self._note_state(name, {"time": now_ms, "agent": key[0], "state": "Removed", "info": ""})
+            found.append(self._change("workload", name, text, now_ms, agent=agent, info=state.info, bad=state.is_bad))
+            entry = {"state": state.words, "info": state.info, "health": state.health}
+            self._note_state(name, {"time": now_ms, "agent": agent, **entry})
+        for agent, _ in old.keys() - new.keys():
+            found.append(self._change("workload", name, "removed", now_ms, agent=agent))
+            self._note_state(name, {"time": now_ms, "agent": agent, "state": "Removed", "info": "", "health": ""})
         return found
 
     def _note_state(self, name: str, entry: Entry) -> None:
@@ -70,7 +91,23 @@ class ChangeLog:
         return {"number": self._number, "time": now_ms, "kind": kind, "name": name, "text": text, **more}
 
 
-def _states(entry: Entry | None) -> dict[tuple[str, str], tuple[str, str]]:
+def _states(entry: Entry | None) -> dict[tuple[str, str], _SeenState]:
     if entry is None:
         return {}
-    return {(one["agent"], one["id"]): (instance_state_text(one), one["info"]) for one in entry["instances"]}
+    return {(one["agent"], one["id"]): _seen_state(one) for one in entry["instances"]}
+
+
+def _seen_state(instance: Mapping[str, Any]) -> _SeenState:
+    health = instance["health"] or {"status": "", "text": ""}
+    return _SeenState(instance_state_text(instance), instance["info"] or health["text"], health["status"])
+
+
+def _change_text(before: _SeenState | None, after: _SeenState) -> str | None:
+    """None if neither the state nor the health has changed."""
+    if before is None:
+        return after.words
+    if before.words != after.words:
+        return f"{before.words} → {after.words}"
+    if before.health != after.health and after.health:
+        return f"{before.health} → {after.health}" if before.health else after.health
+    return None

@@ -57,7 +57,7 @@ class ClusterForm:
         return touched
 
     def apply(self, event: base.CompleteStateResponse) -> None:
-        """Change the form as the event says."""
+        """Apply the event to the form."""
         changed = COMPLETE_STATE.to_form(event.completeState)
         altered = event.alteredFields
         for text in (*altered.addedFields, *altered.updatedFields):

@@ -42,7 +42,7 @@ class DashboardSettings(Struct, frozen=True):
 
 
 def checked_settings(settings: DashboardSettings) -> DashboardSettings:
-    """Raises `Rejected` if an address that others can reach would be open to everybody."""
+    """Raises `Rejected` if an address that others can reach would be open without a token or certificate."""
     if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
         raise Rejected(f"the token is shorter than {MIN_TOKEN_LENGTH} characters")
     if not is_loopback(settings.host) and not settings.token and settings.tls is None:

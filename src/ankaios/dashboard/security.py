@@ -53,7 +53,7 @@ def own_names() -> tuple[str, ...]:
 
 
 def host_fault(host: str, rules: AccessRules) -> str | None:
-    """Names can be rebound to this address by anybody who owns one; addresses and our own names cannot."""
+    """The owner of a name can rebind it to this address; addresses and the configured names cannot be rebound."""
     name, _, port = host.rpartition(":") if not host.endswith("]") and ":" in host else (host, "", "")
     bare = name.removeprefix("[").removesuffix("]").lower()
     if port and port != str(rules.port):
@@ -68,7 +68,7 @@ def host_fault(host: str, rules: AccessRules) -> str | None:
 
 
 def origin_fault(headers: Mapping[str, str]) -> str | None:
-    """Browsers send Origin with every request that changes something, and say which site it comes from."""
+    """Browsers send Origin with every request that changes something, with the site it comes from."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return "the request comes from another site"
     origin = headers.get("origin")

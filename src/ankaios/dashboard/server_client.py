@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from ankaios.common.errors import Unavailable
+from ankaios.common.local_user import local_user_name
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import CommanderHello, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class NotAvailable(Unavailable):
-    """The request could not be answered; the text says why, for people."""
+    """The request could not be answered; the text states why."""
 
 
 class ServerClient:
@@ -53,15 +54,14 @@ class ServerClient:
 
     @property
     def has_additions(self) -> bool:
-        """Whether the server knows the requests that Eclipse Ankaios does not have."""
+        """Whether the server supports the requests that Eclipse Ankaios does not have."""
         return self._connection is not None and self._connection.accepts_additions
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             try:
-                hello = ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION))
-                async with connect(self._settings, Method.COMMAND, hello) as connection:
+                async with connect(self._settings, Method.COMMAND, _hello()) as connection:
                     await self._follow(connection)
             except (Unavailable, VersionRefused) as error:
                 self._lost(_reason(error))
@@ -139,7 +139,7 @@ class ServerClient:
             await self._cancel(kind, request.requestId)
 
     async def _cancel(self, kind: str, request_id: str) -> None:
-        """Tell the server that nobody reads further responses."""
+        """Cancel the request: further responses are not read."""
         if self._connection is None or kind not in ("logsRequest", "recordsRequest"):
             return
         cancel = base.Request(requestId=request_id)
@@ -151,6 +151,12 @@ class ServerClient:
             await self._connection.send(ToServer(request=cancel))
         except Unavailable:
             return
+
+
+def _hello() -> ToServer:
+    """The history shows that a change came from the dashboard."""
+    user = f"{local_user_name()} (dashboard)"
+    return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION, user=user))
 
 
 def _new_id() -> str:

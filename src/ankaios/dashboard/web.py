@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ankaios import __version__
 from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import TRIGGERED_AT_RUNTIME
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
 from ankaios.dashboard.browser_hub import TooManyPages, encode_event
@@ -40,7 +41,10 @@ from ankaios.dashboard.server_client import NotAvailable
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SHOWN_REVISIONS = 50
 LOG_TAIL = 500
-STATIC = ("index.html", "style.css", "icon.svg", "app.js", "dom.js", "model.js", "pages.js", "graph.js", "charts.js")
+STATIC = (
+    *("index.html", "style.css", "icon.svg", "app.js", "dom.js", "model.js", "pages.js", "graph.js", "charts.js"),
+    "differences.js",
+)
 
 
 class RollbackBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -266,7 +270,8 @@ def _record(record: base.WorkloadRecord) -> dict[str, Any]:
         "time": record.timeMs,
         "agent": record.instanceName.agentName,
         "state": words[0] if words[0] == words[1] else f"{words[0]}({words[1]})",
-        "info": state.get("additionalInfo", ""),
+        "info": info if (info := state.get("additionalInfo", "")) != TRIGGERED_AT_RUNTIME else "",
+        "health": state["health"]["status"].lower() if "health" in state else "",
         "exitCode": record.exitCode if record.HasField("exitCode") else None,
         "output": list(record.output),
     }

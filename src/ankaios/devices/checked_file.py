@@ -1,6 +1,6 @@
 """Files that are always complete, with a checksum that detects what a power failure left behind.
 
-Input: values that msgspec converts. Output: JSON files that have the old or the new content, also if the process dies.
+Input: values that msgspec converts. Output: JSON files with the old or the new content, even if the process is killed.
 """
 
 import json

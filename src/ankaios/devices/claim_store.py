@@ -1,9 +1,9 @@
 """Files about the devices of workloads: claim records that outlive the agent, and the devices files of containers.
 
 Input: claim records and grants. Output: the records after a restart, and grants extended by the devices file. A record
-is written before its workload starts and removed when the workload releases its devices. A file is always complete: the
-old or the new content, also if the process dies. A file that is incomplete after a power failure is detected by its
-checksum.
+is written before its workload starts and removed when the workload releases its devices. A file always
+has the old or the new content, even if the process is killed. A file that is incomplete after a power failure is
+detected by its checksum.
 """
 
 import logging

@@ -7,9 +7,9 @@ grants, reports, and calls of the host. Owns the tasks of all parts. Each change
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Fatal, Rejected, Unavailable
@@ -105,7 +105,7 @@ class DeviceManager:
 
     async def run(self) -> None:
         """Run all parts until cancelled. If the plugin folder cannot be used, the agent continues without devices."""
-        reconciler = self._reconciler()
+        reconcile = self._reconciler()
         if self._remembered is not None:
             self._configure(self._remembered)
         try:
@@ -115,7 +115,7 @@ class DeviceManager:
                 tasks.keep_running("the registration of discovery handlers", self._serve_handlers)
                 tasks.keep_running("the end of vanished devices", self._expire_devices)
                 tasks.keep_running("the lost devices", self._lost.run)
-                tasks.keep_running("the device reconciler", lambda: every_round(reconciler.review))
+                tasks.keep_running("the device reconciler", reconcile)
                 tasks.keep_running("the retry of failed claims", lambda: every_round(self._retry_failed))
                 if self._kubelet is not None:
                     tasks.keep_running("the plugins for the kubelet", self._kubelet.run)
@@ -128,10 +128,11 @@ class DeviceManager:
         except (Unavailable, OSError) as fault:
             raise NoPluginFolder(str(fault)) from fault
 
-    def _reconciler(self) -> Reconciler | PodReconciler:
+    def _reconciler(self) -> Callable[[], Coroutine[Any, Any, None]]:
         if self._kubelet is not None and self._kubelet_dir is not None:
-            return PodReconciler(self.node, self.allocator, self._pods, self._kubelet_dir, self._kubelet.send_list)
-        return Reconciler(self.node, self.allocator, self.claims, self._host.living)
+            pods = PodReconciler(self.node, self.allocator, self._pods, self._kubelet_dir, self._kubelet.send_list)
+            return lambda: every_round(pods.review)
+        return Reconciler(self.node, self.allocator, self.claims, self._host.living).run
 
     async def _serve_handlers(self) -> None:
         """Handlers of other processes can register as soon as there is a configuration."""

@@ -86,6 +86,7 @@ class NodeDevicePlugin(ABC):
             if isinstance(found, Denied):
                 raise AllocationDenied(found.reason)
             changes = changes_of(found, self._node.node, by_configuration=self.by_configuration)
+            self._claims.note_allocated(it.slot for it in changes)
             new = {it.slot: it.claim for it in changes if self._node.ledger.claim(it.slot) is None}
             try:
                 await self._allocator.claim(changes)

@@ -44,7 +44,7 @@ class PluginHost:
         self._services: dict[str, DevicePluginService] = {}
         self._restarts: dict[str, asyncio.Event] = {}
         self._sockets: dict[str, str] = {}  # resource -> file name
-        # A kubelet refuses a socket that it knows, so those of an earlier agent must have other names.
+        # A kubelet refuses a known socket, so those of an earlier agent must have other names.
         self._names = (f"{time.time_ns() % 2**40:x}-{number}" for number in count())
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         self._group: Supervisor | None = None
@@ -149,7 +149,7 @@ class PluginHost:
 
 
 def remove_dead_sockets(folder: Path) -> None:
-    """Remove the sockets that an earlier agent left behind, which nobody serves any more."""
+    """Remove the sockets that an earlier agent left behind, which are not served any more."""
     for path in filter(Path.is_socket, folder.glob(f"{SOCKET_PREFIX}*.sock")):
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:

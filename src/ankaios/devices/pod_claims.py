@@ -7,6 +7,7 @@ configurations are kept because a kubelet needs the devices of its node while th
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,7 @@ class PodClaims:
         self._claims = folder / FOLDER / "claims.json"
         self._configurations = folder / FOLDER / "configurations.pb"
         self._held: dict[Slot, HeldSlot] = {}
+        self._allocated: set[Slot] = set()
         self._writing = asyncio.Lock()
 
     # --- claims ---
@@ -83,6 +85,15 @@ class PodClaims:
             for slot, claim in found
             if not claim.owner and (slot in self._held or self._node.instance(slot.instance) is not None)
         }
+
+    def note_allocated(self, slots: Iterable[Slot]) -> None:
+        """The kubelet allocates these slots now, also if they have a claim of a pod that ended."""
+        self._allocated.update(slots)
+
+    def take_allocated(self) -> set[Slot]:
+        """The slots that were allocated since the last call. The kubelet may not have written them yet."""
+        taken, self._allocated = self._allocated, set()
+        return taken
 
     # --- configurations ---
 

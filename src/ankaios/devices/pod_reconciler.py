@@ -67,7 +67,9 @@ class PodReconciler:
         in_use = {**written, **{key: written.get(key) for key in listed}}
         await self._claim_missing(in_use)
         claims = {key_of(slot, claim): (slot, claim) for slot, claim in self._claims.claims().items()}
-        for key in self._unused.review(claims, in_use, now):
+        allocated = self._claims.take_allocated()
+        fresh = [key for key, (slot, _) in claims.items() if slot in allocated]
+        for key in self._unused.review(claims, [*in_use, *fresh], now):
             slot, claim = claims[key]
             log.info("released the slot '%s', which no pod uses any more", slot)
             self._allocator.release({slot: claim})

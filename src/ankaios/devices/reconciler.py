@@ -8,7 +8,7 @@ only finds what a crash left behind. If it is not known which users exist, nothi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot
@@ -16,6 +16,7 @@ from ankaios.devices.core.stale_claims import StaleClaims
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.devices.workload_claims import WorkloadClaims
 
+RESTORED_SECONDS = 0.5
 INTERVAL_SECONDS = 10.0
 UNUSED_SECONDS = 20.0
 
@@ -46,15 +47,38 @@ class Reconciler:
         self._living = living
         self._owners: StaleClaims[str] = StaleClaims(unused_seconds)
         self._slots: StaleClaims[tuple[Slot, Claim]] = StaleClaims(unused_seconds)
+        self._restored = list(claims.records)
+
+    async def run(self) -> None:
+        while not self.release_restored():  # noqa: ASYNC110 - the agent owns what it waits for
+            await asyncio.sleep(RESTORED_SECONDS)
+        await every_round(self.review)
+
+    def release_restored(self) -> bool:
+        """Release claims from before a restart without a delay, as soon as it is known which workloads exist.
+
+        An agent that is killed while it deletes a workload leaves such a claim, and other workloads may wait for it.
+        Returns False if it has to be called again.
+        """
+        living = self._living() if self._restored else ()
+        if living is None:
+            return False
+        gone = [owner for owner in self._restored if owner not in living and owner in self._claims.records]
+        self._restored = []
+        self._release(gone)
+        return True
 
     async def review(self, now: float) -> None:
         living = self._living()
         if living is None:
             return
-        for owner in self._owners.review(list(self._claims.records), living, now):
+        self._release(self._owners.review(list(self._claims.records), living, now))
+        self._release_unrecorded(now)
+
+    def _release(self, owners: Iterable[str]) -> None:
+        for owner in owners:
             log.warning("released the devices of '%s', which does not exist any more", owner)
             self._claims.release(owner)
-        self._release_unrecorded(now)
 
     def _release_unrecorded(self, now: float) -> None:
         """Claims of this node without a record, which a lost message can leave behind."""

@@ -61,7 +61,7 @@ class AsyncCall(CallState):
         await self.drain(_MAX_QUEUED_BYTES)
 
     def write(self, data: bytes) -> None:
-        """The data of one loop iteration is sent at once, unless it is a lot."""
+        """The data of one loop iteration is sent in one piece, unless it is large."""
         self.check()
         is_small = len(data) < _FLUSH_BYTES
         if is_small and not self.queued_bytes and self.connection.is_idle and self._http2.send_data_now(self, data):

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 _WRITE_BUFFER = 256 * 1024
 _MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
-_READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed at once
-_FRAMES_PER_TURN = 64  # are processed before other connections get their turn
+_READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed immediately
+_FRAMES_PER_TURN = 64  # are processed before other connections are served
 _LINGER = 1.0  # seconds in which a rejected peer can read the reason
 
 

@@ -170,7 +170,7 @@ class CallState:
         self.progressed()
 
     def discard_inbox(self) -> None:
-        """Drop received messages that nobody has read."""
+        """Drop received messages that were not read."""
         self.inbox_shrunk(len(self._inbox))
         self._inbox = MessageBuffer()
 

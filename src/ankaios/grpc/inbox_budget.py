@@ -3,7 +3,7 @@
 Input: bytes that a connection adds and removes. Output: the connection that has to end, if any. Owns the counters.
 
 Flow control limits what a connection can store to the size of one window for each call, but a message may be larger
-than the window. The sum over all calls and connections needs a limit of its own.
+than the window. The sum over all calls and connections needs a separate limit.
 """
 
 from __future__ import annotations

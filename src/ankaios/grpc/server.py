@@ -140,7 +140,7 @@ class ServerCall(AsyncCall):
             raise CallFailed(Status.DEADLINE_EXCEEDED, text) from None
 
     def end(self, reason: str) -> None:
-        """Messages that nobody has read are dropped: processing them would delay the requests of others."""
+        """Unread messages are dropped: processing them would delay the requests of others."""
         super().end(reason)
         self.discard_inbox()
         if self._end_scope is not None and not self._end_scope.expired():

@@ -151,7 +151,7 @@ class BlockingConnection:
 
     @property
     def accepts_additions(self) -> bool:
-        """Whether the server knows the requests that this project adds. Known after the first received message."""
+        """Whether the server supports the requests that this project adds. Valid after the first received message."""
         return accepts_additions(self._call.state.headers or {})
 
     def watch(self, descriptor: int | None) -> None:

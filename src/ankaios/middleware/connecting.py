@@ -128,7 +128,7 @@ def _is_host_name(host: str) -> bool:
 
 
 def new_tls_session(pem: PemMaterial) -> TlsSession:
-    """The server needs a certificate for the DNS name `ank-server`, whatever host it runs on."""
+    """The server needs a certificate for the DNS name `ank-server`, independent of the host it runs on."""
     from ankaios.grpc.tls import TlsSession, client_context  # loads `ssl`, which is not needed without TLS
 
     return TlsSession(client_context(pem), server_name=SERVER_NAME)

@@ -51,7 +51,7 @@ class Ignore(Struct, frozen=True):
 
 
 class Disconnect(Struct, frozen=True):
-    """End the call: the sender has said goodbye."""
+    """End the call: the sender has sent a goodbye."""
 
 
 Incoming = Deliver | RejectRequest | Ignore | Disconnect

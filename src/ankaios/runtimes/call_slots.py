@@ -1,8 +1,8 @@
-"""Bounds how many calls to one runtime are under way.
+"""Limits the number of concurrent calls to one runtime.
 
-Calls that work hard in parallel block each other, so few may run at a time; but a call that takes long mostly waits,
-for a download or for a container to stop, and must not keep others out. So after its patience a call gives its place
-away, and only a much higher limit bounds the calls that wait.
+Calls that use the processor slow each other down, so only a few may run at the same time. A call that takes long mostly
+waits for a download or for a container to stop, and must not block other calls. Therefore a call releases its slot
+after `patience` seconds. A second, much higher limit bounds the total number of calls.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ class CallSlots:
     async def slot(self) -> AsyncIterator[None]:
         async with self._all:
             await self._working.acquire()
-            place = _Place(self._working)
-            timer = asyncio.get_running_loop().call_later(self._patience, place.give_away)
+            permit = _Permit(self._working)
+            timer = asyncio.get_running_loop().call_later(self._patience, permit.release)
             try:
                 yield
             finally:
                 timer.cancel()
-                place.give_away()
+                permit.release()
 
 
-class _Place:
-    """One place that can be given away once."""
+class _Permit:
+    """A permit of a semaphore. Only the first `release` has an effect."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots: asyncio.Semaphore | None = slots
 
-    def give_away(self) -> None:
+    def release(self) -> None:
         if self._slots is not None:
             self._slots.release()
             self._slots = None

@@ -1,9 +1,9 @@
-"""Where the agent can make cgroups for native workloads, and what a workload needs there.
+"""Decides where the agent creates the cgroups of native workloads.
 
-Input: the mounts and the own cgroups as the kernel lists them, and the limits of a workload. Output: a plan of plain
-values for `native_cgroups.py`. The cgroups are made below the topmost cgroup in which the agent may write: for root
-that of the machine, for other users the one that was delegated to them, so that workloads do not share the cgroup of
-the agent's service (docs/adr/0031).
+Input: the mounts and the cgroups of the agent process as the kernel lists them, and the limits of a workload. Output: a
+plan of plain values for `native_cgroups.py`. The cgroups are created below the topmost cgroup in which the agent may
+write: the root cgroup for root, the delegated cgroup for other users. This way workloads do not share the cgroup of the
+agent's service (docs/adr/0031).
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 OWN_FOLDER = "ankaios"
-# One of these is enough to find and to end all processes of a workload.
+# One of these is sufficient to find and kill all processes of a workload.
 _V1_FOR_PROCESSES = ("freezer", "pids", "memory", "name=systemd")
 _LIMIT_FILES: Mapping[tuple[str, int], tuple[str, ...]] = {
     ("memory", 1): ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
@@ -25,7 +25,7 @@ _LIMIT_FILES: Mapping[tuple[str, int], tuple[str, ...]] = {
 
 
 class CgroupHierarchy(Struct, frozen=True):
-    """`parent` is the cgroup in which the agent makes its own ones."""
+    """`parent` is the cgroup below which the agent creates cgroups."""
 
     version: int
     controllers: frozenset[str]
@@ -70,7 +70,7 @@ def _own_path(text: str, version: int, names: frozenset[str]) -> str | None:
 
 
 def _ancestors(mount_point: str, own: str, mount_root: str) -> Iterator[str]:
-    """From the mount point down to the own cgroup."""
+    """Yield all cgroups from the mount point down to the cgroup of the agent."""
     below = own.removeprefix(mount_root.rstrip("/")) if own.startswith(mount_root) else ""
     place = mount_point
     yield place
@@ -85,10 +85,10 @@ def _ancestors(mount_point: str, own: str, mount_root: str) -> Iterator[str]:
 def plan_cgroups(
     hierarchies: list[CgroupHierarchy], name: str, limits: Mapping[str, int]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The plan, and the limits that no hierarchy can set.
+    """Return the plan, and the limits that no hierarchy supports.
 
-    `processes` is the cgroup that ends the workload, `folders` are all of them; `controllers` have to be passed on by
-    the cgroups above, and `limits` are written into files.
+    `processes` is the cgroup by which the workload is killed, `folders` are all cgroups of the workload, `controllers`
+    have to be enabled in the parent cgroups, and `limits` are written to files.
     """
     tracking = _for_processes(hierarchies)
     folders = [_folder(tracking, name)] if tracking else []

@@ -1,7 +1,7 @@
-"""Commands of health checks, run in containers, and the check that an image brings along.
+"""Runs the commands of health checks in containers, and reads the HEALTHCHECK of an image.
 
-Input: a command, its time limit and the program that runs it in a container. Output: the exit code and the end of what
-it printed. A command that takes too long is ended with everything it started.
+Input: a command, its time limit and the program that runs it in a container. Output: the exit code and the end of the
+output. A command that exceeds its time limit is killed with all its descendants.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _NAMED_BY_SHELL = "CMD-SHELL"
 async def run_in_container(
     program: str, before: Sequence[str], after: Sequence[str], limit: float, env: Mapping[str, str] | None
 ) -> CommandResult:
-    """`before` and `after` are the arguments around the option that marks the processes of the check."""
+    """`before` and `after` are the arguments before and after the option that marks the processes of the check."""
     mark = new_mark()
     finished = False
     try:
@@ -38,7 +38,7 @@ async def run_in_container(
 
 
 def check_target_of(pid: int | None) -> CheckTarget:
-    """Raises `RuntimeFailed` if there is no such process."""
+    """Raises `RuntimeFailed` if the process does not exist."""
     start = process_start(pid) if pid else None
     if not pid or start is None:
         raise RuntimeFailed("its process is not found")
@@ -79,7 +79,7 @@ def _text(nanoseconds: int) -> str:
 
 
 def parse_image_healthcheck(text: str) -> ExecCheck | None:
-    """What `podman inspect --format '{{json .Config.Healthcheck}}'` prints."""
+    """Parse the output of `podman inspect --format '{{json .Config.Healthcheck}}'`."""
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as fault:

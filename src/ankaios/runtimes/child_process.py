@@ -1,8 +1,8 @@
-"""A program of a runtime while it runs: its process and our ends of its pipes.
+"""Starts a program of a runtime as a child process.
 
-In come a program, its arguments and its environment; out come descriptors that never block, and the exit code. Nothing
-here needs an event loop, so a program can be started before there is one. Owned are the process, until its end was
-taken notice of, and the descriptors.
+Input: a program, its arguments and its environment. Output: non-blocking descriptors and the exit code. No event loop
+is needed, so a program can be started before the event loop runs. The module owns the process until it is reaped, and
+the descriptors.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import signal
 from collections.abc import Mapping, Sequence
 
 UNKNOWN_EXIT = 255
-NOT_STARTED = 127  # as shells say
+NOT_STARTED = 127  # the exit code of shells for "command not found"
 _FIRST_FREE = 3
 
 
 class ChildProcess:
-    """Raises OSError or ValueError if the program cannot be started; if it begins `at_leisure`, it has failed instead.
+    """Raises OSError or ValueError if the program cannot be started.
 
-    `stderr` is -1 if the error output comes with the standard output. `exit_code` is None while the program runs, and
-    negative if a signal ended it.
+    With `deferred`, the constructor does not wait for the start; a failed start is reported as exit code `NOT_STARTED`.
+    `stderr` is -1 if the error output is merged into the standard output. `exit_code` is None while the program runs,
+    and negative if a signal ended it.
     """
 
     def __init__(
@@ -32,14 +33,14 @@ class ChildProcess:
         env: Mapping[str, str] | None = None,
         *,
         merge: bool = False,
-        at_leisure: bool = False,
+        deferred: bool = False,
     ) -> None:
         environ = os.environ if env is None else env
-        start = _start_at_leisure if at_leisure else _start
+        start = _start_deferred if deferred else _start
         with _Pipes() as pipes:
             stdin, out, err = pipes.make(), pipes.make(), (None if merge else pipes.make())
-            theirs = (stdin[0], out[1], err[1] if err else out[1])
-            self.pid = start(program, [program, *arguments], environ, theirs)
+            standard = (stdin[0], out[1], err[1] if err else out[1])
+            self.pid = start(program, [program, *arguments], environ, standard)
             self.stdin, self.stdout, self.stderr = stdin[1], out[0], err[0] if err else -1
             pipes.keep({self.stdin, self.stdout, self.stderr})
         self.exit_code: int | None = None
@@ -50,18 +51,18 @@ class ChildProcess:
         return [descriptor for descriptor in (self.stdin, self.stdout, self.stderr) if descriptor >= 0]
 
     def has_ended(self) -> bool:
-        """Takes notice of the end."""
+        """Return whether the process has ended; reaps it."""
         if self.exit_code is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # we were started with the wish that nobody takes notice
+            except ChildProcessError:  # SIGCHLD is ignored in this process: the kernel has reaped the child
                 self.exit_code = UNKNOWN_EXIT
             else:
                 self.exit_code = os.waitstatus_to_exitcode(status) if pid else None
         return self.exit_code is not None
 
     def kill(self) -> None:
-        """It and all it started in its group, if anything is left."""
+        """Kill the process and its process group, unless it has ended."""
         if not self.has_ended():
             try:
                 os.killpg(self.pid, signal.SIGKILL)
@@ -74,14 +75,14 @@ class ChildProcess:
             self.stdin = -1
 
     def close(self) -> None:
-        """Let go of the pipes."""
+        """Close the pipes."""
         for descriptor in self._pipes():
             os.close(descriptor)
         self.stdin = self.stdout = self.stderr = -1
 
 
 class _Pipes:
-    """Pipes that are closed again but for what is kept."""
+    """Creates pipes, and closes all descriptors at exit except those passed to `keep`."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -92,7 +93,7 @@ class _Pipes:
         return self._above_standard(reading), self._above_standard(writing)
 
     def _above_standard(self, descriptor: int) -> int:
-        """In a process without standard input or output, a pipe may have got a number that the program needs."""
+        """Move a descriptor below 3: without open standard streams, a pipe can get a number that the program needs."""
         if descriptor >= _FIRST_FREE:
             return descriptor
         moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
@@ -111,12 +112,13 @@ class _Pipes:
 
 
 def _start(program: str, arguments: list[str], environ: Mapping[str, str], standard: Sequence[int]) -> int:
-    """The own group keeps a Ctrl-C meant for the agent from the program, and names what is to be ended.
+    """Start the program in a separate process group.
 
-    An own session would do so as well, but Linux schedules sessions apart: on a busy machine a call took half as long
-    again.
+    The group protects the program from a Ctrl-C that is meant for the agent, and allows to kill all its processes. A
+    separate session would do so as well, but Linux schedules sessions separately: on a busy machine a call took 50 %
+    longer.
     """
-    actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in enumerate(standard)]
+    actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(standard)]
     fault: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     for path in _candidates(program, environ):
         try:
@@ -126,7 +128,7 @@ def _start(program: str, arguments: list[str], environ: Mapping[str, str], stand
                 environ,
                 file_actions=actions,
                 setpgroup=0,
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them, and programs would inherit that
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them, and the program would inherit that
             )
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -135,10 +137,10 @@ def _start(program: str, arguments: list[str], environ: Mapping[str, str], stand
     raise fault
 
 
-def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, str], standard: Sequence[int]) -> int:
-    """Does not wait until the program has begun, which takes its time on a busy machine.
+def _start_deferred(program: str, arguments: list[str], environ: Mapping[str, str], standard: Sequence[int]) -> int:
+    """Do not wait until the program has started, which is slow on a busy machine.
 
-    Copies the process, so it is for one that is small and has no threads.
+    Forks this process, so it must be small and must not have threads.
     """
     pid = os.fork()
     if pid:
@@ -146,8 +148,8 @@ def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, 
         return pid
     try:
         os.setpgid(0, 0)
-        for number, ours in enumerate(standard):
-            os.dup2(ours, number)
+        for number, descriptor in enumerate(standard):
+            os.dup2(descriptor, number)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
         _execute(program, arguments, environ)
@@ -156,15 +158,15 @@ def _start_at_leisure(program: str, arguments: list[str], environ: Mapping[str, 
 
 
 def _make_leader(pid: int) -> None:
-    """The child does so as well: whoever comes first."""
+    """Make the child the leader of its process group; parent and child both do it, because either can be first."""
     try:
         os.setpgid(pid, pid)
-    except OSError:  # it runs the program already, in a group of its own
+    except OSError:  # the child already runs the program and leads its group
         return
 
 
 def _execute(program: str, arguments: list[str], environ: Mapping[str, str]) -> None:
-    """Comes back only if there is no such program."""
+    """Returns only if the program cannot be executed."""
     for path in _candidates(program, environ):
         try:
             os.execve(path, arguments, environ)

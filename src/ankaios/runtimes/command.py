@@ -1,7 +1,7 @@
-"""Runs one program of a runtime to its end, or reads its output as it comes.
+"""Runs one program of a runtime until it ends, or streams its output.
 
-In come a program with its arguments, what it reads and a time limit; out comes its standard output, or a
-`CommandFailed` that keeps command, exit code and error output. Nothing is owned: no child process outlives its call.
+Input: a program with its arguments, its standard input and a time limit. Output: its standard output, or a
+`CommandFailed` with command, exit code and error output. The module owns nothing: no child process outlives its call.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ MAX_OUTPUT = 64 * 1024 * 1024
 MAX_ERROR_TEXT = 64 * 1024
 LOG_PIECE = 64 * 1024
 _END_LIMIT = 5.0
-_LAST_OUTPUT = 0.2  # whatever a program left behind may keep its output open
-# Only where the system has no process descriptors: how long to wait between two looks whether a program has ended.
-_LOOKS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+_LAST_OUTPUT = 0.2  # descendants of the program can keep its output open
+# Pauses between two polls for the end of a program, on systems without process descriptors.
+_POLL_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class CommandFailed(RuntimeFailed):
@@ -43,13 +43,13 @@ async def run_command(
     stdin: bytes = b"",
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Return what the program prints if it ends with 0 within `limit` seconds."""
+    """Return the standard output of the program if it ends with 0 within `limit` seconds."""
     text = command_text(program, arguments)
     return await finish_command(_spawn(program, arguments, text, env), text, limit=limit, stdin=stdin)
 
 
 async def finish_command(process: ChildProcess, text: str, *, limit: float, stdin: bytes = b"") -> str:
-    """The same for a program that runs already; `text` is its command for messages."""
+    """Do the same as `run_command` for a started program; `text` is its command for messages."""
     try:
         async with asyncio.timeout(limit):
             out, err = await _communicate(process, stdin)
@@ -70,7 +70,7 @@ async def finish_command(process: ChildProcess, text: str, *, limit: float, stdi
 async def stream_command(
     program: str, arguments: Sequence[str], env: Mapping[str, str] | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield standard output and error output, merged, in pieces as they come; closing ends the program."""
+    """Yield standard output and error output, merged, as they arrive; closing the iterator kills the program."""
     text = command_text(program, arguments)
     process = _spawn(program, arguments, text, env, merge=True)
     try:
@@ -91,9 +91,10 @@ async def probe_command(
     keep: int = 2048,
     grace: float = 0.0,
 ) -> tuple[int | None, bytes]:
-    """The exit code, None if the program did not end in time, and the end of its output, however much it prints.
+    """Return the exit code and the last `keep` bytes of the output. The code is None if the program exceeded `limit`.
 
-    The standard input stays open until then. A program with `grace` ends by itself when its standard input is closed.
+    The standard input stays open until then. If `grace` is set, the program is expected to end within `grace` seconds
+    after its standard input is closed.
     """
     process = _spawn(program, arguments, command_text(program, arguments), env, merge=True)
     output = bytearray()
@@ -102,7 +103,7 @@ async def probe_command(
     try:
         async with asyncio.timeout(limit):
             if stdin:
-                os.write(process.stdin, stdin)  # a pipe has room for it
+                os.write(process.stdin, stdin)  # the buffer of the pipe is large enough
             await _ended(process)
             await asyncio.wait([reading], timeout=_LAST_OUTPUT)
     except TimeoutError:
@@ -152,7 +153,7 @@ async def _communicate(process: ChildProcess, stdin: bytes) -> tuple[bytes, byte
             await _feed(process, stdin)
             await _ended(process)
     except BaseExceptionGroup as faults:
-        # Not `except*`: what is raised in there comes out as a group in Python 3.11.2, that of Debian 12.
+        # Not `except*`: Python 3.11.2 of Debian 12 wraps an exception that is raised inside it into a group.
         if faults.split(_TooMuch)[1] is not None:
             raise
         raise _TooMuch from None
@@ -171,7 +172,7 @@ async def _read(descriptor: int, most: int) -> bytes:
 
 
 async def _piece(descriptor: int) -> bytes:
-    """Empty at the end."""
+    """Return the next piece of output, empty at the end."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -183,7 +184,7 @@ async def _piece(descriptor: int) -> bytes:
 async def _feed(process: ChildProcess, data: bytes) -> None:
     loop = asyncio.get_running_loop()
     rest = memoryview(data)
-    with suppress(BrokenPipeError):  # a program may end without reading what it is given
+    with suppress(BrokenPipeError):  # a program can end without reading its standard input
         while rest:
             try:
                 rest = rest[os.write(process.stdin, rest) :]
@@ -193,11 +194,11 @@ async def _feed(process: ChildProcess, data: bytes) -> None:
 
 
 async def _ended(process: ChildProcess) -> None:
-    """Until the program has ended and that was taken notice of."""
+    """Wait until the program has ended and is reaped."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except (OSError, AttributeError):  # the last one: built for an old system
-        await _ended_at_a_look(process)
+    except (OSError, AttributeError):  # AttributeError: Python was built for an old system
+        await _poll_for_end(process)
         return
     loop = asyncio.get_running_loop()
     try:
@@ -207,14 +208,14 @@ async def _ended(process: ChildProcess) -> None:
         os.close(descriptor)
 
 
-async def _ended_at_a_look(process: ChildProcess) -> None:
-    pauses = iter(_LOOKS)
-    while not process.has_ended():  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(next(pauses, _LOOKS[-1]))
+async def _poll_for_end(process: ChildProcess) -> None:
+    pauses = iter(_POLL_PAUSES)
+    while not process.has_ended():  # noqa: ASYNC110 - no event reports the end
+        await asyncio.sleep(next(pauses, _POLL_PAUSES[-1]))
 
 
 async def _ready(descriptor: int, watch: Callable[..., None], unwatch: Callable[[int], bool]) -> None:
-    """Until something can be read or written, depending on what the loop is asked to watch."""
+    """Wait until the descriptor is readable or writable, depending on the function `watch` of the loop."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     watch(descriptor, _resolve, ready)
     try:
@@ -236,7 +237,7 @@ def _reason(err: bytes, exit_code: int) -> str:
 
 
 async def _end(process: ChildProcess) -> None:
-    """Whatever happened: the program is gone afterwards, unless the system cannot even kill it."""
+    """Close the pipes, and kill the program if it still runs."""
     process.close()
     if not process.has_ended():
         process.kill()

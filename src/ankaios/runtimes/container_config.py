@@ -1,6 +1,7 @@
-"""The runtimeConfig of `podman` and `containerd` workloads and the command lines made of it. Pure.
+"""Converts the runtimeConfig of `podman` and `containerd` workloads into command lines. Pure.
 
-People and tools rely on the order of arguments, the labels and the container name, so they are fixed here to the byte.
+Input: the text of the runtimeConfig. Output: the parsed configuration and the arguments of commands. Users and tools
+rely on the order of arguments, the labels and the container name, so these must not change.
 """
 
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
 
 
 def config_mapping(text: str) -> dict[str, Any]:
-    """The runtimeConfig as a mapping."""
+    """Parse the runtimeConfig as a mapping."""
     try:
         found = load_yaml(text, "the runtimeConfig")
     except Rejected as fault:
@@ -40,7 +41,7 @@ def optional_text(config: dict[str, Any], key: str) -> str | None:
 
 
 def text_list(config: dict[str, Any], key: str) -> tuple[str, ...]:
-    """A list of strings, empty if absent. A bare number is refused: YAML may have changed how it was written."""
+    """Return a list of strings, empty if absent. Unquoted numbers are rejected: YAML does not keep their spelling."""
     items = config.get(key, [])
     if not isinstance(items, list):
         raise Unsupported(f"cannot read the runtimeConfig: {key}: expected a list of strings, found {_kind(items)}")
@@ -87,7 +88,7 @@ class ContainerConfig(Struct, frozen=True):
 
     @property
     def restarted_by_runtime(self) -> bool:
-        """The runtime itself starts the container again after it ended, so its end is no end of the workload."""
+        """Return whether the runtime restarts the container, so that its exit is not the end of the workload."""
         options = self.command_options
         values = [option.partition("=")[2] for option in options if option.startswith("--restart=")]
         values += [options[at + 1] for at, option in enumerate(options[:-1]) if option == "--restart"]
@@ -95,7 +96,7 @@ class ContainerConfig(Struct, frozen=True):
 
 
 def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
-    """Of the call that makes the workload run, in a new container or in the one that is to be used again."""
+    """Return the arguments that start the workload, in a new container or in the container to be reused."""
     return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
 
 
@@ -106,9 +107,9 @@ CREATE = ("create",)
 def run_arguments(
     config: ContainerConfig, name: InstanceName, extras: Extras, command: tuple[str, ...] = RUN
 ) -> list[str]:
-    """Create and start a new container, which also pulls its image if it is missing; with `CREATE` do not start it.
+    """Return the arguments that create and start a container, and pull its image if needed. `CREATE`: do not start it.
 
-    The user's own `--name` comes later and wins.
+    The options of the user follow the default name, so that a `--name` of the user takes precedence.
     [impl->swdd~podman-create-workload-runs-workload~1]
     [impl->swdd~podman-create-workload-creates-labels~1]
     [impl->swdd~podman-create-workload-sets-optionally-container-name~1]

@@ -1,7 +1,7 @@
 """Runs workloads as containers of containerd, through the program nerdctl.
 
-The same configuration, names, labels and arguments as for podman; in come workloads, out come container ids, states
-and logs. States are polled, all containers with one listing.
+Input: workloads, with the same configuration, names, labels and arguments as for podman. Output: container ids, states
+and logs. The states of all containers are polled with one listing.
 """
 
 import logging
@@ -12,6 +12,7 @@ from ankaios.common.health import ExecCheck
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.container_config import ContainerConfig, create_arguments, log_arguments
+from ankaios.runtimes.container_processes import ContainerProcesses
 from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL, StateCheckers
 from ankaios.runtimes.nerdctl_cli import NERDCTL_UNREADABLE, NerdctlCli
@@ -37,7 +38,7 @@ class NerdctlStateGetter:
         self._container = container
 
     def open(self, hint: Callable[[], None]) -> None:
-        """There are no hints."""
+        """Do nothing: nerdctl gives no hints."""
 
     async def get_state(self) -> ExecutionState:
         try:
@@ -50,7 +51,7 @@ class NerdctlStateGetter:
         return POLL_INTERVAL
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the getter has no resources."""
 
 
 class ContainerdRuntime:
@@ -60,6 +61,7 @@ class ContainerdRuntime:
         self._cli = cli
         self._checkers = StateCheckers()
         self._targets: dict[WorkloadId, CheckTarget] = {}
+        self._processes = ContainerProcesses()
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         containers = await self._cli.labelled("agent", agent)
@@ -84,7 +86,7 @@ class ContainerdRuntime:
         return extras.reuse or container
 
     async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
-        """A half-created container would block every further attempt by its name."""
+        """Remove a partly created container, whose name would block every further attempt."""
         try:
             left = set(await self._cli.labelled("name", str(name))) | ({reused} if reused else set())
             for container in left:
@@ -106,7 +108,7 @@ class ContainerdRuntime:
         self._targets.pop(workload, None)
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
-        """The process is asked for only once, nerdctl takes its time."""
+        """The process id is cached, because a call of nerdctl is slow."""
         del container
         if (known := self._targets.get(workload)) is not None and process_start(known.pid) == known.start:
             return known
@@ -123,14 +125,14 @@ class ContainerdRuntime:
         raise Unsupported("the HEALTHCHECK of an image cannot be used with containerd, declare a check")
 
     def processes(self, workload: WorkloadId) -> list[int]:
-        del workload
-        return []  # only a call of nerdctl tells them
+        first = self._processes.first_process(workload)
+        return [] if first is None else [first]
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         return self._cli.logs(log_arguments(workload, options))
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
+        """The runtime does not report out-of-memory kills."""
         del workload
         return False
 

@@ -1,8 +1,7 @@
-"""The first listing of containers, begun while the rest of the agent is still being loaded.
+"""Starts the first listing of containers while the rest of the agent is still being loaded.
 
-In come the settings of podman; out goes a listing under way, which the podman connectors finish. It is the same call
-that they would make later, so it may fail in any way: then they ask again, and what they are told counts. Owned is the
-process until somebody takes it.
+Input: the settings of podman. Output: the running process of the listing, whose output the podman connectors read. They
+repeat the call if it fails. The module owns the process until `take` or `drop` is called.
 """
 
 from __future__ import annotations
@@ -13,31 +12,31 @@ import time
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
 
-# What a few hundred containers need: nobody reads at first, and podman shall not wait for it.
+# Enough for a few hundred containers: the output is read later, and podman must not block on a full pipe.
 PIPE_SIZE = 1024 * 1024
-END_LIMIT = 1.0  # seconds; what is killed ends at once, unless the kernel itself waits for something
+END_LIMIT = 1.0  # seconds; a killed process ends immediately unless it is in uninterruptible sleep
 
 
 class EarlyListing:
-    """`asked` is when it began, by the monotonic clock."""
+    """`asked` is the start time by the monotonic clock."""
 
     def __init__(self, settings: PodmanSettings) -> None:
         self.asked = time.monotonic()
         self._process: ChildProcess | None = None
         try:
             environ = settings.call_environment()
-            self._process = ChildProcess(settings.program, LIST_CONTAINERS, environ, at_leisure=True)
+            self._process = ChildProcess(settings.program, LIST_CONTAINERS, environ, deferred=True)
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         except (OSError, ValueError):
             return
 
     def take(self) -> ChildProcess | None:
-        """From now on the process is the business of who took it."""
+        """Return the process, which the caller owns from now on."""
         process, self._process = self._process, None
         return process
 
     def drop(self) -> None:
-        """Nobody wants it: it must not outlive us, nor be left as a zombie."""
+        """Kill and reap the process if it was not taken."""
         if (process := self.take()) is not None:
             process.close()
             process.kill()

@@ -1,8 +1,8 @@
-"""Notices the end of a process that is not our child, at once and without polling.
+"""Detects the end of a process that is not a child of the agent, immediately and without polling.
 
-In come a process id and a check that it still is who we think; out comes one call when the process ends. The process
-descriptor is owned. A process id can be given to another process at any time, so it is only trusted between opening
-the descriptor and seeing, after that, that the right process is still there.
+Input: a process id and a function that verifies the identity of the process. Output: one call when the process ends.
+The module owns the process descriptor. The kernel can reuse a process id at any time, so the identity is verified after
+the descriptor was opened.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class ExitWatch:
 
 
 def watch_exit(pid: int, is_right: Callable[[int], bool], on_exit: Callable[[], None]) -> ExitWatch | None:
-    """None: the process has ended, is another one, or cannot be watched on this system."""
+    """Return None if the process has ended, is a different one, or cannot be watched on this system."""
     try:
         descriptor = os.pidfd_open(pid)
-    except (OSError, ValueError, AttributeError):  # the last one: built for an old system
+    except (OSError, ValueError, AttributeError):  # AttributeError: Python was built for an old system
         return None
     if not is_right(pid) or _has_ended(descriptor):
         os.close(descriptor)
@@ -61,9 +61,9 @@ def _has_ended(descriptor: int) -> bool:
 
 
 def process_start(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; with the boot id it tells a process from its successors.
+    """Return the start time in clock ticks since boot. Process id, start time and boot id together are unique.
 
-    None: there is none, or it has ended and only waits for somebody to take notice.
+    None: the process does not exist, or it has ended and is not reaped yet.
     """
     fields = _stat(pid)
     return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
@@ -75,7 +75,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def session_of(pid: int) -> int | None:
-    """The process that leads its session."""
+    """Return the leader of the session of the process."""
     fields = _stat(pid)
     return int(fields[3]) if len(fields) > 3 else None
 
@@ -85,12 +85,15 @@ def command_line(pid: int) -> list[str]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields after the name, which may itself hold blanks and brackets."""
+    """Return the fields after the name. The name can contain blanks and brackets."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def _read(path: str) -> bytes:
-    """Nothing, if there is no such file. An agent that starts reads two for each container, so it is done plainly."""
+    """Return empty bytes if the file does not exist.
+
+    A starting agent reads two files for each container. Plain descriptors are faster than file objects.
+    """
     pieces: list[bytes] = []
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""A runtime in memory that does what a test scripts: works, is slow, fails, hangs or lies.
+"""A runtime in memory for tests, which can be scripted to be slow, to fail, to hang or to report wrong states.
 
-In come workloads; out come states that the test sets. Everything asked of it is kept in `calls`, in order.
+Input: workloads. Output: states that the test sets. All calls are recorded in `calls`, in order.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ankaios.runtimes.runtime_connector import (
 
 
 class FakeWorkload(Struct):
-    """A workload as the fake runtime has it. Output is given to readers in these pieces."""
+    """A workload of the fake runtime. Readers of logs receive `output` in these pieces."""
 
     id: WorkloadId
     instance_name: InstanceName
@@ -43,14 +43,14 @@ class FakeChecker:
         self._runtime = runtime
         self.workload = workload
         self._sink: StateSink | None = sink
-        self._told: ExecutionState | None = None
-        self._first = asyncio.get_running_loop().call_soon(self.tell)
+        self._reported: ExecutionState | None = None
+        self._first = asyncio.get_running_loop().call_soon(self.report)
 
-    def tell(self, state: ExecutionState | None = None) -> None:
-        """Tell the current state, or a lie, if it is not what was told last."""
+    def report(self, state: ExecutionState | None = None) -> None:
+        """Report the given or the current state if it differs from the last reported one."""
         state = state or self._runtime.state_of(self.workload)
-        if self._sink is not None and state != self._told:
-            self._told = state
+        if self._sink is not None and state != self._reported:
+            self._reported = state
             self._sink(state)
 
     def stop(self) -> None:
@@ -61,8 +61,10 @@ class FakeChecker:
 
 
 class FakeRuntime:
-    """Scripts, all by the name of the call (`create`, `delete`, `existing`, `id`): `fail_next` queues errors,
-    `hold` lets calls wait until `release`, `fail_always` breaks them until it is taken back.
+    """Calls are scripted by name (`create`, `delete`, `existing`, `id`).
+
+    `fail_next` queues errors, `hold` blocks calls until `release`, and calls in `fail_always` fail until the entry is
+    removed.
     """
 
     def __init__(self, name: str = "fake") -> None:
@@ -89,7 +91,7 @@ class FakeRuntime:
         self._fail_next.setdefault(call, []).extend(errors)
 
     def hold(self, call: str) -> None:
-        """The next calls of this kind hang until released."""
+        """Block the next calls with this name until `release`."""
         self._gates.setdefault(call, asyncio.Event())
 
     def release(self, call: str) -> None:
@@ -99,29 +101,29 @@ class FakeRuntime:
     def add_existing(
         self, instance: InstanceName, state: ExecutionState = RUNNING_OK, spec: WorkloadSpec | None = None
     ) -> FakeWorkload:
-        """A workload left over from an earlier life of the agent."""
+        """Add a workload that an earlier agent process started."""
         workload = FakeWorkload(self._new_id(), instance, spec, state=state)
         self.workloads[workload.id] = workload
         return workload
 
     def named(self, workload_name: str) -> FakeWorkload:
-        """The newest workload with this name."""
+        """Return the newest workload with this name."""
         return [each for each in self.workloads.values() if each.instance_name.workload == workload_name][-1]
 
     def set_state(self, workload: WorkloadId, state: ExecutionState) -> None:
         self.workloads[workload].state = state
-        self._tell(workload)
+        self._report(workload)
 
     def vanish(self, workload: WorkloadId) -> None:
-        """Somebody removed it by hand."""
+        """Remove the workload as if a user had removed it with the tools of the runtime."""
         self.workloads.pop(workload, None)
-        self._tell(workload)
+        self._report(workload)
 
     def report_wrong_state(self, workload: WorkloadId, state: ExecutionState) -> None:
-        """Checkers tell this state although it is not true."""
+        """Let the checkers report this state although it is wrong."""
         for checker in list(self.checkers):
             if checker.workload == workload:
-                checker.tell(state)
+                checker.report(state)
 
     def print(self, workload: WorkloadId, piece: bytes) -> None:
         self.workloads[workload].output.append(piece)
@@ -131,10 +133,10 @@ class FakeRuntime:
         found = self.workloads.get(workload)
         return found.state if found else FAILED_LOST
 
-    def _tell(self, workload: WorkloadId) -> None:
+    def _report(self, workload: WorkloadId) -> None:
         for checker in list(self.checkers):
             if checker.workload == workload:
-                checker.tell()
+                checker.report()
         self._wake()
 
     def _wake(self) -> None:
@@ -157,7 +159,7 @@ class FakeRuntime:
         try:
             await self._script("create", str(spec.instance_name))
         except RuntimeFailed:
-            if extras.reuse:  # after a failed start nothing is left, as with containers
+            if extras.reuse:  # a failed start removes the workload, as with containers
                 self.vanish(extras.reuse)
             raise
         if extras.reuse:
@@ -221,7 +223,7 @@ class FakeRuntime:
             await changed.wait()
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
+        """The runtime does not report out-of-memory kills."""
         del workload
         return False
 

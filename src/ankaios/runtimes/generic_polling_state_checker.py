@@ -1,8 +1,8 @@
-"""Watches one workload by asking for its state, and tells each state that is new.
+"""Polls the state of one workload and reports each new state.
 
-In come a state getter and hints that it is worth a look; out go states, the first one at once and then only changes.
-Owned is the task that asks. How long to pause after a state is the getter's choice: runtimes that notice changes by
-themselves hint, the others are asked at an interval.
+Input: a state getter, and hints that the state may have changed. Output: states; the first one immediately, then only
+changes. The module owns the polling task. The getter decides how long to pause after a state: connectors that detect
+changes give hints, the others are polled at an interval.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ class RuntimeStateGetter(Protocol):
     """
 
     def open(self, hint: Callable[[], None]) -> None:
-        """Called once before the first look; `hint` asks for another one."""
+        """Called once before the first `get_state`; a call of `hint` triggers another one."""
         ...
 
     async def get_state(self) -> ExecutionState: ...
 
     def pause(self) -> float | None:
-        """Seconds until the next look; None: only when hinted."""
+        """Return the seconds until the next `get_state`; None: only after a hint."""
         ...
 
     def close(self) -> None:
-        """Let go of what was held for looking."""
+        """Release the resources of the getter."""
         ...
 
 
@@ -59,17 +59,17 @@ class GenericPollingStateChecker:
         self._getter = getter
         self._sink: StateSink | None = sink
         self._hint = asyncio.Event()
-        self._told = NEVER_RECEIVED
-        getter.open(self.look_now)
+        self._reported = NEVER_RECEIVED
+        getter.open(self.poll_now)
         work = keep_running(f"the state checker of '{name}'", self._watch, self._broken)
         self._task = asyncio.create_task(work, name=f"state checker of {name}")
 
-    def look_now(self) -> None:
-        """Something may have changed."""
+    def poll_now(self) -> None:
+        """Get the state now, because it may have changed."""
         self._hint.set()
 
     def stop(self) -> None:
-        """Never call the sink again."""
+        """Stop the task; the sink is not called any more."""
         if self._sink is not None:
             self._sink = None
             self._task.cancel()
@@ -81,21 +81,21 @@ class GenericPollingStateChecker:
         while self._sink is not None:
             self._hint.clear()
             state = await self._getter.get_state()
-            self._tell(state)
+            self._report(state)
             if state.is_same(REMOVED):
                 return
             await self._pause(self._getter.pause())
 
     def _broken(self, why: str) -> None:
-        """As long as nobody can look, the state is not known."""
-        self._tell(FAILED_UNKNOWN.because(why))
+        """Report an unknown state as long as the task fails."""
+        self._report(FAILED_UNKNOWN.because(why))
 
-    def _tell(self, state: ExecutionState) -> None:
+    def _report(self, state: ExecutionState) -> None:
         """[impl->swdd~generic-state-checker-sends-workload-state~1]
         [impl->swdd~podman-workload-sends-workload-state~1]
         """
-        if self._sink is not None and state != self._told:
-            self._told = state
+        if self._sink is not None and state != self._reported:
+            self._reported = state
             self._sink(state)
 
     async def _pause(self, seconds: float | None) -> None:
@@ -103,11 +103,11 @@ class GenericPollingStateChecker:
             async with asyncio.timeout(seconds):
                 await self._hint.wait()
         except TimeoutError:
-            _log.debug("%s: no hint within %s s, looking", self._task.get_name(), seconds)
+            _log.debug("%s: no hint within %s s, polling", self._task.get_name(), seconds)
 
 
 class StateCheckers:
-    """The checkers of one connector. Owns them, so none outlives the connector."""
+    """Owns the checkers of one connector, so that none outlives the connector."""
 
     def __init__(self) -> None:
         self._checkers: set[GenericPollingStateChecker] = set()

@@ -1,7 +1,7 @@
-"""Tells when names appear in or vanish from folders, and when files are written.
+"""Reports when entries appear in or are removed from folders, and when files are written.
 
-In come folders; out go calls with folder and name. One descriptor is owned for all folders. What it tells are hints:
-where the system has no room for it, or drops some, a slow look at everything still finds the change.
+Input: folders and files. Output: calls with folder and name. The module owns one descriptor for all of them. The calls
+are hints: if the kernel rejects a watch or drops events, the periodic resync of the caller still finds the change.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ _READ = 64 * 1024
 
 
 class Inotify:
-    """Calls `on_change(folder, name)`; with an empty name, some changes were missed."""
+    """Calls `on_change(folder, name)`. An empty name means that the kernel dropped events."""
 
     def __init__(self, on_change: Callable[[str, str], None]) -> None:
-        import ctypes  # only who watches has to wait for it
+        import ctypes  # loaded only if something is watched, because it is slow
 
         self._libc, self._errno = ctypes.CDLL(None, use_errno=True), ctypes.get_errno
         self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -73,7 +73,7 @@ class Inotify:
         if mask & IN_Q_OVERFLOW:
             self._on_change("", "")
         elif folder := self._folders.get(watch):
-            if mask & IN_IGNORED:  # the folder itself is gone, and the watch with it
+            if mask & IN_IGNORED:  # the folder was removed, and the kernel removed the watch
                 del self._folders[watch]
                 self._watches.pop(folder, None)
             elif folder in self._files:

@@ -1,8 +1,8 @@
-"""Kubernetes manifests as podman-kube workloads have them: read, judged and extended. Pure.
+"""Reads and extends the Kubernetes manifests of podman-kube workloads. Pure.
 
-In come the text of a manifest and what one of its containers shall get; out comes the text with that added. Podman
-reads YAML 1.1 while manifests are read here as YAML 1.2, so what is written out again is quoted such that podman
-takes each value as it was meant.
+Input: the text of a manifest, and mounts, devices and variables for one of its containers. Output: the extended text.
+Podman reads YAML 1.1, but this module reads YAML 1.2. Therefore values are quoted in the output such that podman reads
+each value with its original meaning.
 """
 
 import json
@@ -22,7 +22,7 @@ _POD_SPEC = {"Pod": ("spec",), "Deployment": ("spec", "template", "spec")}
 _POD_SUFFIX = {"Pod": "", "Deployment": "-pod"}
 _WITHOUT_PODS = {"ConfigMap", "Secret", "PersistentVolumeClaim", "Service"}
 
-# Words that are text in YAML 1.2 but truth values, numbers or dates in YAML 1.1.
+# Words that are strings in YAML 1.2 but booleans, numbers or dates in YAML 1.1.
 _AMBIGUOUS = re.compile(
     r"(?:[yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"
     r"|[-+]?0[0-7_]+|[-+]?0b[01_]+|[-+]?[0-9][0-9_]*|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"
@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
 
 
 def load_documents(manifest: str) -> list[Any]:
-    """Empty documents are left out."""
+    """Parse the documents of a manifest, without empty ones."""
     import ryaml
 
     try:
@@ -57,7 +57,7 @@ def load_documents(manifest: str) -> list[Any]:
 
 
 def add_control_interface(manifest: str, target: Target, folder: Path) -> str:
-    """The first pod with the target's name shares the folder with the target's container, and with no other."""
+    """Mount the folder into the target container of the first pod with the target's name, and into no other."""
     documents = load_documents(manifest)
     pod_spec = _find_pod(documents, target.pod)
     container = _find_container(pod_spec, target.container)
@@ -120,9 +120,9 @@ def _extend(owner: dict[str, Any], key: str, item: dict[str, Any]) -> None:
 
 
 def add_grants(manifest: str, grants: Iterable[DeviceGrant], block_devices: frozenset[str] = frozenset()) -> str:
-    """What devices bring goes to the container of their request, `<pod>/<container>` or just `<container>`.
+    """Add each grant to the container of its request, named `<pod>/<container>` or `<container>`.
 
-    A request without container goes to the only container there is. Host paths of block devices are told.
+    Without a name, the manifest must have exactly one container. `block_devices` are the host paths of block devices.
     """
     documents = load_documents(manifest)
     for number, grant in enumerate(grants):
@@ -150,7 +150,7 @@ class _Volume(Struct, frozen=True):
 
 
 def _grant_volumes(grant: DeviceGrant, block_devices: frozenset[str]) -> list[_Volume]:
-    """Podman passes a device node on when a host path of the kind device is mounted."""
+    """Podman adds a device to a container if its node is mounted as a host path of a device type."""
     if grant.cdi_devices:
         raise Unsupported(f"Cannot add devices. podman-kube has no CDI devices, such as '{grant.cdi_devices[0]}'.")
     volumes = [_Volume(mount.host_path, mount.container_path, mount.read_only) for mount in grant.mounts]
@@ -191,7 +191,7 @@ def _pod_specs(documents: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any
 
 
 def pod_name(document: Any) -> str | None:
-    """What the pod of this document is called in targets; None: it has no pod."""
+    """Return the name of the pod of this document in targets; None: the document has no pod."""
     kind, name = _text_at(document, "kind"), _text_at(document, "metadata", "name")
     return name + _POD_SUFFIX[kind] if kind in _POD_SPEC else None
 
@@ -205,11 +205,11 @@ def _annotations(document: Any) -> dict[str, Any]:
     return annotations
 
 
-# -- judgements
+# -- queries
 
 
 def exits_are_final(manifest: str) -> bool:
-    """Podman restarts ended containers of a pod by itself unless the pod's restart policy is `Never`."""
+    """Return whether podman does not restart ended containers: the restart policy of all pods is `Never`."""
     try:
         documents = load_documents(manifest)
         specs = [spec for _, spec in _pod_specs(documents)]
@@ -220,7 +220,7 @@ def exits_are_final(manifest: str) -> bool:
 
 
 def is_pod_of(name: str, manifest: str) -> bool:
-    """Whether podman gives this name to a pod of the manifest; it may add a number for a Deployment."""
+    """Return whether podman gives this name to a pod of the manifest. Podman can add a number for a Deployment."""
     try:
         wanted = {pod_name(document) for document, _ in _pod_specs(load_documents(manifest))}
     except Unsupported:
@@ -232,13 +232,16 @@ def is_pod_of(name: str, manifest: str) -> bool:
 
 
 def dump_documents(documents: list[Any], original: str) -> str:
-    """Flow style, every text quoted but those that were written bare and mean something else to podman."""
+    """Write the documents in flow style.
+
+    All strings are quoted except words that the original has without quotes and that YAML 1.1 reads as another type.
+    """
     bare = _bare_words(original)
     return "---\n".join(_flow(document, bare) + "\n" for document in documents)
 
 
 def _bare_words(text: str) -> set[str]:
-    """The ambiguous words that the manifest writes without quotes, and nowhere with them."""
+    """Return the ambiguous words that the manifest contains only without quotes."""
     words = set(re.findall(r"[-+0-9A-Za-z_.:]+", text))
     ambiguous = {word for word in words if _AMBIGUOUS.fullmatch(word)}
     return {word for word in ambiguous if f'"{word}"' not in text and f"'{word}'" not in text}

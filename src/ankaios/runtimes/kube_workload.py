@@ -1,6 +1,6 @@
-"""The runtimeConfig of `podman-kube` workloads, and what is known about one that runs.
+"""Reads the runtimeConfig and the stored data of `podman-kube` workloads.
 
-In come texts from manifests and volumes; out come plain data, the manifest to be played, and the state as listed.
+Input: texts from manifests and volumes. Output: plain data, the manifest for `podman kube play`, and the listed state.
 """
 
 import json
@@ -44,7 +44,7 @@ class KubeConfig(Struct, frozen=True):
 
 
 class KubeWorkload(Struct, frozen=True):
-    """All that is needed to watch and to end a workload. Unknown pods: None; no readable config: no manifest.
+    """The data for watching and deleting a workload. `pods` is None if unknown, `manifest` if the config is unreadable.
 
     [impl->swdd~podman-kube-workload-id~1]
     """
@@ -55,7 +55,7 @@ class KubeWorkload(Struct, frozen=True):
 
 
 def read_workload(config: str | None, pods: str | None) -> KubeWorkload:
-    """From the texts kept in the two volumes."""
+    """Parse the texts that are stored in the two volumes."""
     known = _read_pods(pods)
     try:
         parsed = KubeConfig.parse(config) if config is not None else None
@@ -98,5 +98,5 @@ def _block_devices(grants: Iterable[DeviceGrant]) -> frozenset[str]:
             if stat.S_ISBLK(Path(node.host_path).stat().st_mode):
                 found.add(node.host_path)
         except OSError:
-            _log.warning("cannot look at device '%s'", node.host_path)
+            _log.warning("cannot read the type of device '%s'", node.host_path)
     return frozenset(found)

@@ -1,8 +1,8 @@
-"""Ends processes by a mark in their environment, whoever is their parent.
+"""Kills processes by a mark in their environment, independently of their parents.
 
-A command that podman or nerdctl runs in a container is not a descendant of the program that was called, and its own
-children may leave their group. All of them inherit the environment, unless they remove it on purpose.
-Input: the mark `<name>=<random value>`. Output: nothing that carries it runs any more.
+A command that podman or nerdctl runs in a container is not a descendant of the called program, and its children can
+leave their process group. All of them inherit the environment, unless they remove it on purpose.
+Input: the mark `<name>=<random value>`. Output: all processes with the mark are killed.
 """
 
 import os
@@ -20,7 +20,7 @@ def new_mark() -> str:
 
 
 def end_marked_processes(mark: str) -> int:
-    """Returns how many were ended. Several rounds, because a process may start another one meanwhile. Blocks."""
+    """Return the number of killed processes. Searches repeatedly, because a process can start others. Blocks."""
     wanted, ended = mark.encode(), 0
     for _ in range(_ROUNDS):
         found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, wanted)]  # noqa: PTH208
@@ -38,7 +38,7 @@ def _carries(pid: int, mark: bytes) -> bool:
 
 
 def _end(pid: int, mark: bytes) -> bool:
-    """The process id may belong to another process by now, the descriptor cannot."""
+    """Kill by descriptor, because the kernel may have reused the process id."""
     with suppress(OSError):
         descriptor = os.pidfd_open(pid)
         try:

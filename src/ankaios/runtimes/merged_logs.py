@@ -1,7 +1,7 @@
-"""Several outputs as one, without tearing lines apart.
+"""Merges several log outputs into one without splitting lines.
 
-In come named sources of bytes; out come whole lines, marked with the source's name if there is more than one. Each
-source is read by its own task, as fast as the reader takes it.
+Input: named sources of bytes. Output: whole lines, prefixed with the name of the source if there are several sources.
+A separate task reads each source. A bounded queue limits its speed to the speed of the reader.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ async def _forward(source: LogSource, marked: bool, queue: asyncio.Queue[bytes |
 
 
 def _split(data: bytes) -> tuple[list[bytes], bytes]:
-    """Whole lines and the rest. A line without end in sight is passed on as it is."""
+    """Return the whole lines and the rest. A line longer than `MAX_LINE` is forwarded without its end."""
     whole, end, rest = data.rpartition(b"\n")
     lines = [line + b"\n" for line in whole.split(b"\n")] if end else []
     if len(rest) > MAX_LINE:

@@ -1,17 +1,14 @@
-"""Cgroups of a native workload: made, joined, ended and removed. Part of its shim, so it imports little.
+"""Creates, joins, kills and removes the cgroups of a native workload. Part of its shim, so it imports few modules.
 
-Input: the plan of `cgroup_places.py`. Output: cgroups below a folder that all workloads share. Whoever joins such a
-cgroup cannot leave it, and neither can its descendants: all of them end with the workload.
+Input: the plan of `cgroup_places.py`. Output: cgroups below a folder that all workloads share. A process in such a
+cgroup and its descendants cannot leave it, so all of them are killed with the workload.
 """
 
 from __future__ import annotations
 
 import os
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 TRIES = 20
 PAUSE = 0.005
@@ -20,7 +17,7 @@ SIGKILL = 9
 
 
 def make_cgroups(plan: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The cgroups that could be made, and the limits that could not be set, each with a reason."""
+    """Return the created cgroups, and the limits that could not be set, each with the reason."""
     made: list[str] = []
     for folder in plan["folders"]:
         try:
@@ -48,7 +45,7 @@ def make_cgroup(folder: str) -> None:
             os.mkdir(folder, 0o755)  # noqa: PTH102
         except FileExistsError:
             return
-        except FileNotFoundError:  # the last one of another workload was removed, and the shared folder with it
+        except FileNotFoundError:  # another workload removed the last cgroup and the shared folder
             if number + 1 == TRIES:
                 raise
         else:
@@ -57,14 +54,14 @@ def make_cgroup(folder: str) -> None:
 
 def pass_on_controllers(controllers: list[tuple[str, str]]) -> None:
     for folder, name in controllers:
-        try:  # noqa: SIM105 - that it failed is seen when the limit is set
+        try:  # noqa: SIM105 - a failure shows when the limit is set
             write(f"{folder}/cgroup.subtree_control", f"+{name}")
         except OSError:
             pass
 
 
 def set_limit(files: list[str], value: int) -> None:
-    """The first file is the limit; further ones make it stricter and need not exist."""
+    """Write the limit to the first file. Further files make the limit stricter and are optional."""
     write(files[0], str(value))
     for file in files[1:]:
         try:  # noqa: SIM105
@@ -79,7 +76,7 @@ def join_cgroups(folders: list[str]) -> None:
 
 
 def end_cgroup(folder: str) -> bool:
-    """Kill everything in it. Whether it is empty then."""
+    """Kill all processes in the cgroup. Return whether it is empty then."""
     try:
         write(f"{folder}/cgroup.kill", "1")
     except OSError:
@@ -94,7 +91,7 @@ def end_cgroup(folder: str) -> bool:
 
 
 def kill_one_by_one(folder: str) -> None:
-    """For kernels without `cgroup.kill`. What is frozen meanwhile cannot fork."""
+    """For kernels without `cgroup.kill`. The cgroup is frozen meanwhile, so that its processes cannot fork."""
     freeze(folder, is_frozen=True)
     for pid in processes_in(folder):
         try:  # noqa: SIM105
@@ -105,14 +102,14 @@ def kill_one_by_one(folder: str) -> None:
 
 
 def freeze(folder: str, is_frozen: bool) -> None:
-    try:  # noqa: SIM105 - not every hierarchy can
+    try:  # noqa: SIM105 - not all hierarchies support it
         write(f"{folder}/freezer.state", "FROZEN" if is_frozen else "THAWED")
     except OSError:
         pass
 
 
 def processes_in(folder: str) -> list[int]:
-    """None if there is no such cgroup."""
+    """Return an empty list if the cgroup does not exist."""
     try:
         with open(f"{folder}/cgroup.procs", "rb") as file:  # noqa: PTH123
             return [int(line) for line in file]
@@ -120,17 +117,33 @@ def processes_in(folder: str) -> list[int]:
         return []
 
 
+def has_lacked_memory(folders: list[str]) -> bool:
+    """Whether the kernel has killed a process in one of the cgroups because its memory limit was reached."""
+    return any(b"\noom_kill 0\n" not in text and b"\noom_kill " in text for text in map(memory_events, folders))
+
+
+def memory_events(folder: str) -> bytes:
+    """Of a cgroup with memory limits, of version 2 or 1; empty for others."""
+    for name in ("memory.events", "memory.oom_control"):
+        try:
+            with open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
+                return b"\n" + file.read()
+        except OSError:
+            continue
+    return b""
+
+
 def remove_cgroups(folders: list[str]) -> bool:
-    """End what is in them, and remove them. Whether all of them are gone."""
+    """Kill the processes in the cgroups and remove the cgroups. Return whether all of them are removed."""
     for folder in folders:
         end_cgroup(folder)
         remove(folder)
-        remove(os.path.dirname(folder))  # noqa: PTH120 - unless it holds others
+        remove(os.path.dirname(folder))  # noqa: PTH120 - fails if it contains other cgroups
     return not any(os.path.exists(folder) for folder in folders)  # noqa: PTH110
 
 
 def remove(folder: str) -> None:
-    """With the cgroups that the workload made in it."""
+    """Remove the cgroup and the cgroups that the workload created in it."""
     for number in range(TRIES):
         try:
             os.rmdir(folder)  # noqa: PTH106

@@ -1,9 +1,10 @@
-"""Runs the command of a health check beside a native process. Run without the rest of the package, one per check.
+"""Runs the command of a health check with the context of a native process. One helper process per check.
 
-In comes an order on standard input (its length in a line, then a marshalled dict); out goes a marshalled result on
-standard output. The command gets the user, privileges, environment, limits, cgroup and mounts of the process.
-Everything it starts becomes a descendant of this process, which ends all of it when the time is over, when the command
-has ended, or when the agent closes its end of the pipe.
+Input: an order on standard input (its length in a line, then a marshalled dict). Output: a marshalled result on
+standard output. The command gets the user, privileges, environment, limits, cgroup and mounts of the workload's
+process. All processes that it starts become descendants of the helper process. The helper process kills them when the
+time limit is exceeded, when the command has ended, or when the agent closes its end of the pipe. The helper process is
+started without the rest of the package.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def read(path: str) -> bytes:
 
 
 def join(process: str) -> None:
-    """Its control group and its view of the file system, as far as this user may."""
+    """Join the cgroups and the mount namespace of the process, as far as this user is permitted to."""
     try:
         mounts = os.open(f"{process}/ns/mnt", os.O_RDONLY)
         is_other = os.readlink(f"{process}/ns/mnt") != os.readlink("/proc/self/ns/mnt")  # noqa: PTH115
@@ -114,7 +115,7 @@ def join(process: str) -> None:
 
 
 def join_control_group(process: str) -> None:
-    """In every hierarchy; where that is not permitted, the check counts as part of the agent."""
+    """Join the cgroup in every hierarchy. Where that is not permitted, the check stays in the cgroup of the agent."""
     for line in read(f"{process}/cgroup").splitlines():
         _, names, path = line.split(b":", 2)
         folder = b"/sys/fs/cgroup/" + names.removeprefix(b"name=")
@@ -133,11 +134,11 @@ def copy_limits(pid: int) -> None:
             kind = getattr(resource, f"RLIMIT_{name}")
             resource.setrlimit(kind, resource.prlimit(pid, kind))
         except (OSError, ValueError):
-            continue  # an agent that is not root cannot raise them
+            continue  # without root, limits cannot be raised
 
 
 def give_up_own_privileges(facts: dict[str, Any]) -> None:
-    """Whatever the process was denied is denied to its checks: it may be able to change what they run."""
+    """Limit the check to the privileges of the process, because the process may be able to replace the command."""
     kernel = Kernel()
     if os.geteuid() == 0:
         limit_capabilities(facts["bounding"], kernel)
@@ -163,7 +164,7 @@ def execute_command(command: list[str], env: dict[bytes, bytes]) -> None:
 
 
 def follow(child: int, out: int, deadline: float) -> tuple[int | None, bytes]:
-    """The exit code, None if it did not end in time, and the end of what it printed."""
+    """Return the exit code and the end of the output. The code is None if the command exceeded its time limit."""
     poll = select.poll()
     ended = os.pidfd_open(child)
     for descriptor in (out, ended, 0):
@@ -178,13 +179,13 @@ def follow(child: int, out: int, deadline: float) -> tuple[int | None, bytes]:
                 poll.unregister(out)
         elif ended in ready:
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output
-        elif 0 in ready:  # the agent has ended or does not wait any more
+        elif 0 in ready:  # the agent has ended or cancelled the check
             break
     return None, output
 
 
 def end_all_descendants() -> None:
-    """Until none is left. Those whose parent has ended are children of this process."""
+    """Kill until no descendant is left. Descendants whose parent has ended are children of this process."""
     while True:
         for pid in descendants(os.getpid()):
             try:

@@ -1,8 +1,8 @@
-"""The kept output of a native workload, read back.
+"""Reads the stored output of a native workload.
 
-In come the folder with `log.1` and `log` and what the reader wants; out come the lines as the workload printed them,
-older first, and on request what follows. A line in a log reads `<UTC stamp> <stream> <F|P> <text>`; P marks a piece
-of a line without its end.
+Input: the folder with `log.1` and `log`, and the log options. Output: the lines as the workload printed them, oldest
+first, and with `follow` also new lines. A line of a log file has the form `<UTC stamp> <stream> <F|P> <text>`; P marks
+a part of a line without its end.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ _BATCH = 512
 
 
 def log_stamp(text: str) -> bytes:
-    """A point in time, as RFC 3339 or seconds since 1970, in the form of the log."""
+    """Convert a time, given as RFC 3339 or seconds since 1970, to the format of the log."""
     try:
         moment = datetime.fromtimestamp(float(text), UTC) if _is_number(text) else datetime.fromisoformat(text)
-        utc = moment.astimezone(UTC)  # a moment without a time zone is one of this machine
+        utc = moment.astimezone(UTC)  # a time without a time zone is in the zone of this machine
     except (ValueError, OverflowError, OSError) as fault:
         expected = "expected RFC 3339, as in 2026-01-31T12:00:00Z, within the years 1 to 9999 in UTC"
         raise Unsupported(f"cannot read the time '{text:.100}': {expected}") from fault
@@ -36,7 +36,7 @@ def _is_number(text: str) -> bool:
 
 
 def wanted_text(line: bytes, since: bytes | None, until: bytes | None) -> bytes | None:
-    """What the workload printed, None if it lies outside the wanted time or is no line of a log."""
+    """Return the text that the workload printed; None if the line is outside the given times or malformed."""
     stamp, _, rest = line.partition(b" ")
     _, _, rest = rest.partition(b" ")
     kind, blank, text = rest.partition(b" ")
@@ -46,7 +46,7 @@ def wanted_text(line: bytes, since: bytes | None, until: bytes | None) -> bytes 
 
 
 async def read_log(folder: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """`ended` tells whether nothing will follow."""
+    """`ended` returns whether the output is complete."""
     since = log_stamp(options.since) if options.since is not None else None
     until = log_stamp(options.until) if options.until is not None else None
     try:
@@ -70,7 +70,7 @@ async def _read(
             yield batch
             await asyncio.sleep(0)
         while options.follow and not over:
-            over = ended()  # asked before reading, so the last lines are not missed
+            over = ended()  # evaluated before reading, so that the last lines are not missed
             if found := b"".join(_wanted(follower, since, until)):
                 yield found
             elif not over:
@@ -95,11 +95,11 @@ def _batches(texts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Follower:
-    """Reads whole lines, the older file first, and goes on in the new file when the log was rotated."""
+    """Reads whole lines, the older file first, and continues in the new file after a rotation."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "log"
-        # The newer one is opened first: if the log is rotated in between, both are the same and no line is missed.
+        # The newer file is opened first: if the log is rotated in between, both are the same and no line is missed.
         newer, older = _open(self._path), _open(folder / "log.1")
         self._files = [file for file in (older, newer) if file is not None]
         if newer and older and _inode(newer) == _inode(older):
@@ -107,12 +107,12 @@ class _Follower:
         self._rest = b""
 
     def lines(self) -> Iterator[bytes]:
-        """All lines that are there now."""
+        """Yield the lines that were written since the last call."""
         while True:
             while len(self._files) > 1:
                 yield from self._remaining(self._files[0])
                 self._files.pop(0).close()
-            rotated = self._rotated()  # asked first: nothing is added to a rotated file
+            rotated = self._rotated()  # evaluated before reading: nothing is added to a rotated file
             if self._files:
                 yield from self._remaining(self._files[0])
             if not rotated or not (newer := _open(self._path)):

@@ -1,9 +1,10 @@
-"""What a native workload sees at other paths than the rest of the machine. Part of its shim, so it imports little.
+"""Creates the mounts of a native workload. Part of its shim, so it imports few modules.
 
-In come sources and targets; out go mounts that only the workload sees. A mount needs something below it, which others
-see, too: what is made for that is known by its mode, so that every workload can tell, and goes with the last one that
-uses it, whoever made it (docs/adr/0014). Owned are shared locks on it, for as long as the workload runs. Users may own
-folders on the way to a mount point, so the way is walked by descriptors, and no link that appears on it is followed.
+Input: sources and targets. Output: mounts that are visible only to the workload. A mount needs a mount point, which is
+visible on the host. A created mount point has a special file mode, by which every workload can identify it. The last
+workload that uses a mount point removes it (docs/adr/0014). The module owns shared locks on the mount points while the
+workload runs. Users can own parent folders of a mount point, so paths are opened step by step through descriptors, and
+symbolic links are not followed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import stat
 import time
 from typing import Any
 
-# The sticky bit says nothing about a file or about a folder in which only its owner may write: nobody else sets it.
-# What is mounted onto cannot be opened by other users, so they cannot hold locks on it; others may list what it is in.
+# The sticky bit has no meaning for a file, or for a folder in which only its owner may write. It marks mount points.
+# Other users cannot open a mount point, so they cannot lock it. They can list the folders that contain it.
 FILE, FOLDER, PARENT = stat.S_IFREG | 0o1600, stat.S_IFDIR | 0o1711, stat.S_IFDIR | 0o1755
 PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 TRIES = 20
@@ -23,7 +24,7 @@ PAUSE = 0.001
 
 
 class MountPoints:
-    """Made by the keeper, which ends after the workload. `fault`: why not all of them could be made."""
+    """Mount points created by the keeper, which ends after the workload. `fault`: why some could not be created."""
 
     def __init__(self, mounts: list[tuple[str, str, bool]]) -> None:
         self.fault: Exception | None = None
@@ -34,7 +35,7 @@ class MountPoints:
             for source, target, _ in mounts:
                 self.paths.append(os.path.realpath(target))
                 self._locks += hold(self.paths[-1], FOLDER if os.path.isdir(source) else FILE)  # noqa: PTH112
-        except (OSError, ValueError) as fault:  # the last one: no path at all
+        except (OSError, ValueError) as fault:  # ValueError: not a valid path
             self.fault = fault
         finally:
             os.umask(mask)
@@ -48,11 +49,11 @@ class MountPoints:
 
 
 def hold(path: str, kind: int) -> list[int]:
-    """A locked descriptor, or none for what is there anyway."""
+    """Create and lock a mount point. Return the locked descriptor, or none if the path exists for other reasons."""
     for _ in range(TRIES):
         try:
             return try_to_hold(path, kind)
-        except FileNotFoundError as fault:  # its last user has just removed it or a folder that it is in
+        except FileNotFoundError as fault:  # its last user has just removed it or one of its parent folders
             last = fault
     raise last
 
@@ -74,7 +75,7 @@ def try_to_hold(path: str, kind: int) -> list[int]:
 
 
 def open_parent(path: str, makes: bool) -> tuple[int, str]:
-    """The folder that the absolute path is in, and the name in there. `makes`: folders that are missing are made."""
+    """Open the parent folder of the absolute path; return it with the last name. `makes`: create missing folders."""
     parts = [part for part in path.split("/") if part]
     if not parts:
         raise OSError(errno.EINVAL, f"cannot mount onto '{path}'")
@@ -92,8 +93,8 @@ def open_parent(path: str, makes: bool) -> tuple[int, str]:
 
 
 def make_at(folder: int, name: str, kind: int) -> None:
-    """Nothing happens if it is there."""
-    if exists_at(folder, name):  # also where nobody may write, as on file systems of the kernel
+    """Do nothing if the path exists."""
+    if exists_at(folder, name):  # checked first: on file systems of the kernel, creating an existing path is an error
         return
     try:
         if kind == FILE:
@@ -114,13 +115,13 @@ def exists_at(folder: int, name: str) -> bool:
 
 
 def was_made(found: os.stat_result) -> bool:
-    """For mounts, and nobody has put anything into it since."""
-    is_empty = found.st_size == 0 or stat.S_ISDIR(found.st_mode)  # a folder that is not empty cannot be removed anyway
+    """Return whether this is a mount point that was created by this module and is still empty."""
+    is_empty = found.st_size == 0 or stat.S_ISDIR(found.st_mode)  # rmdir rejects a folder that is not empty
     return found.st_mode in (FILE, FOLDER, PARENT) and found.st_uid == os.geteuid() and is_empty
 
 
 def has_lock(descriptor: int, shared: bool, tries: int) -> bool:
-    """Users of a mount point share a lock on it; who removes it must be alone, for a moment."""
+    """Users of a mount point hold a shared lock. Its removal needs an exclusive lock."""
     import fcntl
 
     for number in range(tries):
@@ -129,7 +130,7 @@ def has_lock(descriptor: int, shared: bool, tries: int) -> bool:
         except BlockingIOError:
             time.sleep(PAUSE if number + 1 < tries else 0)
         except OSError:
-            return False  # a file system without locks: what nobody can have alone is never removed
+            return False  # a file system without locks: without an exclusive lock the mount point is never removed
         else:
             return True
     return False
@@ -140,14 +141,14 @@ def is_at(descriptor: int, name: str, folder: int) -> bool:
 
 
 def remove_mount_point(path: str) -> None:
-    """And the folders that were made for it, unless somebody uses them."""
+    """Remove the mount point and the folders that were created for it, unless they are in use."""
     tries = 1
     while os.path.basename(path) and is_gone(path, tries):  # noqa: PTH119
-        path, tries = os.path.dirname(path), TRIES  # noqa: PTH120 - others may be trying to remove the same folder
+        path, tries = os.path.dirname(path), TRIES  # noqa: PTH120 - others may remove the same folder at the same time
 
 
 def is_gone(path: str, tries: int) -> bool:
-    """Whether it was removed, by us or before."""
+    """Return whether the path is removed, by this call or earlier."""
     try:
         folder, name = open_parent(path, makes=False)
         try:
@@ -180,9 +181,9 @@ READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 32, 1 << 12, 1 << 14, 1 << 18
 
 
 def mount_all(order: dict[str, Any], fault: Exception | None) -> str:
-    """Give the process its own view of the mounts; without the rights say so and go on without.
+    """Mount everything in a new mount namespace. Without permission, return a note and continue without mounts.
 
-    `fault` is why there are not all mount points, which only matters to who may mount.
+    `fault` is the reason why mount points are missing. It is raised only if the process is permitted to mount.
     """
     if not order["mounts"]:
         return ""
@@ -200,7 +201,10 @@ def mount_all(order: dict[str, Any], fault: Exception | None) -> str:
 
 
 def bind_mount(source: str, target: str, readonly: bool) -> None:
-    """What is mounted onto may be missing below a mount of its own, where container engines leave it, too."""
+    """Create the mount point if it is missing, which happens inside an earlier mount of the same workload.
+
+    Such a mount point is not removed. Container engines do not remove it either.
+    """
     folder, name = open_parent(os.path.realpath(target), makes=True)
     try:
         make_at(folder, name, FOLDER if os.path.isdir(source) else FILE)  # noqa: PTH112
@@ -212,7 +216,7 @@ def bind_mount(source: str, target: str, readonly: bool) -> None:
 
 
 def mount_at(source: str | None, folder: int, name: str, target: str, flags: int) -> None:
-    """`target` is for messages; the descriptor leads to nothing but what was looked at."""
+    """Mount through a descriptor, so that the checked file is the one that is mounted on. `target` is for messages."""
     place = os.open(name, PLACE, dir_fd=folder)
     try:
         if stat.S_ISLNK(os.fstat(place).st_mode):
@@ -237,10 +241,13 @@ def system_call(what: str, name: str, *arguments: Any) -> None:
 
 
 def without_mounts(order: dict[str, Any], fault: OSError) -> str:
-    """What a variable names is found there; what would have been mounted onto itself is there anyway, but writable."""
+    """Return a note with the variables that replace mounts and with the missing targets.
+
+    A source that would be mounted at the same path is not missing, but it stays writable.
+    """
     places = order["env_without_mounts"]
-    told = tuple(places.values())
-    missing = [target for source, target, _ in order["mounts"] if source != target and not source.startswith(told)]
+    named = tuple(places.values())
+    missing = [target for source, target, _ in order["mounts"] if source != target and not source.startswith(named)]
     follows = [f"paths are in {', '.join(f'${name}' for name in sorted(places))}"] if places else []
     follows += [f"missing: {', '.join(missing)}"] if missing else []
     why = "Agent is not root" if os.geteuid() else f"Agent cannot mount ({fault.strerror})"

@@ -1,6 +1,6 @@
-"""The runtimeConfig of `native` workloads, and the order to the process that keeps them. Pure.
+"""Converts the runtimeConfig of `native` workloads into the order for the keeper process. Pure.
 
-In come the configuration and what the agent prepared; out goes a dict of plain values for `native_shim.py`.
+Input: the configuration and the prepared files, mounts and grants. Output: a dict of plain values for `native_shim.py`.
 """
 
 import os
@@ -34,7 +34,7 @@ _LIMITS = {
     "processes": "RLIMIT_NPROC",
     "stackSize": "RLIMIT_STACK",
 }
-"""Limits of a process have the names of its constants, limits of a cgroup those of its controllers."""
+"""Maps the key of a limit to the constant of a process limit or to the controller of a cgroup limit."""
 _CAPABILITIES = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
@@ -43,15 +43,15 @@ _CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
-"""In the order of the kernel, from number 0."""
+"""The position of a name is the number of the capability in the kernel."""
 MAX_LIMIT = 2**63 - 1
-MAX_ID = 2**32 - 2  # the one above means "no change" to the kernel
+MAX_ID = 2**32 - 2  # 2**32 - 1 means "no change" in system calls
 _SIZE = re.compile(r"([0-9]{1,19})([KMG]i?)?")
 _FACTOR = {"K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
 class NativeConfig(Struct, frozen=True):
-    """`capabilities` and `no_new_privileges`: None if nothing is said about them."""
+    """`capabilities` and `no_new_privileges` are None if the configuration does not contain them."""
 
     command: tuple[str, ...]
     working_dir: str
@@ -89,7 +89,7 @@ def _working_dir(path: str) -> str:
 
 
 def _user(text: str | None) -> str | None:
-    """`<user>[:<group>]`; whether there is such a user is known when the workload starts."""
+    """Check the form `<user>[:<group>]`. Whether the user exists is checked when the workload starts."""
     for part in (text or "").split(":", 1):
         fault = None
         if "\0" in part:
@@ -97,14 +97,14 @@ def _user(text: str | None) -> str | None:
         elif is_id(part) and (len(part) > 10 or int(part) > MAX_ID):
             fault = f"'{part:.40}' is too large, the largest id is {MAX_ID}"
         elif part.isdigit() and not part.isascii():
-            fault = f"'{part:.40}' is neither a name nor a number of the digits 0 to 9"
+            fault = f"'{part:.40}' is neither a name nor a number with the digits 0 to 9"
         if fault:
             raise Unsupported(f"cannot read the runtimeConfig: user: {fault}")
     return text
 
 
 def is_id(text: str) -> bool:
-    """A user or group by its number, not by its name."""
+    """Return whether the text is the number of a user or group, not a name."""
     return text.isascii() and text.isdigit()
 
 
@@ -141,7 +141,7 @@ def _limit(key: object, value: object) -> tuple[str, int]:
 
 
 def _capabilities(config: dict[str, Any]) -> tuple[int, ...] | None:
-    """By name, with or without the prefix of the kernel."""
+    """Return the numbers of the capabilities, which are given by name, with or without the prefix `CAP_`."""
     if config.get("capabilities") is None:
         return None
     names = [name.upper().removeprefix("CAP_") for name in text_list(config, "capabilities")]
@@ -160,13 +160,11 @@ def _flag(config: dict[str, Any], key: str) -> bool | None:
 
 
 def cgroup_limits(config: NativeConfig) -> dict[str, int]:
-    """By controller."""
+    """Return the cgroup limits by controller."""
     return {name: value for name, value in config.limits if not name.startswith("RLIMIT_")}
 
 
 class User(Struct, frozen=True):
-    """As the system knows it."""
-
     uid: int
     gid: int
     groups: tuple[int, ...]
@@ -186,9 +184,9 @@ def make_order(
     cgroups: Mapping[str, Any] = NO_CGROUPS,
     token: str = "",
 ) -> dict[str, Any]:
-    """`inherited` is the agent's own environment, of which little is passed on.
+    """`inherited` is the environment of the agent, of which only the variables `INHERITED` are passed on.
 
-    `cgroups` is a plan of `cgroup_places.py`; only the last start with a `token` in its folder may go on.
+    `cgroups` is a plan of `cgroup_places.py`. A start continues only if its `token` is the one in the folder.
     """
     for name in (name for grant in extras.grants for name in grant.cdi_devices):
         raise Unsupported(f"Cannot add devices. The native runtime has no CDI devices, such as '{name}'.")
@@ -221,20 +219,20 @@ def make_order(
 
 
 def _bounding_set(config: NativeConfig, user: User | None) -> list[int] | None:
-    """Another user than root needs no capabilities unless they are named; root keeps all of them. None: all."""
+    """Return the permitted capabilities; None: all. By default root keeps all, and other users have none."""
     if config.capabilities is not None:
         return list(config.capabilities)
     return [] if user is not None and user.uid != 0 else None
 
 
 def _no_new_privileges(config: NativeConfig, user: User | None) -> bool:
-    """Root has all privileges already."""
+    """The default is true for all users except root, which has all privileges anyway."""
     uid = os.geteuid() if user is None else user.uid
     return uid != 0 if config.no_new_privileges is None else config.no_new_privileges
 
 
 def _places(extras: Extras) -> dict[str, str]:
-    """Where the workload finds what the agent prepared, in its own view of the file system."""
+    """Return the variables with the paths of control interface and files in the mount namespace of the workload."""
     places = {CONTROL_INTERFACE_VARIABLE: CONTROL_INTERFACE_TARGET} if extras.control_interface else {}
     return places | ({FILES_VARIABLE: "/"} if extras.files else {})
 
@@ -247,7 +245,7 @@ def _places_without_mounts(extras: Extras) -> dict[str, str]:
 
 
 def _files_folder(extras: Extras) -> str | None:
-    """In which each file of the workload has the path of its mount point."""
+    """Return the folder below which the files of the workload have the paths of their mount points."""
     for host, target in extras.files.items():
         parts = PurePosixPath(target).parts[1:]
         if host.parts[-len(parts) :] == parts:

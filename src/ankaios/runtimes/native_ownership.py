@@ -1,9 +1,9 @@
-"""Gives a native workload of another user what it needs of the agent's folders. Part of its shim, so it imports little.
+"""Gives the user of a native workload access to its folders. Part of its shim, so it imports few modules.
 
-In come the user and where control interface and files are; out go their owners and modes. That user may have put
-anything into folders that it was given before, so everything is reached by descriptors: no link is followed, and
-nothing is given away but what belongs to the agent and is what the agent makes. Where mounts show the workload its
-folders, nothing else is needed; where nothing can be mounted it must be able to pass through the folder of its instance
+Input: the user, and the paths of control interface and files. Output: changed owners and modes. The user may have
+changed the content of folders that it already owns. Therefore everything is opened through descriptors, no symbolic
+link is followed, and only files that belong to the agent and have the expected type change their owner. With mounts,
+nothing else is needed. Without mounts, the workload must be able to traverse the folder of its instance
 (docs/adr/0021).
 """
 
@@ -12,10 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 FIFOS = ("input", "output")
 PRIVATE, PASSABLE = 0o700, 0o711
@@ -24,7 +21,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | SAFE
 
 
 def give_folders(order: dict[str, Any], is_mounted: bool) -> None:
-    """Raises OSError if something is not what the agent made."""
+    """Raises OSError if a file is not the one that the agent created."""
     user = order["user"]
     if user is None:
         return
@@ -46,11 +43,11 @@ def give_control_interface(path: str, owner: tuple[int, int]) -> None:
 
 
 def give_fifo(folder: int, name: str, owner: tuple[int, int]) -> None:
-    """Not opened, which would look like a reader: a descriptor that only names the file is enough."""
+    """Change the owner through an `O_PATH` descriptor: opening the FIFO would count as a reader."""
     try:
         fifo = os.open(name, os.O_PATH | SAFE, dir_fd=folder)
     except FileNotFoundError:
-        return  # the agent could not make it, or the workload removed it: its own loss
+        return  # the agent could not create it, or the workload removed it
     try:
         found = os.fstat(fifo)
         if not stat.S_ISFIFO(found.st_mode) or found.st_nlink != 1:
@@ -62,7 +59,7 @@ def give_fifo(folder: int, name: str, owner: tuple[int, int]) -> None:
 
 
 def open_way(paths: list[str], owner: tuple[int, int]) -> None:
-    """Each folder for its user alone before others can pass through the folder that all of them are in."""
+    """Make each folder private to the user first, then make their parent folders traversable for others."""
     for path in paths:
         folder = open_own(path, owner[0])
         try:

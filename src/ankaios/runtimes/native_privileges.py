@@ -1,17 +1,14 @@
-"""Takes privileges from the process that becomes a native workload. Part of its shim, so it imports little.
+"""Drops the privileges of the process that becomes a native workload. Part of its shim, so it imports few modules.
 
-Input: the user, the capabilities and whether privileges may be gained again. The calls are those of the kernel: Python
-has no names for them.
+Input: the user, the capabilities, and whether the process may gain privileges again. Output: the changed process. The
+module uses system calls for which Python has no functions.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 SET_KEEP_CAPABILITIES, DROP_FROM_BOUNDING_SET = 8, 24
 SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVILEGES = 36, 38
@@ -21,7 +18,7 @@ LAST_CAPABILITY = 63
 
 
 class Kernel:
-    """Made before the user is changed: later the modules that it needs may be out of reach."""
+    """System calls. Create it before the user is changed: afterwards its modules may not be readable."""
 
     def __init__(self) -> None:
         import ctypes
@@ -34,7 +31,7 @@ class Kernel:
         self._check(self._libc.prctl(*padded))
 
     def set_capabilities(self, mask: int) -> None:
-        """Effective, permitted and inheritable ones of this process."""
+        """Set the effective, permitted and inheritable capabilities of this process."""
         header = (self._ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
         low, high = mask & 0xFFFFFFFF, mask >> 32
         self._check(self._libc.capset(header, (self._ctypes.c_uint32 * 6)(low, low, low, high, high, high)))
@@ -46,12 +43,12 @@ class Kernel:
 
 
 def needs_kernel(order: dict[str, Any]) -> bool:
-    """Most workloads of root do without, and start faster."""
+    """Return whether `Kernel` is needed. Most workloads of root start faster without loading it."""
     return order["capabilities"] is not None or order["no_new_privileges"]
 
 
 def give_up_privileges(order: dict[str, Any], kernel: Kernel | None) -> None:
-    """Become the user of the workload, with the capabilities that it may have."""
+    """Change to the user of the workload, with the permitted capabilities."""
     kept: list[int] | None = order["capabilities"]
     if kernel and kept is not None and os.geteuid() == 0:
         limit_capabilities(kept, kernel)
@@ -69,13 +66,13 @@ def limit_capabilities(kept: list[int], kernel: Kernel) -> None:
         try:
             kernel.control(DROP_FROM_BOUNDING_SET, number)
         except OSError as fault:
-            if fault.errno == errno.EINVAL:  # the kernel has no capability of this number, and none above it
+            if fault.errno == errno.EINVAL:  # the kernel has no capability with this or a higher number
                 return
             raise OSError(fault.errno, f"cannot limit the capabilities: {fault.strerror}") from fault
 
 
 def change_user(user: tuple[int, int, list[int]], kept: list[int] | None, kernel: Kernel | None) -> None:
-    """Another user than root has only the capabilities that are handed on to it."""
+    """Change the user. A user other than root has only the capabilities in the ambient set."""
     uid, gid, groups = user
     if kernel and kept:
         kernel.control(SET_KEEP_CAPABILITIES, 1)

@@ -1,6 +1,6 @@
-"""Native workloads as they are found in the run folder: their process, its end, and how it is told from others.
+"""Reads process, exit code and state of native workloads from the run folder.
 
-In come folders written by `native_shim.py`; out come facts. Nothing is owned.
+Input: folders written by `native_shim.py`. Output: process identities and states. The module owns nothing.
 """
 
 import os
@@ -14,7 +14,7 @@ from ankaios.runtimes.exit_watch import boot_id, process_start
 
 
 class NativeProcess(Struct, frozen=True):
-    """A process that cannot be mistaken for a later one with the same id."""
+    """A process, identified such that a later process with the same id is a different one."""
 
     pid: int
     start: int
@@ -34,14 +34,14 @@ class NativeFolder(Struct, frozen=True):
     path: Path
 
     def processes(self) -> tuple[NativeProcess, NativeProcess] | None:
-        """The workload's process and the one that keeps it."""
+        """Return the process of the workload and its keeper."""
         with suppress(OSError, ValueError):
             first, second = (self.path / "process").read_text().splitlines()
             return _process(first), _process(second)
         return None
 
     def starter(self) -> NativeProcess | None:
-        """The keeper that has last begun to start the workload."""
+        """Return the keeper of the latest start of the workload."""
         with suppress(OSError, ValueError):
             return _process((self.path / "keeper").read_text())
         return None
@@ -56,19 +56,23 @@ class NativeFolder(Struct, frozen=True):
             return int((self.path / "exit").read_text())
         return None
 
+    @property
+    def was_out_of_memory(self) -> bool:
+        return (self.path / "oom").exists()
+
     def note(self) -> str:
         with suppress(OSError):
             return (self.path / "note").read_text()
         return ""
 
     def mount_points(self) -> list[str]:
-        """What was made on the host for its mounts."""
+        """Return the mount points that were created on the host."""
         with suppress(OSError):
             return os.fsdecode((self.path / "mount_points").read_bytes()).split("\0")
         return []
 
     def state(self) -> ExecutionState:
-        """The process is looked at first: it may end between two looks, but not begin."""
+        """Checks the process before the exit code: between both checks, the process can end but not start."""
         found = self.processes()
         alive = found is not None and found[0].alive
         code = self.exit_code()

@@ -1,7 +1,7 @@
-"""Runs workloads as plain processes of the host.
+"""Runs workloads as processes of the host.
 
-In come workloads with a command; out come states and logs. Each process is kept by a small process of its own that
-outlives the agent; its folder below the given one holds what is needed to find it again. The id of a workload is its
+Input: workloads with a command. Output: states and logs. Each workload has a small keeper process, which outlives the
+agent, and a folder below the given one, by which the agent finds the workload again. The id of a workload is its
 instance name.
 """
 
@@ -46,20 +46,20 @@ from ankaios.runtimes.runtime_connector import (
     WorkloadId,
 )
 
-# Imported rather than run as a script, so that its compiled form is used.
+# The shim is imported and not run as a script, so that its compiled form is used.
 SHIM = "import sys; sys.path.append(sys.argv[1]); from ankaios.runtimes import native_shim as s; sys.exit(s.main())"
 CHECK = "import sys; sys.path.append(sys.argv[1]); from ankaios.runtimes import native_check as c; sys.exit(c.main())"
 PACKAGES = Path(__file__).parents[2]
 START_LIMIT = 30.0
 STOP_TIME = 10.0
 KILL_TIME = 5.0
-TURN_TIME = 5.0  # a start takes milliseconds until the process is noted
+TURN_TIME = 5.0  # a start takes milliseconds until the process is recorded
 TURN_PAUSE = 0.005
 FOLDER_INTERVAL = 2.0
 CHECK_OVERHEAD = 5.0
 CHECKS_AT_A_TIME, MAX_CHECKS = 4, 1000
 MAX_CHECK_OUTPUT = 64 * 1024
-# The keeper tells the exit code about a millisecond after the process has ended.
+# The keeper writes the exit code about a millisecond after the process has ended.
 EXIT_CODE_PAUSES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class NativeStateGetter:
         return state
 
     def pause(self) -> float | None:
-        """Without a descriptor the process has to be looked at; of an ended one only its folder can still vanish."""
+        """Poll the process if it has no descriptor. After its end, poll only for the removal of its folder."""
         if self._state == FAILED_LOST or (self._watch is not None and self._watch.open):
             return None
         return POLL_INTERVAL if self._state.state == "Running" else FOLDER_INTERVAL
@@ -115,18 +115,18 @@ class NativeRuntime:
     def _hierarchies(self) -> list[CgroupHierarchy]:
         found = self._find_hierarchies()
         if not found:
-            _log.info("no cgroups can be made: processes of native workloads are found by their parents")
+            _log.info("cannot create cgroups: processes of native workloads are found by their parents")
         return found
 
     def _of(self, workload: WorkloadId) -> NativeFolder:
         return NativeFolder(self._folder / workload)
 
     def _check(self) -> None:
-        """What others wrote would have the agent end any process of the host."""
+        """Check the owner of the folder: files of another user could make the agent kill any process of the host."""
         try:
             found = self._folder.lstat()
         except OSError:
-            return  # there is nothing of others then
+            return  # the folder does not exist, or its use fails later
         if fault := owner_fault(found, os.geteuid()):
             advice = "remove it or choose another folder with --run-folder"
             raise RuntimeFailed(f"cannot use '{self._folder}': it {fault}, {advice}")
@@ -161,7 +161,7 @@ class NativeRuntime:
             folder.path.mkdir(exist_ok=True)
         except OSError as fault:
             raise RuntimeFailed(f"cannot prepare '{folder.path}': {fault.strerror}") from fault
-        async with self._turn(folder):  # two at a time must never run
+        async with self._turn(folder):  # two processes of a workload must never run at the same time
             await self._end(folder)
             _clear(folder.path, token, keeps_log=extras.reuse == workload)
         try:
@@ -174,7 +174,7 @@ class NativeRuntime:
 
     async def _start(self, folder: NativeFolder, config: NativeConfig, extras: Extras, token: str) -> None:
         user = find_user(config.user) if config.user else None
-        # Agents of the same name may have different run folders.
+        # Agents with the same name can have different run folders.
         place = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:8]
         cgroups, missing = plan_cgroups(self._hierarchies, f"{place}.{folder.path.name}", cgroup_limits(config))
         order = make_order(config, extras, str(folder.path), user, os.environ, cgroups, token)
@@ -206,7 +206,7 @@ class NativeRuntime:
     async def run_check(
         self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
     ) -> CommandResult:
-        """The helper process ends in time by itself, and earlier if the agent does."""
+        """The helper process enforces `limit`, and ends earlier if the agent ends."""
         target = await self.check_target(workload, container)
         order = marshal.dumps({"process": target.pid, "command": list(command), "limit": limit})
         async with self._check_slots.slot():
@@ -229,14 +229,14 @@ class NativeRuntime:
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         folder = self._of(workload)
-        from ankaios.runtimes.native_log import read_log  # an agent starts faster without
+        from ankaios.runtimes.native_log import read_log  # loaded late, so that the agent starts faster
 
         return read_log(folder.path, options, lambda: not folder.keeper_alive)
 
     # -- stopping
 
     async def delete_workload(self, workload: WorkloadId) -> None:
-        """Ask the whole group to end, and after a while do not ask any more."""
+        """Send SIGTERM to the process group, and SIGKILL after the stop time."""
         self._check()
         folder = self._of(workload)
         if not folder.path.exists():
@@ -247,7 +247,7 @@ class NativeRuntime:
 
     @asynccontextmanager
     async def _turn(self, folder: NativeFolder) -> AsyncGenerator[None, None]:
-        """Nobody starts the workload meanwhile. A keeper that is held up in the middle of a start is ended."""
+        """Lock the folder, so that no other start can run. A keeper that blocks during a start is killed."""
         try:
             descriptor = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as fault:
@@ -270,7 +270,7 @@ class NativeRuntime:
         left = [cgroup for cgroup in folder.cgroups() if os.path.exists(cgroup)]  # noqa: PTH110
         if left and not await asyncio.to_thread(remove_cgroups, left):
             raise RuntimeFailed(f"cannot end all processes of '{folder.path.name}': they ignore being killed")
-        for path in folder.mount_points():  # gone already, unless the keeper was killed
+        for path in folder.mount_points():  # already removed, unless the keeper was killed
             remove_mount_point(path)
 
     async def _end_processes(self, process: NativeProcess, keeper: NativeProcess) -> None:
@@ -282,16 +282,15 @@ class NativeRuntime:
             await _signalled(keeper, signal.SIGKILL, KILL_TIME)
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
-        del workload
-        return False
+        """Only with a memory limit: the kernel does not count other kills."""
+        return self._of(workload).was_out_of_memory
 
     async def close(self) -> None:
         self._checkers.close()
 
 
 def _command_result(code: int | None, output: bytes) -> CommandResult:
-    """What the helper process reports about the command."""
+    """Parse the result that the helper process reports."""
     if code is None:
         return CommandResult(None)
     try:
@@ -303,7 +302,7 @@ def _command_result(code: int | None, output: bytes) -> CommandResult:
 
 
 async def _signalled(process: NativeProcess, number: signal.Signals, limit: float) -> bool:
-    """Whether the process, which leads its group, ended in time."""
+    """Send a signal to the group of the process. Return whether the process ended within `limit` seconds."""
     if process.alive:
         try:
             os.killpg(process.pid, number)
@@ -330,7 +329,7 @@ async def _ended(process: NativeProcess, limit: float) -> bool:
 
 
 async def _polled_end(process: NativeProcess, limit: float) -> bool:
-    """Where a process cannot be watched, or has ended already."""
+    """Poll a process that cannot be watched or has already ended."""
     for _ in range(max(int(limit / POLL_INTERVAL), 1)):
         if not process.alive:
             return True
@@ -339,7 +338,7 @@ async def _polled_end(process: NativeProcess, limit: float) -> bool:
 
 
 async def _locked(descriptor: int, limit: float) -> bool:
-    """Also where the file system has no locks."""
+    """Lock the folder. On a file system without locks, continue without one."""
     for _ in range(max(int(limit / TURN_PAUSE), 1)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -353,8 +352,8 @@ async def _locked(descriptor: int, limit: float) -> bool:
 
 
 def _clear(folder: Path, token: str, *, keeps_log: bool) -> None:
-    """Of what an earlier run left. With the new token, a start that was delayed until now does not go on."""
-    names = ["exit", "process", "keeper", "note", "mount_points", "cgroups"]
+    """Remove the files of an earlier run. The new token stops an earlier start that is still delayed."""
+    names = ["exit", "oom", "process", "keeper", "note", "mount_points", "cgroups"]
     try:
         for name in [*names, *([] if keeps_log else ["log", "log.1"])]:
             (folder / name).unlink(missing_ok=True)
@@ -364,7 +363,7 @@ def _clear(folder: Path, token: str, *, keeps_log: bool) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """The run folder may be open to everybody; what is kept here must not be."""
+    """Create the folder with mode 0700: the run folder can be accessible to all users, but this one must not be."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -372,7 +371,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    import shutil  # an agent starts faster without
+    import shutil  # loaded late, so that the agent starts faster
 
     try:
         shutil.rmtree(folder)
@@ -383,7 +382,7 @@ def _remove(folder: Path) -> None:
 
 
 def find_user(text: str) -> User:
-    """`<user>[:<group>]`, each a name or a number."""
+    """Look up `<user>[:<group>]`, each given by name or number."""
     user, _, group = text.partition(":")
     try:
         uid = int(user) if is_id(user) else pwd.getpwnam(user).pw_uid

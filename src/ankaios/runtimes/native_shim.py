@@ -1,9 +1,10 @@
-"""The small process that stays with one native workload. Run without the rest of the package.
+"""The keeper: a small process that starts and supervises one native workload. Runs without the rest of the package.
 
-In comes an order on standard input (a marshalled dict, see `native_order.py`); out go, in the workload's folder, the
-file `process` once it starts, `note` if it cannot be as it should, its output with time stamps in `log` and `log.1`,
-and the file `exit` when it ends. It outlives the agent, so neither output nor exit code is lost while no agent is
-there. Owned are the process and what is on the host only for its mounts. It imports little: one runs per workload.
+Input: an order on standard input (a marshalled dict, see `native_order.py`). Output, in the folder of the workload: the
+file `process` when it starts, `note` if mounts or limits are missing, its output with time stamps in `log` and `log.1`,
+and the file `exit` when it ends. The keeper outlives the agent, so that output and exit code are not lost while no
+agent runs. The keeper owns the process and its mount points on the host. It imports few modules, because one keeper
+runs per workload.
 """
 
 from __future__ import annotations
@@ -13,35 +14,32 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
-from ankaios.runtimes.native_cgroups import END_LIMIT, join_cgroups, make_cgroups, remove_cgroups
+from ankaios.runtimes.native_cgroups import END_LIMIT, has_lacked_memory, join_cgroups, make_cgroups, remove_cgroups
 from ankaios.runtimes.native_mounts import MountPoints, mount_all
 from ankaios.runtimes.native_ownership import give_folders
 from ankaios.runtimes.native_privileges import SET_CHILD_SUBREAPER, Kernel, give_up_privileges, needs_kernel
-
-if TYPE_CHECKING:  # the module typing alone would take more memory than all the rest
-    from typing import Any
 
 READ_SIZE = 64 * 1024
 LONGEST_LINE = 16 * 1024
 SIGKILL, SIGTERM = 9, 15
 POLL_PAUSE = 100  # milliseconds
-MOST_LEFT = 64  # pieces that are read after the end
-FAILED = b"\0"  # what follows is why the workload did not start
+MOST_LEFT = 64  # maximum number of pieces that are read after the end
+FAILED = b"\0"  # separates the note from the reason why the workload did not start
 STREAMS = (b"stdout", b"stderr")
 
 
 def main() -> int:
-    """Start the keeper, tell how the start went, and leave it alone."""
+    """Start the keeper, report the result of the start, and exit."""
     order: dict[str, Any] = marshal.loads(sys.stdin.buffer.read())
-    told, tell = os.pipe()
+    result, report = os.pipe()
     if os.fork() == 0:
-        os.close(told)
-        keep(order, tell)
+        os.close(result)
+        keep(order, report)
         os._exit(0)
-    os.close(tell)
-    answer = read_all(told)
+    os.close(report)
+    answer = read_all(result)
     sys.stdout.buffer.write(answer)
     if not answer.startswith(b"ok"):
         sys.stderr.buffer.write(answer or b"the keeper of the process ended too early")
@@ -49,7 +47,7 @@ def main() -> int:
     return 0
 
 
-def keep(order: dict[str, Any], tell: int) -> None:
+def keep(order: dict[str, Any], report: int) -> None:
     os.setsid()
     os.chdir(order["folder"])
     detach()
@@ -64,10 +62,10 @@ def keep(order: dict[str, Any], tell: int) -> None:
     except (OSError, NotStarted) as fault:
         points.remove()
         remove_cgroups(cgroups)
-        os.write(tell, str(fault).encode())
+        os.write(report, str(fault).encode())
         return
-    os.write(tell, b"ok")
-    os.close(tell)
+    os.write(report, b"ok")
+    os.close(report)
     try:
         forward_output(child, streams, log, order["orphan_check"], cgroups)
     finally:
@@ -75,14 +73,14 @@ def keep(order: dict[str, Any], tell: int) -> None:
 
 
 class NotStarted(Exception):
-    """In the words of the process that was to become the workload."""
+    """The message is the one of the process that should become the workload."""
 
 
 def take_turn(token: str) -> int:
-    """Lock the folder until the process is noted, so that nobody takes the workload for lost meanwhile.
+    """Lock the folder until the process is recorded, so that the agent does not consider the workload lost meanwhile.
 
-    The agent changes the token, with the lock, before it starts the workload again: a start that was delayed until then
-    must not go on.
+    The agent holds the lock and changes the token before it starts the workload again. A delayed start finds a
+    different token and must not continue.
     """
     import fcntl
 
@@ -98,7 +96,7 @@ def take_turn(token: str) -> int:
 
 
 def end_turn(folder: int) -> None:
-    """The workload's process may have inherited the descriptor, so closing it is not enough."""
+    """Unlock explicitly: the process of the workload may have inherited the descriptor, so closing it is not enough."""
     import fcntl
 
     try:  # noqa: SIM105
@@ -109,11 +107,10 @@ def end_turn(folder: int) -> None:
 
 
 def prepare_cgroups(order: dict[str, Any]) -> list[str]:
-    """Without the cgroup that ends the workload, the keeper becomes the parent of what the workload leaves behind."""
+    """Create the cgroups. Without the cgroup for killing, the keeper becomes the parent of orphaned descendants."""
     plan = order["cgroups"]
-    write_file(
-        "cgroups", os.fsencode("\0".join(plan["folders"]))
-    )  # first: if the keeper is killed, the agent ends them
+    # Written before the cgroups are created: if the keeper is killed, the agent removes them.
+    write_file("cgroups", os.fsencode("\0".join(plan["folders"])))
     made, unset = make_cgroups(plan)
     order["unset_limits"] = [*order["unset_limits"], *unset]
     if plan["processes"] not in made:
@@ -122,23 +119,23 @@ def prepare_cgroups(order: dict[str, Any]) -> list[str]:
 
 
 def start(order: dict[str, Any], points: MountPoints, cgroups: list[str]) -> tuple[int, list[int]]:
-    """The process and what it prints."""
+    """Return the process and the read ends of its output pipes."""
     if points.paths:  # if the keeper is killed, the agent removes them
         write_file("mount_points", os.fsencode("\0".join(points.paths)))
     outputs = [os.pipe(), os.pipe()]
-    go_on, go = os.pipe()
-    told, tell_back = os.pipe()
+    wait_for_start, allow_start = os.pipe()
+    result, report = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(go)  # a keeper that fails never writes to it, and then this is over
-        if os.read(go_on, 1):
-            become_workload(order, points, cgroups, [write for _, write in outputs], tell_back)
+        os.close(allow_start)  # if the keeper fails, the read below returns nothing and the child exits
+        if os.read(wait_for_start, 1):
+            become_workload(order, points, cgroups, [write for _, write in outputs], report)
         os._exit(127)
-    for descriptor in (outputs[0][1], outputs[1][1], tell_back, go_on):
+    for descriptor in (outputs[0][1], outputs[1][1], report, wait_for_start):
         os.close(descriptor)
-    write_file("process", process_text(child))  # before the command runs, so it can always be found
-    os.write(go, b".")
-    note, failed, why = read_all(told).partition(FAILED)
+    write_file("process", process_text(child))  # before the command runs, so that the agent can always find it
+    os.write(allow_start, b".")
+    note, failed, why = read_all(result).partition(FAILED)
     if failed:
         os.waitpid(child, 0)
         os.unlink("process")  # noqa: PTH108
@@ -163,12 +160,12 @@ def detach() -> None:
 
 
 def process_text(pid: int) -> bytes:
-    """Of the workload, then of the keeper."""
+    """Return the identities of the workload and of the keeper."""
     return identity(pid) + identity(os.getpid())
 
 
 def identity(pid: int) -> bytes:
-    """Process id, its start time and the boot it belongs to."""
+    """Return process id, start time and boot id."""
     with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # noqa: PTH123 - pathlib costs memory here
         return b"%d %d %s\n" % (pid, start_time(pid), file.read().strip())
 
@@ -179,7 +176,7 @@ def start_time(pid: int) -> int:
 
 
 def write_file(name: str, data: bytes) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     descriptor = os.open(name + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.write(descriptor, data)
     os.close(descriptor)
@@ -187,7 +184,7 @@ def write_file(name: str, data: bytes) -> None:
 
 
 def read_bytes(name: str) -> bytes:
-    """Nothing, if there is no such file."""
+    """Return empty bytes if the file does not exist."""
     try:
         with open(name, "rb") as file:  # noqa: PTH123
             return file.read()
@@ -207,15 +204,15 @@ def read_all(descriptor: int) -> bytes:
 
 
 def become_workload(
-    order: dict[str, Any], points: MountPoints, cgroups: list[str], outputs: list[int], tell: int
+    order: dict[str, Any], points: MountPoints, cgroups: list[str], outputs: list[int], report: int
 ) -> None:
-    """Never returns: the process becomes the workload's command, or tells why not."""
+    """Execute the command of the workload, or report why that failed. Never returns."""
     try:
         os.setsid()
         join_cgroups(cgroups)
         kernel = Kernel() if needs_kernel(order) else None
         note = mount_all(order, points.fault)
-        os.write(tell, note.encode())
+        os.write(report, note.encode())
         os.dup2(outputs[0], 1)
         os.dup2(outputs[1], 2)
         restore_signals()
@@ -225,12 +222,12 @@ def become_workload(
         os.chdir(order["working_dir"])
         execute(order["command"], order["env"])
     except BaseException as fault:
-        os.write(tell, FAILED + str(fault).encode())
+        os.write(report, FAILED + str(fault).encode())
     os._exit(127)
 
 
 def execute(command: list[str], env: dict[str, str]) -> None:
-    """Like os.execvpe, which however imports a module that the workload's user may not be able to read."""
+    """Do the same as os.execvpe, which imports a module that the user of the workload may not be able to read."""
     program = command[0]
     folders = [""] if "/" in program else [f"{folder}/" for folder in env["PATH"].split(":")]
     fault: OSError = FileNotFoundError(2, f"{os.strerror(2)}: '{program}'")
@@ -245,7 +242,7 @@ def execute(command: list[str], env: dict[str, str]) -> None:
 
 
 def restore_signals() -> None:
-    """Python ignores these, and a command would inherit that."""
+    """Restore the signals that Python ignores, because the command would inherit that."""
     import signal
 
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -260,11 +257,11 @@ def set_limits(limits: list[tuple[str, int]]) -> None:
             resource.setrlimit(getattr(resource, name), (value, value))
 
 
-# -- keeping it
+# -- supervising it
 
 
 class Log:
-    """Lines of two streams with time stamps, in two files that together stay below a size."""
+    """Writes lines of two streams with time stamps to two files with a limited total size."""
 
     def __init__(self, size: int) -> None:
         self._half = max(size // 2, 1)
@@ -276,7 +273,7 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
     def add(self, stream: int, data: bytes, end: bool = False) -> None:
-        """Whole lines are written, the rest waits for its end."""
+        """Write whole lines, and buffer the rest until its end arrives."""
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         stamp = time_stamp() + b" " + STREAMS[stream]
         written = [b"%s F %s\n" % (stamp, line) for line in lines]
@@ -298,13 +295,13 @@ class Log:
 
 
 def time_stamp() -> bytes:
-    """UTC, with a fixed length, so that stamps compare as text."""
+    """Return the UTC time with a fixed length, so that time stamps can be compared as text."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
 
 
 def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, cgroups: list[str]) -> None:
-    """Until the process ends. `orphan_check`: the milliseconds between two looks whether its folder is there."""
+    """Forward the output until the process ends. `orphan_check` is the interval of the orphan check in milliseconds."""
     poll = select.poll()
     for stream in streams:
         os.set_blocking(stream, False)
@@ -318,19 +315,22 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, 
         orphan.check()
         reap_adopted(child)
     code = end_group(child)
+    lacked_memory = has_lacked_memory(cgroups)
     if not cgroups or not remove_cgroups(cgroups):
         end_descendants()
     for number, stream in enumerate(streams):
-        for _ in range(MOST_LEFT):  # whoever left the group may go on printing
+        for _ in range(MOST_LEFT):  # processes that left the group can continue to print
             if not forward(number, stream, log):
                 break
         keep_output(log, number, b"", end=True)
     if os.path.exists("process"):  # noqa: PTH110
-        write_file("exit", b"%d" % code)  # last, so that whoever knows of the end finds all that was printed
+        if lacked_memory:
+            write_file("oom", b"")
+        write_file("exit", b"%d" % code)  # last, so that the log is complete when the file exists
 
 
 def watch_end(child: int, poll: select.poll) -> bool:
-    """Whether the end of the process wakes the poll; old systems cannot do that."""
+    """Return whether the end of the process wakes the poll, which old systems do not support."""
     try:
         poll.register(os.pidfd_open(child), select.POLLIN)
     except (OSError, AttributeError):
@@ -343,13 +343,13 @@ def process_has_ended(child: int) -> bool:
 
 
 def reap_adopted(child: int) -> None:
-    """Descendants of the workload whose parents have ended become children of the keeper."""
+    """Reap orphaned descendants of the workload, which become children of the keeper."""
     while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)) and found.si_pid != child:
         os.waitpid(found.si_pid, 0)
 
 
 class Orphan:
-    """Ends a workload whose folder is gone: nobody can find it again, and it would be started a second time."""
+    """Ends a workload whose folder was removed: the agent cannot find it and would start it a second time."""
 
     def __init__(self, child: int, pause: int) -> None:
         self._child = child
@@ -366,7 +366,7 @@ class Orphan:
 
 
 def forward(number: int, stream: int, log: Log) -> bytes | None:
-    """What came, None if there is nothing now, empty if there is nothing more to come."""
+    """Return the forwarded data; None if there is none now, empty at the end of the stream."""
     try:
         data = os.read(stream, READ_SIZE)
     except BlockingIOError:
@@ -376,7 +376,7 @@ def forward(number: int, stream: int, log: Log) -> bytes | None:
 
 
 def keep_output(log: Log, number: int, data: bytes, end: bool = False) -> None:
-    """A full disk costs log lines, not the workload."""
+    """Write to the log. On a full disk, log lines are lost but the workload continues."""
     try:  # noqa: SIM105 - contextlib costs memory here
         log.add(number, data, end)
     except OSError:
@@ -384,17 +384,20 @@ def keep_output(log: Log, number: int, data: bytes, end: bool = False) -> None:
 
 
 def end_group(child: int) -> int:
-    """End what the process left in its group while its id cannot be anybody else's; returns the exit code."""
+    """Kill the process group, then reap its leader and return the exit code.
+
+    The id of the group cannot be reused until its leader is reaped.
+    """
     try:  # noqa: SIM105
         os.killpg(child, SIGKILL)
     except OSError:
-        pass  # nobody is left
+        pass  # the group is empty
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 
 
 def end_descendants() -> None:
-    """What left the group of the workload: without cgroups, all of it becomes a child of the keeper, one by one."""
+    """Kill the processes that left the group of the workload. Without cgroups they become children of the keeper."""
     until = time.monotonic() + END_LIMIT
     while time.monotonic() < until and (found := children()):
         for pid in found:
@@ -411,6 +414,6 @@ def children() -> list[int]:
 
 
 def parent(pid: str) -> int:
-    """0 if there is no such process."""
+    """Return 0 if the process does not exist."""
     fields = read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0

@@ -1,7 +1,7 @@
 """All calls of the program nerdctl, and the last listing of all its containers.
 
-In come what the containerd connector wants done; out come ids and listings, or `CommandFailed`. As with podman, each
-call has a time limit, few are under way at a time, and one listing serves all who ask at about the same time.
+Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`. As with podman, each call has a
+time limit, few calls run at the same time, and one listing serves all requests that arrive at about the same time.
 """
 
 import json
@@ -56,17 +56,17 @@ class NerdctlCli:
         return await run_command(self.settings.program, arguments, limit=limit, env=self.settings.environment)
 
     async def start(self, arguments: Sequence[str]) -> str:
-        """`run` or `start`; returns the id of the container."""
+        """Call `run` or `start`; return the id of the container."""
         try:
             container = (await self._call(arguments, self.settings.run_limit)).strip()
         finally:
             self._states.reset()
         if not container:
-            raise RuntimeFailed(f"nerdctl told no container id. Execution of 'nerdctl {' '.join(arguments)}'")
+            raise RuntimeFailed(f"nerdctl printed no container id. Execution of 'nerdctl {' '.join(arguments)}'")
         return container.rsplit(maxsplit=1)[-1]
 
     async def remove(self, container: str) -> None:
-        """One that does not exist is fine."""
+        """Remove a container. A container that does not exist counts as removed."""
         try:
             for arguments in (["stop", container], ["rm", container]):
                 await self._remove_step(arguments)
@@ -82,7 +82,7 @@ class NerdctlCli:
                 raise
 
     async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
-        """The labels of each container with this label, by container id."""
+        """Return the labels of each container with this label, by container id."""
         arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
         return parse_labels(await self._call(arguments, self.settings.query_limit))
 
@@ -111,7 +111,7 @@ class NerdctlCli:
 
 
 def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
-    """One JSON object per line. A line that is no container is left out; all of them being so is an error."""
+    """Parse one JSON object per line. Lines without a container are skipped; if all are, `RuntimeFailed` is raised."""
     lines = [line for line in text.splitlines() if line.strip()]
     found: dict[str, Mapping[str, str]] = {}
     for line in lines:
@@ -128,9 +128,9 @@ def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
 
 
 def _labels(value: object) -> Mapping[str, str]:
-    """A map in nerdctl 1.7, in other versions `k=v,k=v,…`.
+    """Parse labels, which are a map in nerdctl 1.7 and `k=v,k=v,…` in other versions.
 
-    In a text, a value with a comma in it makes pieces without `=`, which are skipped.
+    In the second form, a value with a comma produces parts without `=`, which are skipped.
     """
     if isinstance(value, dict):
         return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
@@ -139,7 +139,7 @@ def _labels(value: object) -> Mapping[str, str]:
 
 
 def parse_states(text: str) -> dict[str, ExecutionState]:
-    """One JSON array, or one for each container: nerdctl 1.x prints them one after another."""
+    """Parse one JSON array, or one array for each container: nerdctl 1.x prints several."""
     entries: list[object] = []
     rest = text.strip()
     while True:
@@ -172,7 +172,7 @@ def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:
             return RUNNING_OK
         case "exited" if exit_code is not None:
             return exited(exit_code)
-        case "dead":  # it failed, whatever its exit code says
+        case "dead":  # failed, independently of the exit code
             return FAILED_EXEC_FAILED.because(f"Exit code: '{exit_code or 0}'")
         case "removing":
             return STOPPING.because(word)

@@ -1,6 +1,6 @@
-"""A connector that is loaded when something is first asked of it: most nodes use one or two runtimes of all there are.
+"""A runtime connector that is loaded at its first call, because most nodes use only one or two runtimes.
 
-In comes how to make it; everything else goes to what was made. Owned is the connector, once there is one.
+Input: a function that makes the connector. Output: all calls are forwarded to it. The module owns the connector.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,7 @@
 """All calls of the program podman, and the last listing of all its containers.
 
-In come what the podman connectors want done; out come ids, listings and volumes' data, or `CommandFailed`. Each call
-has a time limit, few are under way at a time, and one listing serves all who ask at about the same time.
+Input: calls of the podman connectors. Output: ids, listings and the data of volumes, or `CommandFailed`. Each call has
+a time limit, few calls run at the same time, and one listing serves all requests that arrive at about the same time.
 [impl->swdd~podman-uses-podman-cli~1]
 [impl->swdd~podman-kube-uses-podman-cli~1]
 """
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodmanCli:
-    """One for both podman connectors, so they share the listing and the bound on calls."""
+    """Shared by both podman connectors, so that they share the listing and the limit of concurrent calls."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class PodmanCli:
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
-        self.calls_under_way = 0  # those that may change something
+        self.calls_under_way = 0  # calls that may change the state of containers
         self._states: StateCache[Listing] = StateCache(self._list)
         self._patience = min(settings.list_limit, settings.query_limit)
         if early is not None and (process := early.take()):
@@ -60,7 +60,7 @@ class PodmanCli:
                 return await self._call_now(arguments, limit, stdin, environment)
 
     async def _stop(self, arguments: Sequence[str], stdin: str = "") -> None:
-        """These mostly wait for workloads to end, and nothing else shall wait for that."""
+        """Stops mostly wait for workloads to end. They have separate slots, so that other calls do not wait."""
         async with self._stop_slots.slot():
             with self._counted():
                 await self._call_now(arguments, self.settings.stop_limit, stdin)
@@ -82,9 +82,9 @@ class PodmanCli:
     # -- containers
 
     async def start(self, arguments: Sequence[str], options: Sequence[str] = ()) -> str:
-        """`run`, with these options of the user among its arguments, or `start`.
+        """Call `run`, whose arguments include the given options of the user, or `start`.
 
-        Returns the id of the container, which no listing asked for before can show.
+        Return the id of the container. Earlier listings do not contain it, so they are invalidated.
         [impl->swdd~podman-state-getter-reset-cache~1]
         """
         plain = self._plain_environment
@@ -95,11 +95,11 @@ class PodmanCli:
         finally:
             self._states.reset()
         if not container:
-            raise RuntimeFailed(f"podman told no container id. Execution of 'podman {' '.join(arguments)}'")
+            raise RuntimeFailed(f"podman printed no container id. Execution of 'podman {' '.join(arguments)}'")
         return container.rsplit(maxsplit=1)[-1]
 
     async def remove(self, container: str) -> None:
-        """Stop and remove a container by id or name; one that does not exist is fine.
+        """Stop and remove a container by id or name. A container that does not exist counts as removed.
 
         One call does both: podman sends the stop signal, waits as `podman stop` does, and removes the container.
         [impl->swdd~podman-workload-stops-container~1]
@@ -120,7 +120,7 @@ class PodmanCli:
     # -- health checks
 
     async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
-        """Checks have their own bound, so that no other call waits for one that hangs."""
+        """Checks have separate slots, so that other calls do not wait for a check that hangs."""
         async with self._check_slots.slot():
             after = (container, *command)
             return await run_in_container(self.settings.program, ["exec"], after, limit, self._environment)
@@ -132,18 +132,19 @@ class PodmanCli:
     # -- states
 
     async def _list(self) -> Listing:
-        """Not bounded by the slots: there is never more than one, and states must not wait for slow starts.
+        """List all containers. Uses no slot: only one listing runs at a time, and it must not wait for slow starts.
 
-        All wait for it, so a podman that hangs is given up soon; one that is just slow gets more time the next time.
+        All checkers wait for a listing, so the time limit of the first attempt is short. After a timeout the next
+        attempt has a longer limit, because podman may only be slow.
         """
         limit, began = self._patience, time.monotonic()
         self._patience = min(2 * limit, self.settings.query_limit)
         listing = parse_listing(await self._call_now(LIST_CONTAINERS, limit))
-        self._be_patient(time.monotonic() - began)
+        self._adapt_limit(time.monotonic() - began)
         return listing
 
-    def _be_patient(self, took: float) -> None:
-        """What took long today may take long again."""
+    def _adapt_limit(self, took: float) -> None:
+        """Set the limit of the next listing to a multiple of the last duration."""
         self._patience = min(max(self.settings.list_limit, 3 * took), self.settings.query_limit)
 
     async def _finish_listing(self, process: ChildProcess) -> Listing:
@@ -151,15 +152,15 @@ class PodmanCli:
         return parse_listing(await finish_command(process, text, limit=self._patience))
 
     async def listing(self, not_before: float = 0.0, max_age: float = MAX_AGE) -> Loaded[Listing]:
-        """All containers, as podman told at most `max_age` seconds ago and not before the given moment."""
+        """Return a listing that started at most `max_age` seconds ago and not before the given time."""
         return await self._states.get(max_age, not_before)
 
     def newest_listing(self, max_age: float = inf) -> Loaded[Listing] | None:
-        """What podman told last, without asking."""
+        """Return the last listing without calling podman."""
         return self._states.newest(max_age)
 
     def outdate_listing(self) -> None:
-        """Something changed: what podman told before is not asked any more."""
+        """Invalidate earlier listings, because the state of a container changed."""
         self._states.reset()
 
     def on_new_listing(self, listener: Callable[[], None]) -> None:
@@ -168,7 +169,7 @@ class PodmanCli:
     # -- manifests
 
     async def kube_play(self, general: Sequence[str], options: Sequence[str], manifest: str) -> list[str]:
-        """Returns the ids of the pods, whose containers no listing asked for before can show.
+        """Return the ids of the pods. Earlier listings do not contain their containers, so they are invalidated.
 
         [impl->swdd~podman-kube-state-getter-reset-cache~1]
         """
@@ -185,33 +186,33 @@ class PodmanCli:
             self._states.reset()
 
     async def pods(self) -> dict[str, str]:
-        """The name of each pod by its id."""
+        """Return the name of each pod by its id."""
         return parse_pod_names(await self._call(["pod", "ps", "--format=json"], self.settings.query_limit))
 
     async def remove_pods(self, pods: Sequence[str]) -> None:
-        """Pods that do not exist are fine."""
+        """Remove pods. Pods that do not exist count as removed."""
         try:
             await self._stop(["pod", "rm", "--force", "--ignore", *pods])
         finally:
             self._states.reset()
 
-    # -- volumes that keep data
+    # -- volumes that store data
 
     async def stored(self, pattern: str) -> dict[str, str | None]:
-        """The texts kept in the volumes whose names match the regular expression; None where it is unreadable."""
+        """Return the texts in the volumes whose names match the regular expression; None for an unreadable text."""
         arguments = ["volume", "ls", "--filter", f"name={pattern}", "--format=json"]
         return parse_volumes(await self._call(arguments, self.settings.query_limit))
 
     async def store(self, volume: str, data: str) -> None:
-        """Keep the text in a label of the volume, base64 without padding; an older volume is replaced."""
-        import base64  # only pods need it
+        """Store the text in a label of the volume, as base64 without padding. An older volume is replaced."""
+        import base64  # loaded late: only podman-kube needs it
 
         await self.forget(volume)
         encoded = base64.b64encode(data.encode()).decode().rstrip("=")
         await self._call(["volume", "create", f"--label=data={encoded}", volume], self.settings.query_limit)
 
     async def forget(self, volume: str) -> bool:
-        """Whether the volume was there and is removed."""
+        """Remove the volume. Return whether it existed and was removed."""
         try:
             await self._call(["volume", "rm", volume], self.settings.query_limit)
         except CommandFailed as fault:
@@ -224,7 +225,7 @@ class PodmanCli:
 
 
 def parse_pods(text: str) -> list[str]:
-    """The non-empty lines after each `Pod:` up to the next line that ends in a colon."""
+    """Return the non-empty lines after each `Pod:` up to the next line that ends with a colon."""
     pods: list[str] = []
     inside = False
     for line in map(str.strip, text.splitlines()):
@@ -255,7 +256,7 @@ def parse_pod_names(text: str) -> dict[str, str]:
 
 
 def parse_volumes(text: str) -> dict[str, str | None]:
-    """The data in each volume of a listing."""
+    """Return the data of each volume of a listing."""
     found: dict[str, str | None] = {}
     for entry in _parse_list(text, "volumes"):
         match entry:
@@ -267,7 +268,7 @@ def parse_volumes(text: str) -> dict[str, str | None]:
 
 
 def decode_unpadded(data: str) -> str | None:
-    """Base64 that must come without padding."""
+    """Decode base64 that must not have padding."""
     import base64
 
     if data.endswith("="):

@@ -1,7 +1,7 @@
 """Runs workloads that are Kubernetes manifests, with `podman kube`.
 
-In come workloads; out come their states and logs. A workload's id is its instance name; what belongs to it (manifest,
-options, pods) is kept in the labels of two volumes, so that it outlives the agent, and remembered here.
+Input: workloads. Output: their states and logs. The id of a workload is its instance name. Its data (manifest, options,
+pods) is stored in the labels of two volumes, so that it outlives the agent, and cached in this module.
 [impl->swdd~agent-supports-podman-kube-runtime~1]
 """
 
@@ -53,15 +53,15 @@ class PodmanKubeRuntime:
         self._checkers = StateCheckers()
         self._workloads: dict[WorkloadId, KubeWorkload] = {}
         self._getters: dict[WorkloadId, PodmanKubeStateGetter] = {}
-        self._checked: dict[tuple[WorkloadId, str | None], str] = {}  # containers in which it was checked last
-        self._others: dict[WorkloadId, set[str]] = {}  # pods that were there before a start that is not settled
+        self._checked: dict[tuple[WorkloadId, str | None], str] = {}  # container of the last check
+        self._others: dict[WorkloadId, set[str]] = {}  # pods that existed before a start that is not finished
 
     # -- finding
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
-        """The filter also lets agents pass whose names only end the same way; their workloads are not ours.
+        """The filter also matches agents whose names end with the name of this agent; their workloads are skipped.
 
-        The containers come first: the other podman connector waits for that listing as well.
+        The containers are listed first, because the other podman connector waits for the same listing.
         [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
         """
         listing = await self._cli.listing(max_age=LISTED_BEFORE)
@@ -87,7 +87,7 @@ class PodmanKubeRuntime:
         return str(name) if await self._known(str(name)) else None
 
     async def _known(self, workload: WorkloadId) -> KubeWorkload | None:
-        """What is remembered about it, or else kept in its volumes."""
+        """Return the data of the workload from the cache, or else from its volumes."""
         if workload not in self._workloads:
             texts = await self._cli.stored(f"^{workload}.(config|pods)$")
             name = InstanceName.parse(workload)
@@ -106,7 +106,7 @@ class PodmanKubeRuntime:
         manifest = prepared_manifest(config, extras)
         workload = str(spec.instance_name)
         if extras.reuse:
-            # Playing on top of the ended pods is refused by podman.
+            # Podman rejects `kube play` while the ended pods exist.
             await self.delete_workload(extras.reuse)
         # [impl->swdd~podman-kube-create-workload-creates-config-volume~1]
         await self._store(workload + CONFIG_SUFFIX, spec.runtime_config)
@@ -124,7 +124,7 @@ class PodmanKubeRuntime:
         return KubeConfig.parse(spec.runtime_config)
 
     async def _store(self, volume: str, text: str) -> None:
-        """The workload runs without it as long as the agent does.
+        """Continue after an error: the workload runs, but a restarted agent cannot find it.
 
         [impl->swdd~podman-kube-create-continues-if-cannot-create-volume~1]
         """
@@ -134,7 +134,7 @@ class PodmanKubeRuntime:
             _log.warning("cannot store volume '%s': %s", volume, fault)
 
     async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
-        """Not without knowing which pods there are: those of a start that fails could not be told from others."""
+        """Record the existing pods first, so that the pods of a failed start can be identified and removed."""
         if workload not in self._others:
             self._others[workload] = (await self._cli.listing()).get().pods()
         try:
@@ -146,9 +146,9 @@ class PodmanKubeRuntime:
         return pods
 
     async def _clean_up(self, workload: WorkloadId, manifest: str) -> None:
-        """Podman leaves pods behind that block every further attempt. Pods that were there before are not ours.
+        """Remove the pods of a failed start, which block every further attempt. Pods that existed before are kept.
 
-        If podman is in no state to clean up, the next attempt does it: what was there before is remembered until then.
+        If the clean-up fails, the next attempt repeats it; the recorded pods are kept until then.
         """
         others = self._others[workload]
         try:
@@ -199,7 +199,7 @@ class PodmanKubeRuntime:
         await self._forget(workload)
 
     async def _down(self, known: KubeWorkload) -> None:
-        """Podman fails on a pod that is gone already; then what is left of the pods is removed by id."""
+        """`kube down` fails if a pod is already removed; then the remaining pods are removed by id."""
         try:
             if known.manifest is not None:
                 await self._cli.kube_down(known.down_options, known.manifest)
@@ -224,7 +224,7 @@ class PodmanKubeRuntime:
     # -- health checks
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
-        """All containers of a pod share one network, so without a name any of them will do for that."""
+        """Without a container name, return any running container: all containers of a pod share one network."""
         found = self._checked.get((workload, container))
         if found is None or not self._podman.watch.pid_of(found):
             containers = await self._containers(workload)
@@ -261,7 +261,7 @@ class PodmanKubeRuntime:
     # -- logs
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
-        """The output of all containers of all pods, whole lines, marked with the container if there are several."""
+        """Yield whole lines of all containers of all pods, prefixed with the container if there are several."""
         containers = await self._containers(workload)
         sources = [
             LogSource(container.names[0] if container.names else container.id[:12], self._cli.logs(arguments))
@@ -272,8 +272,9 @@ class PodmanKubeRuntime:
             yield piece
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """The runtime does not report it."""
-        del workload
+        for container in await self._containers(workload):
+            if await self._cli.was_out_of_memory(container.id):
+                return True
         return False
 
     async def close(self) -> None:
@@ -282,5 +283,5 @@ class PodmanKubeRuntime:
 
 
 def _kube_names(container: Container) -> list[str]:
-    """`<pod>/<container>` as in a manifest; podman joins both by a hyphen."""
+    """Return the possible names `<pod>/<container>`: podman joins both names with a hyphen."""
     return [f"{name[:at]}/{name[at + 1 :]}" for name in container.names for at, sign in enumerate(name) if sign == "-"]

@@ -1,7 +1,7 @@
-"""What `podman ps --all --format=json` says, as plain data.
+"""Parses the output of `podman ps --all --format=json`.
 
-One odd value in it spoils its own container at most: an unreadable one is left out, an unreadable field gets the value
-that claims least.
+Input: the text. Output: containers as plain data. An invalid value affects only its container: an unreadable container
+is skipped, an unreadable field gets a neutral default.
 """
 
 import json
@@ -20,7 +20,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Container(Struct, frozen=True):
-    """`exit_code` None: podman told none that makes sense."""
+    """`exit_code` is None if podman reports none or an invalid one."""
 
     id: str
     state: str
@@ -64,12 +64,12 @@ class Listing:
         return self._by_pod.get(pod, [])
 
     def pods(self) -> set[str]:
-        """The ids of all pods that have containers."""
+        """Return the ids of all pods that have containers."""
         return set(self._by_pod)
 
 
 def parse_listing(text: str) -> Listing:
-    """Raises `RuntimeFailed` if the text as a whole is no listing."""
+    """Raises `RuntimeFailed` if the text is not a JSON array."""
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as fault:
@@ -112,7 +112,7 @@ def _exit_code(value: object) -> int | None:
 
 
 def _was_interrupted(entry: dict[str, Any]) -> bool:
-    """It ran when the machine lost its power: newer versions of podman call it exited with code 0."""
+    """Return whether it ran during a power loss: newer versions of podman report it as exited with code 0."""
     started, ended = entry.get("StartedAt"), entry.get("ExitedAt")
     return isinstance(started, int) and isinstance(ended, int) and ended < started
 

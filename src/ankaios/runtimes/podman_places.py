@@ -1,7 +1,8 @@
-"""Where podman keeps what is told without asking it: process ids and exit codes of containers.
+"""Finds the files in which podman stores process ids and exit codes of containers.
 
-In come the command lines of container monitors (conmon); out come paths, and what the files there say. Paths are plain
-text: a restarted agent looks at several for each of its containers before it can tell their states.
+Input: the command lines of container monitors (conmon). Output: paths, and the content of these files. They can be read
+without a call of podman. Paths are strings and not `Path` objects for speed: a restarted agent reads several files for
+each container before it can report states.
 """
 
 import os
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 
 class Monitor(Struct, frozen=True):
-    """What the command line of a container monitor tells."""
+    """The settings in the command line of a container monitor."""
 
     pid_file: str | None
     exit_folder: str | None
@@ -21,7 +22,7 @@ class Monitor(Struct, frozen=True):
 
 
 def read_monitor(arguments: list[str], container: str) -> Monitor | None:
-    """None: these are not the arguments of the monitor of that container."""
+    """Return None if these are not the arguments of the monitor of that container."""
     if container not in arguments:
         return None
     pairs = list(pairwise(arguments))
@@ -36,13 +37,13 @@ def read_monitor(arguments: list[str], container: str) -> Monitor | None:
 
 
 class Places(Struct):
-    """Where podman keeps what is told without asking it, known after the first running container was seen."""
+    """The paths of podman's files. They are unknown until the monitor of a running container was found."""
 
     pid_file_pattern: tuple[str, str] | None = None
     exit_folder: str | None = None
     storage: str | None = None
 
-    def learn(self, monitor: Monitor, container: str) -> None:
+    def update_from(self, monitor: Monitor, container: str) -> None:
         if monitor.pid_file is not None:
             before, _, after = monitor.pid_file.partition(container)
             self.pid_file_pattern = (before, after)
@@ -59,7 +60,7 @@ class Places(Struct):
 
     @property
     def state_files(self) -> list[str]:
-        """The database of podman, of older and of newer versions. It is written only if a state changes."""
+        """The database of podman, in older and in newer versions. Podman writes it only if a state changes."""
         return [f"{self.storage}/libpod/bolt_state.db", f"{self.storage}/db.sql"] if self.storage else []
 
     @property
@@ -74,14 +75,14 @@ def stamp_of(path: str | None) -> int | None:
 
 
 def number_in(path: str) -> int | None:
-    """What a pid file or exit file says."""
+    """Read the number in a pid file or exit file."""
     with suppress(OSError, ValueError), open(path, "rb") as file:  # noqa: PTH123
         return int(file.read())
     return None
 
 
 def exit_code(path: str, old: int | None) -> int | None:
-    """None: there is no exit file, or it is the one of an earlier run."""
+    """Return None if the exit file does not exist or is of an earlier run."""
     if (stamp := stamp_of(path)) is None or stamp == old:
         return None
     return number_in(path)

@@ -1,8 +1,8 @@
-"""Compares all that is known with podman's own listing.
+"""Lists all containers periodically and after podman stored a state, so that no change is missed.
 
-Podman is asked soon after it stored a state, which includes states that are seen nowhere else, such as paused, and from
-time to time in any case. Owned is the task that asks. It runs while something is watched, and asks the less often the
-longer podman takes, so being sure never costs more than a small, fixed part of a processor.
+Input: hints of the watch that podman stored a state, and a timer. Output: new listings. Some states, such as paused,
+are visible only in a listing. The module owns the listing task, which runs while containers are watched. Its interval
+grows with the duration of a listing, so that its cost is bounded by a small, fixed share of a processor.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from ankaios.runtimes.podman_cli import PodmanCli
 from ankaios.runtimes.podman_watch import PodmanWatch
 
 SHARE_OF_TIME = 1 / 300
-# One command of podman stores states several times. What the agent itself does is waited for, but not for long.
+# One command of podman stores states several times. The resync waits for calls of the agent, but only for a short time.
 WRITTEN_PAUSE, OWN_CALLS_LIMIT = 0.2, 0.7
 SHORTEST_INTERVAL = 0.6
 
@@ -31,7 +31,7 @@ class PodmanResync:
         watch.on_states_written = self._written.set
 
     def begin(self) -> None:
-        """Called whenever a watch begins."""
+        """Start the task if it does not run. Called whenever a watch starts."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(keep_running("the podman resync", self._run), name="podman resync")
 
@@ -54,7 +54,7 @@ class PodmanResync:
                 await self._written.wait()
             await asyncio.sleep(WRITTEN_PAUSE)
             async with asyncio.timeout(OWN_CALLS_LIMIT):
-                while self._cli.calls_under_way:  # noqa: ASYNC110 - the end of a call says nothing about the next one
+                while self._cli.calls_under_way:  # noqa: ASYNC110 - when one call ends, others may still run
                     await asyncio.sleep(WRITTEN_PAUSE / 2)
 
     async def close(self) -> None:

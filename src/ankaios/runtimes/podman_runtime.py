@@ -1,7 +1,7 @@
 """Runs workloads as containers of podman.
 
-In come workloads and what they need from the host; out come container ids, states and logs. Containers are found by
-their labels, so they may have any name. Nothing is owned but the knowledge which containers podman restarts itself.
+Input: workloads, with their files, mounts and devices of the host. Output: container ids, states and logs. Containers
+are found by their labels, so they can have any name. The module owns only the set of containers that podman restarts.
 [impl->swdd~agent-supports-podman~2]
 """
 
@@ -32,15 +32,15 @@ from ankaios.runtimes.runtime_connector import (
     WorkloadId,
 )
 
-# The agent may have asked for the first listing when it started. What it changes itself outdates a listing at once, and
-# what ended since is noticed as soon as it is watched, so some seconds of age do no harm.
+# The agent may have started the first listing at its own start. A listing of this age can be used: changes by the agent
+# invalidate it, and the end of a container is detected when its watch starts.
 LISTED_BEFORE = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class Podman:
-    """What both podman connectors share: the program, the watch on containers and the net under it."""
+    """The parts that both podman connectors share: the calls of podman, the container watch and the resync."""
 
     def __init__(self, cli: PodmanCli) -> None:
         self.cli = cli
@@ -48,7 +48,7 @@ class Podman:
         self.resync = PodmanResync(cli, self.watch)
 
     async def pid_of(self, container: str) -> int:
-        """Read from the pid file; podman is asked only if nothing is known about it. 0: it does not run."""
+        """Return the process id from the pid file, or else from a listing. 0: the container does not run."""
         if pid := self.watch.pid_of(container):
             return pid
         listing = (await self.cli.listing()).get()
@@ -75,7 +75,7 @@ class PodmanRuntime:
         self._restarted_by_podman: set[WorkloadId] = set()
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
-        """One listing answers everything, and the lookups that follow."""
+        """One listing is sufficient for all workloads and for the following calls of `workload_id`."""
         listing = (await self._cli.listing(max_age=LISTED_BEFORE)).get()
         by_name: dict[InstanceName, list[Container]] = {}
         for container in listing.of_agent(agent):
@@ -111,9 +111,9 @@ class PodmanRuntime:
             raise
 
     async def _clean_up(self, name: InstanceName, reused: WorkloadId | None) -> None:
-        """A half-created container would block every further attempt by its name.
+        """Remove a partly created container, whose name would block every further attempt.
 
-        It is found by label: the name may be the user's own, or taken by a container that is none of our business.
+        It is found by its label: the name can be set by the user, or belong to an unrelated container.
         [impl->swdd~podman-workload-update-workload-state-on-start-failure~1]
         """
         try:
@@ -175,7 +175,7 @@ class PodmanRuntime:
 
 
 def _best(name: InstanceName, containers: list[Container]) -> Container:
-    """A running one, if somebody made several with the same label."""
+    """Return a running container if several have the same label."""
     if len(containers) > 1:
         _log.warning("%d containers carry the name '%s'", len(containers), name)
     running = (container for container in containers if container.state.lower() == "running")

@@ -1,4 +1,4 @@
-"""Which podman is called, how, and how long it may take. Loaded before anything else, so it imports next to nothing."""
+"""Settings of the calls of podman. Loaded before all other modules of the agent, so it imports few modules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LIST_CONTAINERS = ("ps", "--all", "--format=json")
 
 
 class PodmanSettings(Struct, frozen=True):
-    """Limits are in seconds. `run` covers the download of an image, `stop` the time a workload takes to end.
+    """Limits are in seconds. `run_limit` includes the download of an image, `stop_limit` the end of the workload.
 
-    `list_limit` is how soon a first listing without answer is given up; the next one may take longer, up to a query.
+    `list_limit` is the time limit of the first listing; it is doubled for each further attempt up to `query_limit`.
 
-    `resync` is the time between two listings of all containers when nothing hints at a change. `socket` is the path of
-    the podman service to be used instead of the podman of this user. `environment` None: that of this process.
+    `resync` is the interval of listings without hints of a change. `socket` is the path of a podman service that is
+    used instead of the podman of this user. `environment` None: the environment of this process.
     """
 
     program: str = "podman"
@@ -33,10 +33,10 @@ class PodmanSettings(Struct, frozen=True):
     environment: Mapping[str, str] | None = None
 
     def plain_environment(self) -> Mapping[str, str]:
-        """Podman itself knows how to use a service, with the same arguments."""
+        """The variable `CONTAINER_HOST` makes podman use a service, with the same arguments."""
         environ = os.environ if self.environment is None else self.environment
         return dict(environ) if self.socket is None else {**environ, "CONTAINER_HOST": f"unix://{self.socket}"}
 
     def call_environment(self) -> Mapping[str, str]:
-        """For calls that copy nothing of it into a container."""
+        """The environment for calls that do not copy variables into a container."""
         return with_late_collector(self.plain_environment())

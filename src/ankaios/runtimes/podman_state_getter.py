@@ -1,7 +1,7 @@
-"""The state of a podman workload from all that is known: process descriptors, exit files and podman's own listing.
+"""Determines the state of a podman workload from process descriptors, exit files and the listing of podman.
 
-In come a watch on each container and the shared listing; out come execution states. The newest knowledge wins, and
-podman is only asked when there is none.
+Input: a watch for each container and the shared listing. Output: execution states. The newest source takes precedence.
+Podman is called only if no other source has the state.
 [impl->swdd~podman-implements-runtime-state-getter~1]
 [impl->swdd~podman-kube-implements-runtime-state-getter~1]
 """
@@ -35,13 +35,13 @@ def is_final(state: ExecutionState) -> bool:
 
 
 class ContainerView:
-    """What is known about one container."""
+    """Combines the watch and the listing of one container."""
 
     def __init__(self, watch: ContainerWatch) -> None:
         self.watch = watch
 
     def state(self, loaded: Loaded[Listing] | None) -> ExecutionState | None:
-        """None: only a listing asked for from now on can tell.
+        """Return None if a new listing is needed.
 
         [impl->swdd~podman-state-getter-uses-podmancli~1]
         """
@@ -55,7 +55,7 @@ class ContainerView:
         return watch.fact or (RUNNING_OK if watch.attach() else None)
 
     def _without_podman(self) -> ExecutionState:
-        """A process that is seen alive is running, whatever is wrong with podman.
+        """Without a listing, a process that is alive counts as running.
 
         [impl->swdd~podman-state-getter-returns-unknown-state~1]
         """
@@ -71,14 +71,17 @@ class ContainerView:
         if not running and self._is_not_tidied_up(container, state, asked):
             return self.watch.fact or RUNNING_OK
         if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
-            # It ran before anybody watched it, and its process is not to be seen: it may have ended since.
+            # The listing is older than the watch, and the process cannot be watched: it may have ended since.
             self.watch.update(None, self.watch.began)
             return None
         self.watch.update(state if is_final(state) else None, asked)
         return state
 
     def _is_not_tidied_up(self, container: Container, state: ExecutionState, asked: float) -> bool:
-        """We saw the process end, and podman is about to notice. It may take a while when many end at once."""
+        """Return whether the watch has seen the end of the process but podman has not recorded it yet.
+
+        That can take long if many containers end at the same time.
+        """
         ended = self.watch.seen_ending
         if not ended or (self.watch.fact is None and asked > self.watch.since + TIDY_LIMIT):
             return False
@@ -86,12 +89,12 @@ class ContainerView:
 
     @property
     def settled(self) -> bool:
-        """The next change will be noticed without asking."""
+        """Whether the next change is detected without a listing."""
         return self.watch.alive or self.watch.fact is not None
 
 
 class _Pause:
-    """How long until podman is asked again: short at first, then longer, for what may stay odd forever."""
+    """The time until the next listing. It grows, because a container can stay in an unusual state forever."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
@@ -102,13 +105,13 @@ class _Pause:
             self._next = POLL_INTERVAL
             return None
         if state == RUNNING_OK:
-            return POLL_INTERVAL  # its end cannot be noticed otherwise
+            return POLL_INTERVAL  # its end can only be detected by polling
         pause, self._next = self._next, min(self._next * 2, self._longest)
         return pause
 
 
 def _known_listing(cli: PodmanCli, settled: bool) -> Loaded[Listing] | None:
-    """While changes are noticed by themselves, an old listing is as good as a young one."""
+    """While changes are detected by watches, the age of a listing does not matter."""
     return cli.newest_listing(inf if settled else MAX_AGE)
 
 
@@ -143,7 +146,7 @@ class PodmanStateGetter:
 class PodmanKubeStateGetter:
     """The combined state of all containers of all pods of a workload.
 
-    `find_pods` gives the pods' ids, None if they are unknown; it may have to ask podman first.
+    `find_pods` returns the ids of the pods, None if they are unknown; it may call podman.
     [impl->swdd~podman-kube-state-getter-uses-container-states~1]
     """
 
@@ -179,7 +182,7 @@ class PodmanKubeStateGetter:
         loaded = _known_listing(self._cli, self._settled)
         while True:
             if loaded is not None and isinstance(loaded.value, Listing):
-                self._note_members(pods, loaded.value)
+                self._update_members(pods, loaded.value)
             states = self._container_states(loaded)
             if states is not None:
                 return pods_state(states) if states else LOST
@@ -187,7 +190,7 @@ class PodmanKubeStateGetter:
                 return PODS_UNREADABLE
             loaded = await self._cli.listing(max((view.watch.since for view in self._views.values()), default=0.0))
 
-    def _note_members(self, pods: Sequence[str], listing: Listing) -> None:
+    def _update_members(self, pods: Sequence[str], listing: Listing) -> None:
         self._members = {pod: [container.id for container in listing.of_pod(pod)] for pod in pods}
         present = {container for members in self._members.values() for container in members}
         for container in present - self._views.keys():
@@ -196,7 +199,7 @@ class PodmanKubeStateGetter:
             self._views.pop(container).watch.close()
 
     def _container_states(self, loaded: Loaded[Listing] | None) -> list[list[ExecutionState]] | None:
-        """None: a newer listing is needed."""
+        """Return None if a newer listing is needed."""
         if self._members is None:
             return None
         found: list[list[ExecutionState]] = []

@@ -1,4 +1,4 @@
-"""Podman's words for containers turned into execution states. Pure.
+"""Maps the container states of podman to execution states. Pure.
 
 [impl->swdd~allowed-workload-states~2]
 """
@@ -32,7 +32,7 @@ KUBE_STOPPING = STOPPING.because("stopping container")
 
 
 def container_state(word: str, exit_code: int | None) -> ExecutionState:
-    """What podman says about one container.
+    """Map the state of one container.
 
     [impl->swdd~podman-state-getter-maps-state~3]
     [impl->swdd~podman-workload-maps-state~1]
@@ -51,7 +51,7 @@ def container_state(word: str, exit_code: int | None) -> ExecutionState:
 
 
 def kube_container_state(state: ExecutionState) -> ExecutionState:
-    """The state of one container as a part of a pod, where the word itself is not shown.
+    """Map the state of one container of a pod; the word of podman is replaced by a fixed text.
 
     [impl->swdd~podman-kube-state-getter-maps-state~2]
     """
@@ -61,7 +61,7 @@ def kube_container_state(state: ExecutionState) -> ExecutionState:
         case "Stopping":
             return KUBE_STOPPING
         case "Failed" if not state.is_same(FAILED_EXEC_FAILED):
-            # One that is paused is alive: no restart policy may replace it.
+            # A paused container is alive: no restart policy may replace it.
             return KUBE_PAUSED if state.additional_info.lower() == "paused" else KUBE_UNKNOWN
     return state
 
@@ -75,7 +75,7 @@ def _rank(state: ExecutionState) -> tuple[int, str]:
 
 
 def pods_state(pods: Iterable[Sequence[ExecutionState]]) -> ExecutionState:
-    """The states of the containers of each pod as one: the most worrying one wins.
+    """Combine the states of the containers of all pods: return the state with the highest priority.
 
     [impl->swdd~podman-kube-state-getter-combines-states~2]
     [impl->swdd~podman-kube-state-getter-removed-if-no-container~1]

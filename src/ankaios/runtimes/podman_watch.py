@@ -1,9 +1,9 @@
-"""Notices what happens to containers without asking podman.
+"""Detects state changes of containers without calls of podman.
 
-In come container ids that somebody watches; out go facts (alive, ended with a code) and hints that it is worth asking
-podman. Each container's first process is watched by its process descriptor, its exit code is read from the file that
-the container monitor leaves, and the folders podman keeps per container tell of removals and restarts. Where these
-files are is learned from the command line of a monitor. All of it is optional: without it states are polled.
+Input: ids of containers to watch. Output: facts (alive, ended with a code), and hints that a listing is needed. The
+first process of a container is watched by its process descriptor. Its exit code is read from the file that the
+container monitor writes. Changes in the folders of podman show removals and restarts. The paths of these files are
+taken from the command line of a monitor. All of it is optional: without it, states are polled.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from ankaios.runtimes.podman_places import Monitor, Places, exit_code, number_in
 
 _log = logging.getLogger(__name__)
 
-# The exit file follows the end of the process within about a millisecond; podman's clean-up removes it much later.
+# The exit file is written about a millisecond after the end of the process; podman removes it much later.
 EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 
 
 class ContainerWatch:
-    """Watches one container for one checker. `fact` is the newest knowledge that needs no podman, `since` its moment.
+    """Watches one container for one checker. `fact` is the newest state that needs no call of podman, `since` its time.
 
-    Without a fact, only a listing asked for after `since` tells the truth. `seen_ending` is the process whose end was
-    seen, which podman may go on calling alive until it has tidied up.
+    Without a fact, only a listing that started after `since` is valid. `seen_ending` is the process whose end was
+    detected. Podman can report it as running until it has recorded the end.
     """
 
     def __init__(self, hub: "PodmanWatch", container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ class ContainerWatch:
         return self._process.pid if self._process is not None and self._process.open else 0
 
     def attach(self, pid: int = 0) -> bool:
-        """Watch the container's process, whose id podman told or its pid file tells. False: there is none to watch."""
+        """Watch the process with the given id, or else the id in the pid file. Return whether a process is watched."""
         if self.alive:
             return True
         pid = pid or self._hub.pid_of(self.container)
@@ -70,29 +70,29 @@ class ContainerWatch:
         self._auto_remove = monitor[0].auto_remove
         self._old_exit_file = stamp_of(self._hub.exit_file(self.container))
         self.seen_ending = 0
-        self._know(RUNNING_OK)
+        self._set_fact(RUNNING_OK)
         return True
 
     def _is_ours(self, pid: int, found: list[Monitor]) -> bool:
-        """The parent of a container's first process is its monitor, which carries the container id as an argument."""
+        """Check that the parent of the process is the monitor of the container, which has its id as an argument."""
         parent = parent_of(pid)
         monitor = read_monitor(command_line(parent), self.container) if parent else None
         if monitor is None:
             return False
-        self._hub.learn(monitor, self.container)
+        self._hub.update_places(monitor, self.container)
         found.append(monitor)
         return True
 
     def _changed(self, fact: ExecutionState | None) -> None:
-        self._know(fact)
+        self._set_fact(fact)
         self._hub.on_change()
 
-    def _know(self, fact: ExecutionState | None) -> None:
+    def _set_fact(self, fact: ExecutionState | None) -> None:
         self.fact = fact
         self.since = self._hub.now()
 
     def update(self, fact: ExecutionState | None, asked: float) -> None:
-        """Podman knows better: this is what it told when it was asked."""
+        """Take over the state of a listing that started at `asked`, unless the process is watched."""
         if not self.alive:
             self.fact, self.since, self.seen_ending = fact, asked, 0
 
@@ -100,8 +100,8 @@ class ContainerWatch:
         if not self._closed and not self._hub.is_quiet(self.container):
             self._on_hint()
 
-    def doubt(self) -> None:
-        """Something happened: what was known is not known any more."""
+    def invalidate(self) -> None:
+        """Drop the fact after an event, and give a hint."""
         if not self._closed:
             self._changed(None)
             self.hint()
@@ -109,7 +109,7 @@ class ContainerWatch:
     def _ended(self) -> None:
         self.seen_ending = self._process.pid if self._process else 0
         if self._auto_remove and self._exits_are_final:
-            # Podman removes it now; its exit code never becomes a state.
+            # Podman removes the container now; its exit code is never reported.
             self._changed(FAILED_LOST)
             self.hint()
         elif self._exits_are_final:
@@ -120,11 +120,11 @@ class ContainerWatch:
             asyncio.get_running_loop().call_later(self._hub.restart_pause, self.look_for_restart)
 
     def look_for_restart(self) -> None:
-        """Podman itself may have started the container again; the process of the new run is in the same file."""
+        """Check whether podman restarted the container; the pid file has the new process."""
         if self.attach():
             self.hint()
         else:
-            self.doubt()
+            self.invalidate()
 
     async def _read_exit(self) -> None:
         for pause in EXIT_FILE_PAUSES:
@@ -134,12 +134,12 @@ class ContainerWatch:
         self.hint()
 
     def _unread(self, why: str) -> None:
-        """Podman has to be asked."""
+        """Give a hint, so that podman is called instead."""
         del why
         self.hint()
 
     def read_exit_now(self) -> bool:
-        """Whether the exit code of the process that was seen ending is there."""
+        """Read the exit code of the process whose end was detected. Return whether it is available."""
         path = self._hub.exit_file(self.container)
         code = exit_code(path, self._old_exit_file) if path and self.seen_ending and self._exits_are_final else None
         if code is None:
@@ -160,12 +160,12 @@ class ContainerWatch:
 class PodmanWatch:
     """All watched containers of one podman. Owns the descriptor for folder changes.
 
-    `on_change` is called when something happened that listings asked for before cannot show, `on_states_written` when
-    podman stored the state of any container: some states, such as paused, are seen nowhere else.
+    `on_change` is called after an event that earlier listings do not contain. `on_states_written` is called when podman
+    stored the state of any container: some states, such as paused, are visible only in a listing.
     """
 
     restart_pause = 0.3
-    folders_pause = 0.05  # what tells of changes in folders takes its time to load: first the states, then the hints
+    folders_pause = 0.05  # the module for folder changes is slow to load, so the states are reported first
 
     def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self.on_change = on_change
@@ -197,17 +197,17 @@ class PodmanWatch:
         return container in self._quiet
 
     def suspend_reports(self, container: str) -> None:
-        """We are ending it ourselves: what happens to it is no news."""
+        """Give no hints for the container, because the agent is deleting it."""
         if container in self._watches:
             self._quiet.add(container)
 
     def resume_reports(self, container: str) -> None:
         self._quiet.discard(container)
-        self._doubt(container)
+        self._invalidate(container)
 
-    def learn(self, monitor: Monitor, container: str) -> None:
+    def update_places(self, monitor: Monitor, container: str) -> None:
         if monitor.pid_file != self._places.pid_file(container) or monitor.exit_folder != self._places.exit_folder:
-            self._places.learn(monitor, container)
+            self._places.update_from(monitor, container)
             if self._folders_later is None:
                 loop = asyncio.get_running_loop()
                 self._folders_later = loop.call_later(self.folders_pause, self._watch_containers)
@@ -226,7 +226,7 @@ class PodmanWatch:
         return (number_in(path) if path else None) or 0
 
     def processes_of(self, containers: Iterable[str]) -> list[int]:
-        """The first processes of those containers that are known to run."""
+        """Return the first processes of the containers that are known to run."""
         watches = (watch for container in containers for watch in self._watches.get(container, ())[:1])
         return [pid for watch in watches if (pid := watch.pid)]
 
@@ -234,7 +234,7 @@ class PodmanWatch:
         return self._places.exit_file(container)
 
     def watch_restart(self, container: str) -> None:
-        """Somebody, or podman itself, may start the ended container again."""
+        """Watch for a restart of the ended container by a user or by podman."""
         if path := self._places.pid_file(container):
             self._watch_folder(os.path.dirname(path))  # noqa: PTH120
 
@@ -252,16 +252,16 @@ class PodmanWatch:
             pass
         except OSError as fault:
             self._no_folders = True
-            _log.warning("cannot watch '%s': %s; removed containers are noticed later", folder, fault)
+            _log.warning("cannot watch '%s': %s; removed containers are detected later", folder, fault)
 
     def _changed(self, folder: str, name: str) -> None:
         if not name:
             for container in list(self._watches):
-                self._doubt(container)
+                self._invalidate(container)
         elif f"{folder}/{name}" in self._places.state_files:
             self.on_states_written()
         elif folder == self._places.containers_folder:
-            self._doubt(name)
+            self._invalidate(name)
         elif self._places.pid_file_pattern and name == os.path.basename(self._places.pid_file_pattern[1]):  # noqa: PTH119
             self._restarted(folder)
 
@@ -271,12 +271,12 @@ class PodmanWatch:
         for watch in list(self._watches.get(container, ())):
             watch.look_for_restart()
 
-    def _doubt(self, container: str) -> None:
+    def _invalidate(self, container: str) -> None:
         for watch in list(self._watches.get(container, ())):
-            watch.doubt()
+            watch.invalidate()
 
     def hint_all(self) -> None:
-        """There is a new listing to compare with."""
+        """Hint all watches after a new listing."""
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.hint()

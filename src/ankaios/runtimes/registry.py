@@ -1,7 +1,8 @@
-"""Makes the connectors an agent is allowed to use.
+"""Makes the runtime connectors of an agent.
 
-In come names from the configuration and where the agent works; out come connectors by name. Both podman connectors
-share one podman, so they share its listing and the bound on calls. What is not needed is not loaded.
+Input: names from the configuration, the run folder and the name of the agent. Output: connectors by name. Both podman
+connectors share one `Podman`, so that they share its listing and the limit of concurrent calls. Connectors that are not
+used are not loaded.
 """
 
 import logging
@@ -32,10 +33,10 @@ def make_connectors(
     nerdctl: "NerdctlSettings | None" = None,
     early: "EarlyListing | None" = None,
 ) -> Mapping[str, OnDemand]:
-    """Unknown names are warned about and skipped. `early` is a listing of podman's containers that has begun already.
+    """Unknown names are skipped with a warning. `early` is a listing of podman's containers that is already running.
 
     A node without nerdctl has no runtime 'containerd'. A missing podman is not checked: it may be installed later, and
-    its absence shows in the state of its workloads.
+    the states of its workloads show that it is missing.
     """
     shared = _SharedPodman(podman, early)
     native_folder = run_folder / f"{agent_name}_native"

@@ -1,7 +1,7 @@
-"""What an agent asks of a runtime, and what it gives and gets.
+"""The interface between an agent and its runtimes.
 
-In come rendered workloads and what they need from the host; out come runtime ids, execution states and log lines. Every
-connector passes the same contract tests.
+Input: rendered workloads, with their files, control interface and grants. Output: runtime ids, execution states and log
+lines. All connectors pass the same contract tests.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ StateSink = Callable[[ExecutionState], None]
 
 
 class Unsupported(Rejected):
-    """The runtime can never run this workload as written: do not try again."""
+    """The runtime cannot run this workload as written: do not retry."""
 
 
 class RuntimeFailed(Unavailable):
-    """A call to the runtime failed; the text says which call and why. Trying again may help."""
+    """A call of the runtime failed; the text contains the call and the reason. A retry may succeed."""
 
 
 class Extras(Struct, frozen=True):
-    """What the agent prepared on the host for one start of one workload."""
+    """The files, grants and variables that the agent prepared for one start of a workload."""
 
     control_interface: Path | None = None
     files: Mapping[Path, str] = field(default_factory=dict)  # file on the host -> mount point
-    reuse: WorkloadId | None = None  # start this one again instead of creating a new one
+    reuse: WorkloadId | None = None  # restart this one instead of creating a new one
     grants: tuple[DeviceGrant, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)  # additional variables of native processes
 
@@ -54,32 +54,32 @@ class LogOptions(Struct, frozen=True):
 
 
 class CheckTarget(Struct, frozen=True):
-    """The process in whose namespaces a workload is checked; `start` tells it from later ones with the same id."""
+    """The process in whose namespaces a workload is checked; `start` distinguishes it from a later one with its id."""
 
     pid: int
     start: int
 
 
 class CommandResult(Struct, frozen=True):
-    """`exit_code` is None if the command did not end in time, `output` the end of what it printed."""
+    """`exit_code` is None if the command exceeded its time limit; `output` is the end of its output."""
 
     exit_code: int | None
     output: str = ""
 
 
 class StateChecker(Protocol):
-    """Watches one workload and tells its sink each new state, the first one at once.
+    """Watches one workload and calls the sink with each new state, the first time immediately.
 
-    After `stop` returned, the sink is never called again.
+    After `stop` has returned, the sink is not called any more.
     """
 
     def stop(self) -> None: ...
 
 
 class RuntimeConnector(Protocol):
-    """All an agent asks of a runtime.
+    """All calls of an agent to a runtime.
 
-    Raises `Unsupported` for what can never work and `RuntimeFailed` for everything else that goes wrong.
+    Raises `Unsupported` if a retry cannot succeed, and `RuntimeFailed` for all other failures.
     [impl->swdd~functions-required-by-runtime-connector~1]
     """
 
@@ -88,46 +88,46 @@ class RuntimeConnector(Protocol):
     async def existing_workloads(self, agent: str) -> list[Existing]: ...
 
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:
-        """Start it; the caller starts a checker for the id next."""
+        """Start the workload; the caller then starts a checker for the id."""
         ...
 
     async def workload_id(self, name: InstanceName) -> WorkloadId | None:
-        """None: no such workload exists (any more)."""
+        """Return None if the workload does not exist."""
         ...
 
     def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker: ...
 
     async def delete_workload(self, workload: WorkloadId) -> None:
-        """Stop and remove it. One that is gone already counts as deleted."""
+        """Stop and remove the workload. A workload that does not exist counts as deleted."""
         ...
 
     def processes(self, workload: WorkloadId) -> list[int]:
-        """The first process of each container, as far as they are known without a call of the runtime."""
+        """Return the first process of each container, as far as known without a call of the runtime."""
         ...
 
     def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
-        """Raw output of the workload in pieces of any size; closing the iterator ends the collection.
+        """Yield the output of the workload in pieces of any size; closing the iterator ends the collection.
 
         Raises `Unsupported` if the runtime has no logs.
         """
         ...
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
-        """Whether the kernel killed the ended workload because its memory was exhausted; False if that is unknown."""
+        """Return whether the kernel killed the ended workload because of its memory limit; False if unknown."""
         ...
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:
-        """Of the given container, if the workload has several. It is asked for at each check, so it is cheap."""
+        """Return the process of the given container. Called for each check, so it must be fast."""
         ...
 
     async def run_check(
         self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
     ) -> CommandResult:
-        """Run a command inside the workload; after `limit` seconds it is ended with everything it started."""
+        """Run a command inside the workload; after `limit` seconds it is killed with all its descendants."""
         ...
 
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
-        """The check that the image of the workload brings along.
+        """Return the HEALTHCHECK of the image of the workload.
 
         Raises `Unsupported` if the runtime has no images.
         """
@@ -143,5 +143,5 @@ class SuccessorConnector(Protocol):
     """A runtime that can create a workload without starting it."""
 
     async def prepare_workload(self, spec: WorkloadSpec) -> WorkloadId:
-        """It is started later by `create_workload` with this id as `reuse`."""
+        """Create the workload. `create_workload` starts it later, with this id as `reuse`."""
         ...

@@ -1,8 +1,8 @@
-"""The last listing of a runtime, shared by all who ask for states.
+"""Caches the last listing of a runtime for all state checkers.
 
-In comes a function that loads a listing; out go listings that are young enough for who asks. However many ask at the
-same moment, one call to the runtime serves them. An error is kept like a result, so a broken runtime is not asked
-more often than a healthy one.
+Input: a function that loads a listing. Output: listings that are not older than the caller accepts. One call of the
+runtime serves all concurrent requests. An error is cached like a result, so that a failing runtime is not called more
+often than a working one.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MAX_AGE = 1.0  # seconds. [impl->swdd~podman-workload-monitor-interval~1]
 
 
 class Loaded(Generic[T], Struct, frozen=True):
-    """`asked` is when the call began: what changed later may be missing in it."""
+    """`asked` is the start time of the call: later changes may be missing in `value`."""
 
     asked: float
     took: float
@@ -29,7 +29,7 @@ class Loaded(Generic[T], Struct, frozen=True):
 
     def get(self) -> T:
         if isinstance(self.value, RuntimeFailed):
-            raise self.value.with_traceback(None)  # it may be raised for many who ask
+            raise self.value.with_traceback(None)  # the same error may be raised for many callers
         return self.value
 
 
@@ -40,25 +40,25 @@ class StateCache(Generic[T]):
         self._load = load
         self._clock = clock
         self._newest: Loaded[T] | None = None
-        self._flight: asyncio.Task[Loaded[T]] | None = None
+        self._loading: asyncio.Task[Loaded[T]] | None = None
         self._valid_from = 0.0
         self._listeners: list[Callable[[], None]] = []
 
     def reset(self) -> None:
-        """Forget what was loaded or is being loaded: something changed just now."""
+        """Invalidate the loaded listing and the one that is being loaded, after a change."""
         self._valid_from = self._clock()
 
     def on_new(self, listener: Callable[[], None]) -> None:
-        """Tell the listener whenever a new listing, or error, has come."""
+        """Call the listener after each new listing or error."""
         self._listeners.append(listener)
 
     def newest(self, max_age: float = inf) -> Loaded[T] | None:
-        """What is there without asking, unless it was reset since or is too old."""
+        """Return the cached listing, unless it is invalid or too old. Does not call the runtime."""
         wanted = max(self._valid_from, self._clock() - max_age)
         return self._newest if self._newest is not None and self._newest.asked >= wanted else None
 
     async def get(self, max_age: float = MAX_AGE, not_before: float = 0.0) -> Loaded[T]:
-        """The newest listing if it was asked for at most `max_age` ago and not before the given moment, else a new one.
+        """Return the cached listing if it started at most `max_age` ago and not before `not_before`, else a new one.
 
         [impl->swdd~podmancli-container-state-cache-refresh~1]
         """
@@ -66,22 +66,22 @@ class StateCache(Generic[T]):
         while True:
             found = self.newest()
             if found is not None:
-                # An error is no knowledge: it only spares who has just failed.
+                # A cached error is used only for a short time, to limit the rate of failing calls.
                 limit = min(max_age, MAX_AGE) if isinstance(found.value, RuntimeFailed) else max_age
                 if found.asked >= max(now - limit, not_before):
                     return found
-            await self._fly()
+            await self._wait_for_load()
 
     def begin(self, asked: float, load: Callable[[], Awaitable[T]]) -> None:
-        """A call that somebody made before is under way, `load` waits for its result."""
-        self._flight = asyncio.create_task(self._load_once(asked, load), name="list containers")
+        """Start a task with `load`, which waits for the result of a call that started at `asked`."""
+        self._loading = asyncio.create_task(self._load_once(asked, load), name="list containers")
 
-    async def _fly(self) -> None:
-        """Wait for the call under way, or begin one; the caller judges whether its result is young enough."""
-        if self._flight is None:
+    async def _wait_for_load(self) -> None:
+        """Wait for the running call, or start one; the caller decides whether its result is new enough."""
+        if self._loading is None:
             self.begin(self._clock(), self._load)
-        assert self._flight
-        await asyncio.shield(self._flight)
+        assert self._loading
+        await asyncio.shield(self._loading)
 
     async def _load_once(self, asked: float, load: Callable[[], Awaitable[T]]) -> Loaded[T]:
         try:
@@ -89,13 +89,13 @@ class StateCache(Generic[T]):
             loaded = Loaded(asked, self._clock() - asked, value)
             self._newest = loaded
         finally:
-            self._flight = None
+            self._loading = None
         for listener in self._listeners:
             listener()
         return loaded
 
     async def _load_twice(self, load: Callable[[], Awaitable[T]]) -> T | RuntimeFailed:
-        """A failing call is repeated once at once. An internal error is kept like any other, too."""
+        """Repeat a failed call once, immediately. Internal errors are cached like other errors."""
         try:
             try:
                 return await load()
@@ -107,6 +107,6 @@ class StateCache(Generic[T]):
             return RuntimeFailed(internal_error("the list of containers", error))
 
     async def close(self) -> None:
-        if self._flight is not None:
-            self._flight.cancel()
-            await asyncio.wait([self._flight])
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])

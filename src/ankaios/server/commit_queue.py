@@ -70,6 +70,10 @@ class CommitQueue:
         if len(self._waiting) >= MOST_WAITING:
             self._has_room.clear()
 
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
     async def room(self) -> None:
         """Wait while too many decisions wait."""
         await self._has_room.wait()

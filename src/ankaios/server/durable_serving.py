@@ -9,10 +9,12 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ankaios.common.config import PemMaterial, require_security
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server.settings import STORAGE_CONTEXT, ServerSettings, StartupPolicy, StorageSettings
-from ankaios.server.shell import finished_before, new_shell, security
+from ankaios.server.shell import ServerShell, finished_before, new_shell, security
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate
@@ -36,6 +38,8 @@ async def serve_durably(
     storage = _open_storage(settings, candidate, pem)
     is_shared = isinstance(settings.storage.location, EtcdLocation)
     shell = new_shell(settings, pem)
+    if settings.metrics is not None:
+        storage = _measured(storage, shell)
     leader = StateLeader(shell, storage, settings.hooks, start, candidate, is_shared=is_shared)
     try:
         if is_shared:
@@ -66,9 +70,15 @@ def _candidate(settings: ServerSettings, uses_tls: bool) -> Candidate:
 def _open_storage(settings: ServerSettings, candidate: Candidate, pem: PemMaterial | None) -> Storage:
     storage = settings.storage
     try:
-        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage))
+        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage), storage.lease)
     except Rejected as fault:
         raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
+
+
+def _measured(storage: Storage, shell: ServerShell) -> Storage:
+    from ankaios.server.measured_store import MeasuredStore  # not needed by a server without metrics
+
+    return replace(storage, store=MeasuredStore(storage.store, shell.metrics))
 
 
 def _own_url(settings: ServerSettings, uses_tls: bool) -> str:

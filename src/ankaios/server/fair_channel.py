@@ -3,8 +3,8 @@
 Input: messages of agents, workloads, and command connections. Output: one message at a time, see `SenderQueues`. Owns
 the queues and the senders that wait because their queue is full.
 
-Requests of a peer that has gone are dropped, because nobody waits for the answers. What an agent has reported itself is
-still handled, before its end.
+Requests of a disconnected peer are dropped, because their answers cannot be delivered. Reports of an agent itself are
+still handled before its disconnect.
 """
 
 import asyncio

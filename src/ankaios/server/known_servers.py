@@ -1,8 +1,8 @@
 """The servers that share the state, for `ank get servers`.
 
-Input: what this server knows about itself and its storage, and what others publish. Output: one `ServerInfo` for each
-server. Owns when each server was last seen. A server that does not lead has no state in memory: its lag is the time
-since it was seen.
+Input: facts about this server and its storage, and the announcements of other servers. Output: one `ServerInfo` for
+each server. Owns when each server was last seen. A server that does not lead has no state in memory: its lag is the
+time since it was seen.
 """
 
 import time
@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from ankaios import __version__
-from ankaios.common.pb.ank_base_pb2 import ServerInfo
+from ankaios.common.pb.ank_base_pb2 import ServerInfo, StorageMember
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.server_registry import PublishedServer
+from ankaios.storage.server_registry import PublishedServer, StorageMemberStatus
 from ankaios.storage.state_store import StoreStatus
 
 PUBLISH_SECONDS = 2.0
@@ -33,6 +33,7 @@ class KnownServers:
         self._own = own
         self._clock = clock
         self._seen: dict[str, tuple[int, float, ServerAnnouncement]] = {}
+        self.members: list[StorageMemberStatus] = []  # of the storage
 
     def announcement(self) -> bytes:
         return msgspec.json.encode(ServerAnnouncement(self._own.name, self._own.url, __version__))
@@ -61,6 +62,7 @@ class KnownServers:
             storage=status.location if "://" in status.location else f"{status.kind}:{status.location}",
             revision=status.revision,
             problem=problem or status.problem or "",
+            members=[StorageMember(name=member.name, problem=member.problem) for member in self.members],
         )
         now = self._clock()
         others = [

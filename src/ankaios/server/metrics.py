@@ -5,18 +5,36 @@ which each unanswered update was received.
 """
 
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
+
+from msgspec import Struct
 
 from ankaios import __version__
 from ankaios.common.messages import FromAgent, FromClient, Respond
-from ankaios.common.metrics import Counter, Gauge, Histogram
+from ankaios.common.metrics import Counter, Gauge, Histogram, Labels
 from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Effect, HooksFinished, ServerMessage
 from ankaios.server.core.update_rejected import UpdateRejected
 
 MAX_UNANSWERED = 2000
+
+
+class StorageFacts(Struct, frozen=True):
+    """The storage and the leadership of a server when they are read.
+
+    `store` is the kind of the store. `term` is 0 if this server does not lead, or shares its state with no other.
+    `is_damaged`: a part of the stored state is lost, and no operator has confirmed it.
+    """
+
+    store: str
+    revision: int
+    size: int = 0
+    is_leader: bool = True
+    term: int = 0
+    can_store: bool = True
+    is_damaged: bool = False
 
 
 class ServerMetrics:
@@ -38,16 +56,45 @@ class ServerMetrics:
             "ankaios_server_hook_runs", "Runs of all mutating hooks: accepted, changed, or rejected.", "result"
         )
         self.hook_seconds = Histogram("ankaios_server_hook_duration_seconds", "Duration of all mutating hooks.")
+        self.store_info = Gauge(
+            "ankaios_server_store_info", "Kind of the store: memory, sqlite, or etcd; the value is always 1.", "store"
+        )
+        self.store_revision = Gauge("ankaios_server_store_revision", "Revision of the stored desired state.", "store")
+        self.store_size = Gauge("ankaios_server_store_size_bytes", "Size of the store.", "store")
+        self.store_usable = Gauge("ankaios_server_store_usable", "Whether changes can be stored.", "store")
+        self.store_damaged = Gauge(
+            "ankaios_server_store_damaged",
+            "Whether a part of the stored state is lost, until the server is started with --accept-loss.",
+            "store",
+        )
+        self.commits = Counter("ankaios_server_commits", "Commits to the store: ok or failed.", "store", "result")
+        self.commit_seconds = Histogram(
+            "ankaios_server_commit_duration_seconds", "Duration of commits to the store.", "store"
+        )
+        self.waiting_decisions = Gauge(
+            "ankaios_server_commit_queue_decisions", "Decisions of the server that wait for a commit."
+        )
+        self.is_leader = Gauge("ankaios_server_is_leader", "Whether this server leads; one without others always does.")
+        self.term = Gauge(
+            "ankaios_server_leader_term",
+            "Term of the leadership of this server; 0 if it does not lead or has no store.",
+        )
         self.inbox = Gauge("ankaios_server_receive_queue_messages", "Received messages that are not handled yet.")
         self.subscribers = Gauge("ankaios_server_event_subscriptions", "Open event subscriptions.")
         self.log_campaigns = Gauge("ankaios_server_log_requests", "Open requests for logs.")
         self.tasks = Gauge("ankaios_server_tasks", "Tasks of the event loop.")
         self.internal_errors = Counter("ankaios_server_internal_errors", "Messages that failed by an internal error.")
 
-    def observe(self, server: AnkaiosServer) -> None:
-        """Compute the gauges from this server."""
-        state = server.state
         self.info.read = lambda: {(__version__,): 1}
+
+    def observe(self, server: AnkaiosServer | None) -> None:
+        """Compute the gauges from this server; they are absent while there is None."""
+        gauges = (self.agents, self.desired, self.workloads, self.waiting_updates, self.subscribers, self.log_campaigns)
+        if server is None:
+            for gauge in gauges:
+                gauge.read = dict
+            return
+        state = server.state
         self.agents.read = lambda: {(): len(state.agents.form)}
         self.desired.read = lambda: {(): len(state.desired["workloads"])}
         self.workloads.read = lambda: Tally(
@@ -59,6 +106,28 @@ class ServerMetrics:
         self.waiting_updates.read = lambda: {(): server.waiting_updates}
         self.subscribers.read = lambda: {(): server.subscription_count}
         self.log_campaigns.read = lambda: {(): server.log_request_count}
+
+    def observe_storage(self, read: Callable[[], StorageFacts]) -> None:
+        """Compute the gauges of storage and leadership from these facts."""
+
+        def of_store(value: Callable[[StorageFacts], float]) -> Callable[[], Mapping[Labels, float]]:
+            def read_value() -> Mapping[Labels, float]:
+                facts = read()
+                return {(facts.store,): value(facts)}
+
+            return read_value
+
+        self.store_info.read = of_store(lambda facts: 1)
+        self.store_revision.read = of_store(lambda facts: facts.revision)
+        self.store_size.read = of_store(lambda facts: facts.size)
+        self.store_usable.read = of_store(lambda facts: int(facts.can_store))
+        self.store_damaged.read = of_store(lambda facts: int(facts.is_damaged))
+        self.is_leader.read = lambda: {(): int(read().is_leader)}
+        self.term.read = lambda: {(): read().term}
+
+    def committed(self, store: str, result: str, seconds: float) -> None:
+        self.commits.add(store, result)
+        self.commit_seconds.observe(seconds, store)
 
     def handling(self, message: ServerMessage) -> None:
         """Called before a message is handled."""

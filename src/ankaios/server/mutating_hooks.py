@@ -2,7 +2,7 @@
 
 Each hook reads an encoded `UpdateWorkload` from its standard input and writes the one to use to its standard output;
 the next hook sees that. Exit code 0 accepts, anything else refuses. A hook that does not end in time has failed: the
-update is refused and the server goes on. A hook does not outlive the server, however that ends.
+update is refused and the server continues. A hook ends when the server ends, also if the server is killed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from ankaios.server.core.update_rejected import HookFailed, HookVeto, InvalidSta
 
 DEFAULT_DIRECTORY = "/usr/libexec/ankaios/hooks"
 DEFAULT_TIME_LIMIT = 30
-# Seconds for a killed process to vanish.
+# Seconds until a killed process has ended.
 _KILL_LIMIT = 5
 _PR_SET_PDEATHSIG = 1
 
@@ -75,7 +75,7 @@ def _number(entry: dict[str, Any], key: str, default: int, least: int, most: int
 
 
 async def run_hooks(hooks: Sequence[MutatingHook], update: UpdateWorkload) -> UpdateWorkload | None:
-    """What the hooks want instead, or None if they change nothing. Raises what the requester is to be told."""
+    """Return the update as the hooks changed it, or None if they change nothing. Raises the error for the requester."""
     shown = update.SerializeToString()
     wanted = shown
     for hook in hooks:
@@ -96,7 +96,7 @@ async def _run(hook: MutatingHook, shown: bytes) -> bytes:
     process = await _start(hook)
     try:
         async with asyncio.timeout(hook.time_limit):
-            wanted, said = await process.communicate(shown)
+            wanted, errors = await process.communicate(shown)
     except TimeoutError as fault:
         await _end(process)
         raise HookFailed(hook.name, f"no answer within {hook.time_limit} s") from fault
@@ -104,12 +104,12 @@ async def _run(hook: MutatingHook, shown: bytes) -> bytes:
         await _end(process)
         raise
     if process.returncode != 0:
-        raise HookVeto(hook.name, said.decode(errors="replace").strip())
+        raise HookVeto(hook.name, errors.decode(errors="replace").strip())
     return wanted
 
 
 async def _start(hook: MutatingHook) -> asyncio.subprocess.Process:
-    """One that is given up while it starts is there in a moment, and must not stay."""
+    """If the caller is cancelled during the start, the started process is ended."""
     starting = asyncio.create_task(_launch(hook), name=f"start of hook '{hook.name}'")
     try:
         return await asyncio.shield(starting)
@@ -134,7 +134,7 @@ async def _launch(hook: MutatingHook) -> asyncio.subprocess.Process:
 
 
 def _ends_with_the_server() -> Callable[[], None]:
-    """What a hook does before it begins, so that the kernel ends it even if the server is killed."""
+    """Return a function for the child process: the kernel ends the hook even if the server is killed."""
     import ctypes
 
     prctl, server = ctypes.CDLL(None).prctl, os.getpid()
@@ -148,7 +148,7 @@ def _ends_with_the_server() -> Callable[[], None]:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Also what the hook started, which may go on though the hook itself has ended; its session is its own."""
+    """End the hook and the processes it started, which may still run; all of them are in one session."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What the server is told at its start: flags over environment over config file over defaults.
+"""The settings of the server: flags over environment over config file over defaults.
 
 [impl->swdd~server-loads-config-file~1]
 [impl->swdd~server-supports-pem-file-paths-as-cli-arguments~1]
@@ -33,6 +33,7 @@ from ankaios.common.observation_settings import (
 from ankaios.server.early_listening import DEFAULT_ADDRESS
 from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
+from ankaios.storage.core.lease_rules import DEFAULT_SECONDS
 from ankaios.storage.storage_url import MemoryLocation, StorageLocation, parse_storage_url
 
 DEFAULT_CONFIG_FILE = Path(DEFAULT_CONFIG_PATH)
@@ -56,7 +57,7 @@ class Address(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """An address that can be listened on as it stands: names would have to be looked up first."""
+        """Parse an IP address with a port; names are not resolved."""
         host, _, port = text.rpartition(":")
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         try:
@@ -69,11 +70,12 @@ class Address(Struct, frozen=True):
 
 
 class StorageSettings(Struct, frozen=True):
-    """Where the state is stored. `pem` and `credentials` are for etcd."""
+    """Where the state is stored. `pem`, `credentials` and `lease`, in seconds, are for etcd."""
 
     location: StorageLocation = MemoryLocation()
     pem: GivenPem = GivenPem()
     credentials: Path | None = None
+    lease: int = DEFAULT_SECONDS
 
 
 class StartupPolicy(Enum):
@@ -84,7 +86,7 @@ class StartupPolicy(Enum):
 
 
 class ServerSettings(Struct, frozen=True):
-    """Everything but the files it names is already read and checked."""
+    """Checked values; the files that they name are not read yet."""
 
     startup_manifest: Path | None
     address: Address
@@ -103,7 +105,7 @@ class ServerSettings(Struct, frozen=True):
 
 
 def read_server_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
-    """Usage errors end the process with code 2, as does a senseless environment variable."""
+    """Usage errors end the process with code 2, as does an invalid environment variable."""
     parser = _parser()
     flags = parser.parse_args(arguments)
     file = load_config_file(flags.server_config, [DEFAULT_CONFIG_FILE])
@@ -139,7 +141,10 @@ def _read_storage(flags: argparse.Namespace, file: ConfigTable) -> StorageSettin
     except Rejected as fault:
         raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
     pem = load_pem_material(vars(flags), "ANKSERVER", file, key_prefix="storage_")
-    return StorageSettings(location, pem, None if credentials is None else Path(credentials))
+    lease = choose(flags.storage_lease, "ANKSERVER_STORAGE_LEASE", file, "storage_lease", DEFAULT_SECONDS)
+    if lease < DEFAULT_SECONDS:
+        raise StartupFailed(STORAGE_CONTEXT, f"'storage_lease' is {lease}, expected {DEFAULT_SECONDS} or more seconds")
+    return StorageSettings(location, pem, None if credentials is None else Path(credentials), lease)
 
 
 def _read_policy(flag: StartupPolicy | None, file: ConfigTable) -> StartupPolicy:
@@ -230,6 +235,13 @@ def _parser() -> argparse.ArgumentParser:
             metavar="PATH",
             help=f"PEM file with the {what} for etcds:// [default: --{name}] [env: ANKSERVER_STORAGE_{name.upper()}]",
         )
+    add(
+        "--storage-lease",
+        metavar="SECONDS",
+        type=int,
+        help="time after which another server leads if this one does not respond; longer for slow machines "
+        "[default: 2] [env: ANKSERVER_STORAGE_LEASE]",
+    )
     add(
         "--server-name",
         metavar="NAME",

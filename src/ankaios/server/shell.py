@@ -1,4 +1,4 @@
-"""The running server: messages come in through a channel, `AnkaiosServer` decides, effects go out to the middleware.
+"""The running server: receives messages through a channel, lets `AnkaiosServer` decide, and performs the effects.
 
 Owns the channel, the middleware, the server and the tasks of mutating hooks. Everything is done by one thread, one
 message at a time; hooks are other processes, and while they run other messages are served.
@@ -42,7 +42,7 @@ from ankaios.server.core.replies import (
 from ankaios.server.core.state_update import update_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.fair_channel import FairChannel
-from ankaios.server.metrics import ServerMetrics
+from ankaios.server.metrics import ServerMetrics, StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
@@ -52,7 +52,7 @@ from ankaios.storage.storage_url import MemoryLocation
 
 _log = logging.getLogger(__name__)
 
-# Messages are handled for so many seconds before connections get their turn again.
+# Seconds for which messages are handled before connections are served again.
 _TURN_SECONDS = 0.005
 
 
@@ -61,7 +61,7 @@ async def serve(settings: ServerSettings, listener: socket.socket | None = None)
 
     Connections of a listener wait until the server is ready.
     """
-    stopped = _asked_to_end()
+    stopped = _stop_event()
     if not isinstance(settings.storage.location, MemoryLocation):
         from ankaios.server.durable_serving import serve_durably  # not needed by a server without a store
 
@@ -81,16 +81,16 @@ def new_shell(settings: ServerSettings, pem: PemMaterial | None) -> "ServerShell
     return ServerShell(pem, settings.hooks, limits, requires_roles=settings.requires_roles)
 
 
-def _asked_to_end() -> asyncio.Event:
-    """Set by a signal; waited for from the beginning, so that nobody is killed who is just getting ready."""
-    asked = asyncio.Event()
+def _stop_event() -> asyncio.Event:
+    """Set by a signal. The handlers are installed first, so that a signal during the start ends it in order."""
+    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return asked
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped
 
 
 async def finished_before(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work, or leave it as soon as the end is asked for; tells whether it was done."""
+    """Do the work, or cancel it when the server has to stop. Returns whether the work was finished."""
     doing = asyncio.create_task(work, name="startup state")
     asked = asyncio.create_task(stopped.wait(), name="signals during the start")
     try:
@@ -161,7 +161,9 @@ class ServerShell:
         self._server: AnkaiosServer | None = server
         self.metrics = ServerMetrics()
         self.metrics.observe(server)
+        self.metrics.observe_storage(self._memory_facts)
         self.metrics.inbox.read = lambda: {(): len(self.to_server)}
+        self.metrics.waiting_decisions.read = lambda: {(): self.commits.waiting_count}
 
     # --- without a store ---
 
@@ -170,8 +172,11 @@ class ServerShell:
         name = f"{socket.gethostname()}:{self.middleware.port}"
         return [ServerInfo(name=name, leader=True, version=__version__, storage="memory:", revision=revision)]
 
+    def _memory_facts(self) -> StorageFacts:
+        return StorageFacts("memory", self._server.revision if self._server is not None else 0)
+
     async def load(self, startup: Form) -> None:
-        """Begin with this state; whatever is wrong with it is a reason not to begin."""
+        """Begin with this state; raises `StartupFailed` if it is invalid."""
         assert self._server is not None
         await take_startup_state(self._server, startup, self._hooks, self._clock())
 
@@ -193,6 +198,7 @@ class ServerShell:
     def close(self, text: str) -> UnfinishedDecisions:
         """Reject requests with this text from now on."""
         self._server, self._closed_text = None, text
+        self.metrics.observe(None)
         self.records = None
         self._may_command = lambda: True
         return self.commits.close()
@@ -208,7 +214,7 @@ class ServerShell:
         self.middleware.listen_on(listener or _bound(settings.address))
         if settings.metrics is not None:
             await self._serve_metrics(settings.metrics)
-        # What is there now stays: the garbage collector need not look at it again and again.
+        # These objects stay until the end, so the garbage collector does not have to examine them again.
         gc.collect()
         gc.freeze()
         _log.info("Ankaios server %s is ready on port %d.", __version__, self.middleware.port)
@@ -291,7 +297,7 @@ class ServerShell:
         return None
 
     def _servers_response(self, message: ServerMessage) -> Respond | None:
-        """The shell knows the servers and the storage, `AnkaiosServer` does not."""
+        """Answered by the shell, because it owns the facts about servers and storage."""
         if not isinstance(message, FromClient) or not message.request.HasField("serversRequest"):
             return None
         response = Response(

@@ -1,7 +1,7 @@
 """The startup manifest: from a YAML file to the state with which the server begins.
 
-In comes a path. Out goes the desired state in the form in which the server keeps it, or `StartupFailed` naming the step
-that failed and where the fault is. Names, templates and dependencies are checked later, like those of every update.
+Input: a path. Output: the desired state in plain form, or `StartupFailed` with the failed step and the position of the
+fault. Names, templates and dependencies are checked later, like those of every update.
 """
 
 import logging

@@ -26,6 +26,7 @@ from ankaios.server.core.replies import Decision, Effect, refuse
 from ankaios.server.core.stored_entries import LOSS_KEY
 from ankaios.server.core.stored_state import restored_state
 from ankaios.server.known_servers import PUBLISH_SECONDS, KnownServers
+from ankaios.server.metrics import StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
@@ -73,6 +74,7 @@ class StateLeader:
         self._name = candidate.name if is_shared else None
         self._known = KnownServers(candidate)
         shell.servers = self._servers
+        shell.metrics.observe_storage(self.storage_facts)
         self._leader_url = ""
         # What was lost and is not confirmed by an operator.
         self.loss: str | None = None
@@ -94,8 +96,10 @@ class StateLeader:
                 self._shell.middleware.refuse_calls(self._refusal())
 
     async def announce(self) -> None:
-        """Publish this server, and read which others there are."""
+        """Publish this server, and find out which other servers and which members of the storage there are."""
         while True:
+            if self._shell.is_open:
+                self._known.members = await self._storage.registry.members()
             try:
                 await self._storage.registry.publish(self._known.announcement())
                 self._known.update(await self._storage.registry.read())
@@ -106,6 +110,20 @@ class StateLeader:
     def _servers(self) -> list[ServerInfo]:
         term = self._term_of(self._leadership) if self._leadership is not None else 0
         return self._known.infos(term, self._storage.store.status(), self.loss or self._shell.commits.problem)
+
+    def storage_facts(self) -> StorageFacts:
+        """For metrics."""
+        status = self._storage.store.status()
+        led = self._leadership if self._leadership is not None and self._leadership.is_valid else None
+        return StorageFacts(
+            store=status.kind,
+            revision=status.revision,
+            size=status.size,
+            is_leader=led is not None,
+            term=self._term_of(led) if led is not None else 0,
+            can_store=self._shell.commits.problem is None and status.problem is None,
+            is_damaged=self.loss is not None,
+        )
 
     def _refusal(self, why: str = "") -> str:
         if self._name is not None:

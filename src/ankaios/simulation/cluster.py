@@ -201,7 +201,7 @@ class SimulatedCluster:
             node.process = None
 
     def power_off_node(self, name: str) -> None:
-        """The agent and all containers end, and nobody is informed."""
+        """The agent and all containers end without a message."""
         self.note(name, "the node loses power")
         self.network.power_off(name)
         self.kill_agent(name)

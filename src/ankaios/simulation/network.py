@@ -411,7 +411,7 @@ class SimulatedTransport(asyncio.Transport):
     # --- the end ---
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is broken; the protocol is told after the usual delay."""
+        """The connection is broken; the protocol is informed after the usual delay."""
         if not self.is_silent and self._context is not None:
             self._loop.call_at(self._loop.time() + self._pair.delay(), self._lost, error, context=self._context)
 

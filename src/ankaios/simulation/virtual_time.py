@@ -106,7 +106,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, _call_if_alive, process, callback, args, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[[*Ts], R], *args: *Ts) -> asyncio.Future[R]:
-        """Threads would make the order of events depend on the machine: the function is called at once."""
+        """Threads would make the order of events depend on the machine: the function is called immediately."""
         future: asyncio.Future[R] = self.create_future()
         try:
             future.set_result(func(*args))

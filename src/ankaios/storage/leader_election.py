@@ -75,7 +75,7 @@ class LeaderElection(Protocol):
         ...
 
     async def resign(self) -> None:
-        """End the leadership, so that another server can lead at once."""
+        """End the leadership, so that another server can lead immediately."""
         ...
 
     def leaders(self) -> AsyncIterator[LeaderInfo | None]:

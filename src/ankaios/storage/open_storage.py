@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ankaios.common.config import PemMaterial
 from ankaios.common.errors import Rejected
+from ankaios.storage.core.lease_rules import DEFAULT_SECONDS
 from ankaios.storage.leader_election import Candidate, LeaderElection, SoleElection
 from ankaios.storage.memory_store import MemoryStore
 from ankaios.storage.server_registry import ServerRegistry, SoleRegistry
@@ -42,19 +43,27 @@ def open_storage(
     candidate: Candidate,
     pem: PemMaterial | None = None,
     credentials: "EtcdCredentials | None" = None,
+    lease: int = DEFAULT_SECONDS,
 ) -> Storage:
-    """`pem` is the certificate of this server for etcd. Raises `Rejected`, or `BadPemFile` for unusable files."""
+    """`pem` is the certificate of this server for etcd, `lease` the time to live of a leader's lease in seconds.
+
+    Raises `Rejected`, or `BadPemFile` for unusable files.
+    """
     if isinstance(location, MemoryLocation):
         return Storage(MemoryStore(), SoleElection(candidate))
     if isinstance(location, SqliteLocation):
         from ankaios.storage.sqlite.sqlite_store import SqliteStore
 
         return Storage(SqliteStore(location.path), SoleElection(candidate))
-    return _open_etcd(location, candidate, pem, credentials)
+    return _open_etcd(location, candidate, pem, credentials, lease)
 
 
 def _open_etcd(
-    location: EtcdLocation, candidate: Candidate, pem: PemMaterial | None, credentials: "EtcdCredentials | None"
+    location: EtcdLocation,
+    candidate: Candidate,
+    pem: PemMaterial | None,
+    credentials: "EtcdCredentials | None",
+    lease: int,
 ) -> Storage:
     from ankaios.storage.core.etcd_layout import KeySpace
     from ankaios.storage.etcd.etcd_client import EtcdClient
@@ -70,7 +79,7 @@ def _open_etcd(
         location.endpoints, tls=_tls_sessions(pem) if location.uses_tls else None, credentials=credentials
     )
     keys = KeySpace(location.prefix)
-    election = EtcdElection(client, keys, candidate)
+    election = EtcdElection(client, keys, candidate, lease)
     registry = EtcdRegistry(client, keys, candidate.name)
     return Storage(EtcdStore(client, keys, election, str(location)), election, registry, client.close)
 

@@ -15,6 +15,13 @@ class PublishedServer(Struct, frozen=True):
     version: int
 
 
+class StorageMemberStatus(Struct, frozen=True):
+    """A member of a storage on several machines. `problem` is empty if the member responds."""
+
+    name: str
+    problem: str
+
+
 class ServerRegistry(Protocol):
     async def publish(self, value: bytes) -> None:
         """Publish or renew the entry of this server; it ends by itself some seconds later. Raises `StorageFailed`."""
@@ -24,6 +31,10 @@ class ServerRegistry(Protocol):
         """Read the entries of all servers. Raises `StorageFailed`."""
         ...
 
+    async def members(self) -> list[StorageMemberStatus]:
+        """Ask each member of the storage whether it responds; no failure is raised."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -31,9 +42,12 @@ class SoleRegistry:
     """The registry of a server that shares its state with no other."""
 
     async def publish(self, value: bytes) -> None:
-        """Nobody reads it."""
+        """The announcement is not read by other servers."""
 
     async def read(self) -> list[PublishedServer]:
+        return []
+
+    async def members(self) -> list[StorageMemberStatus]:
         return []
 
     async def close(self) -> None:

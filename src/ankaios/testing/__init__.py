@@ -19,7 +19,7 @@ __all__ = ["TestCluster", "WorkloadUnderTest"]
 
 
 def __getattr__(name: str) -> Any:
-    """pytest loads this package wherever it is installed, so server and agents are loaded only when they are used."""
+    """pytest always loads this package if it is installed, so server and agents are loaded only when they are used."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     from ankaios.testing import cluster

@@ -125,7 +125,7 @@ class TestCluster:
     # --- faults ---
 
     def kill(self, node: str) -> None:
-        """Cut the power of a node: its agent and its workloads end, and nobody is informed."""
+        """Cut the power of a node: its agent and its workloads end without a message."""
         with seeded(self._loop, self._random):
             self._cluster.power_off_node(self._known(node))
 
@@ -198,7 +198,7 @@ class TestCluster:
         return state
 
     def running_on(self, workload: str) -> list[str]:
-        """The nodes on which the workload really runs, whatever is reported."""
+        """The nodes on which the workload really runs, independent of its reported state."""
         return [
             name
             for name, node in self._cluster.nodes.items()

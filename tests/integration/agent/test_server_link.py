@@ -14,6 +14,7 @@ from ankaios.common.pb.ank_base_pb2 import LogsRequest as BaseLogsRequest
 from ankaios.common.pb.ank_base_pb2 import WorkloadInstanceName
 from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsRequest
 from ankaios.common.version import PROTOCOL_VERSION
+from ankaios.common.workload import WorkloadSpec
 from ankaios.runtimes.fake import FakeRuntime
 from tests.integration.agent.running_agent import an_agent_at, settings_for
 from tests.integration.agent.scripted_server import a_server
@@ -58,6 +59,29 @@ async def test_workloads_come_and_go_as_the_server_says(tmp_path: Path) -> None:
         assert await session.states(1) == ["web SUCCEEDED_OK"]
         session.say(update_workload(deleted={WEB.instance_name: {}}))
         assert await session.states(2) == ["web STOPPING_REQUESTED_AT_RUNTIME", "web REMOVED"]
+
+
+async def test_an_agent_rejects_a_server_with_an_older_term(tmp_path: Path) -> None:
+    """A deposed leader that does not know it yet cannot command; a later leader can."""
+    async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
+        first = await server.session()
+        first.say(hello_with_term(7, WEB))
+        await first.states(2)
+        first.end()
+        deposed = await server.session()
+        deposed.say(hello_with_term(6))  # would delete the workload
+        async with asyncio.timeout(30):
+            await deposed.gone.wait()
+        later = await server.session()
+        assert [call for call, _ in podman.calls if call == "delete"] == []
+        later.say(hello_with_term(8))
+        assert await later.states(2, 30) == ["web STOPPING_REQUESTED_AT_RUNTIME", "web REMOVED"]
+
+
+def hello_with_term(term: int, *added: WorkloadSpec) -> FromServer:
+    hello = server_hello(*added)
+    hello.serverHello.term = term
+    return hello
 
 
 async def test_an_agent_comes_back_after_a_second_and_nothing_is_lost(tmp_path: Path) -> None:

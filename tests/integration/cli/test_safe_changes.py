@@ -1,4 +1,4 @@
-"""`why`, `rollout status`, `apply --atomic` and `get events --since` against servers that do not have them."""
+"""`why`, `rollout status`, `--atomic` and `get events --since` against servers that do not have them."""
 
 from pathlib import Path
 
@@ -27,11 +27,13 @@ def test_a_server_of_eclipse_ankaios_is_reported_within_the_time_limit(words: tu
     assert text in done.stderr
 
 
-def test_an_atomic_change_is_not_sent_to_a_server_that_would_ignore_the_option(tmp_path: Path) -> None:
-    manifest = tmp_path / "web.yaml"
-    manifest.write_text(MANIFEST)
+@pytest.mark.parametrize("words", [("apply", "--atomic", "web.yaml"), ("rollback", "--atomic", "1")])
+def test_an_atomic_change_is_not_sent_to_a_server_that_would_ignore_the_option(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "web.yaml").write_text(MANIFEST)
     with ScriptedServer(example_state()) as server:
-        done = ank("apply", "--atomic", str(manifest), url=server.url)
+        done = ank(*(word.replace("web.yaml", str(tmp_path / "web.yaml")) for word in words), url=server.url)
         assert [request.WhichOneof("RequestContent") for request in server.requests] == ["completeStateRequest"]
     assert done.stderr.startswith(f"{ERROR}the server does not support atomic changes, so nothing was changed\n")
     assert done.returncode == 1

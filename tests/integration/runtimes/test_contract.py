@@ -18,7 +18,7 @@ from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnec
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.isolated_containerd import IsolatedContainerd
 from tests.support.podman_env import PodmanEnv, podman_env  # noqa: F401 - a fixture
-from tests.support.runtime_subjects import AGENT, SUBJECTS, Subject, make_subject
+from tests.support.runtime_subjects import AGENT, SUBJECTS, WITH_PROCESSES, Subject, make_subject, waits_for_end
 
 LONG = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 EXITS_0 = "echo out; echo err >&2; sleep 0.3; exit 0"
@@ -45,6 +45,12 @@ async def connector(subject: Subject) -> AsyncIterator[RuntimeConnector]:
     await made.close()
 
 
+async def _has_processes(connector: RuntimeConnector, workload: str, *, expected: bool) -> None:
+    async with asyncio.timeout(30):
+        while bool(connector.processes(workload)) != expected:  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.05)
+
+
 async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
@@ -52,8 +58,11 @@ async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, con
     checker = connector.start_checker(spec.instance_name, workload, log)
     assert await log.first() == RUNNING_OK
     assert await connector.workload_id(spec.instance_name) == workload
+    if isinstance(subject, WITH_PROCESSES):
+        await _has_processes(connector, workload, expected=True)
     await connector.delete_workload(workload)
     checker.stop()
+    await _has_processes(connector, workload, expected=False)
     assert await connector.workload_id(spec.instance_name) is None
     assert await connector.existing_workloads(AGENT) == []
 
@@ -124,7 +133,7 @@ async def test_a_closed_connector_tells_nothing_any_more(subject: Subject, conne
 
 
 async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = subject.spec("job", "sleep 1")
+    spec = subject.spec("job", waits_for_end(subject, 0))
     workload = await connector.create_workload(spec, Extras())
     first, second = StateLog(), StateLog()
     checker = connector.start_checker(spec.instance_name, workload, first)
@@ -132,6 +141,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
     await subject.let_end(workload, 0)
     await first.until(SUCCEEDED_OK)
     checker.stop()
+    (subject.folder / "end").unlink(missing_ok=True)
     assert await connector.create_workload(spec, Extras(reuse=workload)) == workload
     checker = connector.start_checker(spec.instance_name, workload, second)
     assert await second.first() == RUNNING_OK
@@ -142,7 +152,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
 
 
 async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = subject.spec("job", "sleep 6; exit 3")
+    spec = subject.spec("job", waits_for_end(subject, 3))
     workload = await connector.create_workload(spec, Extras())
     await connector.close()
     restarted = subject.connect()

@@ -123,6 +123,7 @@ async def test_a_workload_cannot_use_more_memory_than_its_limit(tmp_path: Path) 
     await until(lambda: folder.exit_code() is not None)
     assert folder.exit_code() != 0
     assert folder.note() == ""
+    assert await runtime.was_out_of_memory(workload)
     await clean_up(runtime)
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from tests.support.cluster import free_port
 
 _START_SECONDS = 30
 HOST = "127.0.0.1"
@@ -36,25 +36,18 @@ def etcdctl_program() -> str:
     return found
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class EtcdMemberProcess:
-    def __init__(self, folder: Path, name: str, client_port: int, peer_port: int) -> None:
+    def __init__(self, folder: Path, name: str, client_port: int, peer_port: int, host: str = HOST) -> None:
         self.name = name
+        self.host = host
         self.client_port = client_port
-        self.peer_url = f"http://{HOST}:{peer_port}"
+        self.peer_url = f"http://{host}:{peer_port}"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, cluster: str, options: Sequence[str], scheme: str) -> None:
         """With the data it had before."""
-        client_url = f"{scheme}://{HOST}:{self.client_port}"
+        client_url = f"{scheme}://{self.host}:{self.client_port}"
         with (self._folder / f"{self.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -90,11 +83,13 @@ class EtcdMemberProcess:
 
 
 class EtcdCluster:
-    def __init__(self, folder: Path, size: int = 3, options: Sequence[str] = (), scheme: str = "http") -> None:
+    def __init__(
+        self, folder: Path, size: int = 3, options: Sequence[str] = (), scheme: str = "http", host: str = HOST
+    ) -> None:
         etcd_program()
         folder.mkdir(parents=True)
-        ports = free_ports(2 * size)
-        self.members = [EtcdMemberProcess(folder, f"m{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)]
+        ports = [free_port() for _ in range(2 * size)]
+        self.members = [EtcdMemberProcess(folder, f"m{n}", ports[2 * n], ports[2 * n + 1], host) for n in range(size)]
         self._options = options
         self._scheme = scheme
         self._initial = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
@@ -105,7 +100,7 @@ class EtcdCluster:
         member.start(self._initial, self._options, self._scheme)
 
     def location(self, prefix: str) -> EtcdLocation:
-        endpoints = tuple(EtcdEndpoint(HOST, member.client_port) for member in self.members)
+        endpoints = tuple(EtcdEndpoint(member.host, member.client_port) for member in self.members)
         return EtcdLocation(endpoints, prefix, self._scheme == "https")
 
     def wait_until_healthy(self) -> None:
@@ -136,7 +131,7 @@ def _is_healthy(member: EtcdMemberProcess) -> bool:
 
 def _get(member: EtcdMemberProcess, path: str) -> str:
     try:
-        with urllib.request.urlopen(f"http://{HOST}:{member.client_port}{path}", timeout=2) as response:
+        with urllib.request.urlopen(f"http://{member.host}:{member.client_port}{path}", timeout=2) as response:
             return str(response.read().decode())
     except (OSError, urllib.error.URLError):
         return ""

@@ -26,9 +26,10 @@ from ankaios.storage.state_store import (
     Stored,
 )
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
-from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program, free_ports
+from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.etcd_servers import LIMIT, EtcdServer
 from tests.integration.storage.sqlite_states import workloads
+from tests.support.cluster import free_port
 from tests.unit.storage.changes import a_change, a_revision, a_workload
 
 
@@ -336,7 +337,7 @@ async def test_an_etcd_without_space_is_reported_with_advice(tmp_path: Path) -> 
 
 
 async def test_an_unreachable_etcd_is_reported_with_the_reason_for_each_member() -> None:
-    ports = free_ports(2)
+    ports = [free_port(), free_port()]
     client = EtcdClient([EtcdEndpoint(HOST, port) for port in ports])
     with pytest.raises(EtcdUnavailable) as failed:
         await client.range(RangeRequest(key=b"x"), 0.2)

@@ -72,7 +72,7 @@ async def fails_to_load(path: Path, reason: str) -> None:
 async def test_a_directory_that_everybody_may_write_to_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    await fails_to_load(tmp_path / "open" / DATABASE, "every user could exchange everything in it; run 'chmod go-w")
+    await fails_to_load(tmp_path / "open" / DATABASE, "every user could replace everything in it; run 'chmod go-w")
 
 
 async def test_a_path_below_a_file_is_rejected(tmp_path: Path) -> None:

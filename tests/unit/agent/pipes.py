@@ -21,6 +21,14 @@ class Pipes:
     def write(self, data: bytes) -> int:
         return os.write(self._out, data)
 
+    async def write_all(self, data: bytes) -> None:
+        """Continue when there is room in the pipe again."""
+        while data:
+            try:
+                data = data[self.write(data) :]
+            except BlockingIOError:
+                await asyncio.sleep(0.002)
+
     def say(self, message: ToAnkaios) -> None:
         self.write(encode(message.SerializeToString()))
 

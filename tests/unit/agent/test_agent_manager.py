@@ -561,7 +561,9 @@ async def test_a_workload_whose_name_leads_out_of_the_run_folder_touches_nothing
     (outside / "precious").write_text("x")
     async with an_agent(base=base) as a:
         (failed,) = await a.server_says(server_hello(bad))
-        assert failed.endswith(f"Pending(StartingFailed)«'{bad.instance_name}' is no name of a workload instance»")
+        assert failed.endswith(
+            f"Pending(StartingFailed)«'{bad.instance_name}' is not a valid name of a workload instance»"
+        )
         assert len(await a.server_says(update_workload(deleted={bad.instance_name: {}}))) == 2
         assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
     assert [path.name for path in outside.iterdir()] == ["precious"]
@@ -686,3 +688,17 @@ async def test_a_workload_found_running_keeps_its_devices() -> None:
 
 def _left_over(runtime: FakeRuntime, spec: WorkloadSpec) -> None:
     runtime.add_existing(spec.instance_name)
+
+
+async def test_claims_of_workloads_that_a_server_has_lost_are_kept() -> None:
+    """As long as the server sets `keepUnlisted`, a workload that it does not list may run and use its devices."""
+    async with an_agent() as agent:
+        agent.connect()
+        hello = server_hello(spec := a_workload())
+        hello.serverHello.keepUnlisted = True
+        await agent.server_says(hello)
+        await agent.until(lambda: not agent.manager._planner.unlisted())
+        assert agent.manager._living() is None
+        hello.serverHello.keepUnlisted = False
+        await agent.server_says(hello)
+        await agent.until(lambda: agent.manager._living() == {str(spec.instance_name)})

@@ -19,6 +19,7 @@ from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule
 from tests.support.builders import a_workload
 from tests.unit.agent.pipes import Pipes
 
+PIPE_CAPACITY = 64 * 1024
 SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),)))
 
 
@@ -148,6 +149,21 @@ async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None
         for number in range(10):
             interface.deliver(a_response(str(number)))
         assert [(await pipes.hear()).response.requestId for _ in range(10)] == [str(number) for number in range(10)]
+
+
+async def test_a_workload_that_writes_more_than_a_pipe_holds_is_read(interface: ControlInterface, agent: Agent) -> None:
+    """[utest->swdd~agent-ensures-control-interface-output-pipe-read~1]"""
+    request = ToAnkaios()
+    request.request.requestId = "7"
+    request.request.completeStateRequest.fieldMask.extend(["desiredState.workloads.web"] * 20_000)
+    frame = encode(request.SerializeToString())
+    assert len(frame) > 4 * PIPE_CAPACITY
+    with a_workload_at(interface) as pipes:
+        pipes.hello()
+        async with asyncio.timeout(30):
+            await pipes.write_all(frame)
+        assert await agent.got(1) == ["nav@7"]
+        assert len(agent.requests[0].completeStateRequest.fieldMask) == 20_000
 
 
 async def test_every_hello_is_greeted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:

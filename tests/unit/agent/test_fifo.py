@@ -56,7 +56,7 @@ def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
     target.write_text("secret")
     (tmp_path / "link").symlink_to(target)
     for path in (target, tmp_path / "link"):
-        with pytest.raises(NoFifo, match="is no FIFO"):
+        with pytest.raises(NoFifo, match="is not a FIFO"):
             open_fifo(path, os.O_WRONLY)
 
 
@@ -94,7 +94,6 @@ def test_it_is_known_whether_a_fifo_is_the_one_that_was_made(tmp_path: Path) -> 
 
 
 async def test_writers_come_and_go_and_each_end_is_noticed(path: Path, reader: FifoReader) -> None:
-    """[utest->swdd~agent-ensures-control-interface-output-pipe-read~1]"""
     for text in (b"one", b"two"):
         end = peer(path, os.O_WRONLY)  # fails if there is no reader
         os.write(end, text)

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ankaios.agent.core.health import HealthResult
+from ankaios.agent.core.health import HealthResult, check_kind
 from ankaios.agent.health_monitor import HealthMonitor
+from ankaios.agent.metrics import AgentMetrics
 from ankaios.agent.namespace_sockets import NamespaceSockets
 from ankaios.common.execution_state import HealthState
-from ankaios.common.health import ExecCheck, Health, NotifyCheck
+from ankaios.common.health import ExecCheck, FileCheck, Health, HttpCheck, NotifyCheck, TcpCheck
 from ankaios.common.supervision import Supervisor
 from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed, Unsupported
@@ -21,7 +22,7 @@ EXEC = ExecCheck(command=("check",), interval="100ms", failures=1)
 
 @asynccontextmanager
 async def a_monitor(
-    runtime: FakeRuntime, health: Health
+    runtime: FakeRuntime, health: Health, checked: Callable[[str, bool], None] = lambda check, succeeded: None
 ) -> AsyncIterator[tuple[HealthMonitor, list[HealthState], Callable[[str], Awaitable[HealthState]]]]:
     told: list[HealthState] = []
 
@@ -32,7 +33,9 @@ async def a_monitor(
         return told[-1]
 
     async with Supervisor() as tasks:
-        monitor = HealthMonitor(a_workload(health=health), "c1", runtime, NamespaceSockets(), None, tasks, told.append)
+        monitor = HealthMonitor(
+            a_workload(health=health), "c1", runtime, NamespaceSockets(), None, tasks, told.append, checked
+        )
         try:
             yield monitor, told, until
         finally:
@@ -95,3 +98,19 @@ async def test_a_runtime_without_images_is_told() -> None:
     runtime.fail_next("image_check", Unsupported("no image"))
     async with a_monitor(runtime, Health(image=True)) as (_, _, until):
         assert (await until("Starting")).text == "no image"
+
+
+async def test_each_finished_check_is_reported_with_its_kind_and_result() -> None:
+    runtime = FakeRuntime()
+    runtime.check_results = [CommandResult(0), CommandResult(7, "broken"), CommandResult(0)]
+    metrics = AgentMetrics()
+    async with a_monitor(runtime, Health(exec=EXEC), metrics.health_checked) as (_, _, until):
+        await until("Unhealthy")
+        await until("Healthy")
+    assert metrics.health_checks.values["exec", "ok"] >= 2
+    assert metrics.health_checks.values["exec", "failed"] == 1
+
+
+def test_the_kind_of_a_check_is_its_key_in_the_manifest() -> None:
+    checks = (ExecCheck(), HttpCheck(), TcpCheck(), FileCheck(), NotifyCheck())
+    assert [check_kind(check) for check in checks] == ["exec", "http", "tcp", "file", "notify"]

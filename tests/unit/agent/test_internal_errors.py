@@ -138,7 +138,7 @@ async def decision(given: Given) -> None:
 
 async def report(given: Given) -> None:
     work = given.story.manager._work
-    given.patch.setattr(work, "_pass_on", FailsOnce(work._pass_on))
+    given.patch.setattr(work, "_forward", FailsOnce(work._forward))
     await given.says(update_workload((WEB,)))
     await given.until_told("web Running(Ok)")
 
@@ -267,9 +267,9 @@ KINDS = [
     Kind(message, "the message 'updateWorkload' of the server", f"web Pending(StartingFailed)«{SHOWN}»"),
     Kind(listing, "the list of existing workloads of 'podman', starting it again", f"web Pending(Starting)«{SHOWN}"),
     Kind(listed, "the list of existing workloads of 'podman', starting it again", f"web Pending(Starting)«{SHOWN}"),
-    Kind(unneeded, f"the deletion of the unneeded '{NAME}', trying again", f"web Stopping(DeleteFailed)«{SHOWN}»"),
+    Kind(unneeded, f"the deletion of the unneeded '{NAME}', retrying", f"web Stopping(DeleteFailed)«{SHOWN}»"),
     Kind(answer, "the list of existing workloads of 'podman'", SHOWN),
-    Kind(logs, "the logs of 'web', giving them up", f"r: ['web.given {SHOWN}']"),
+    Kind(logs, "the logs of 'web', stopping their collection", f"r: ['web.given {SHOWN}']"),
     Kind(request, "a message of workload 'web'", f"r1: {SHOWN}", TALKS),
     Kind(reading, "the control interface of 'web', requests, starting it again", SHOWN, TALKS),
     Kind(writing, "the control interface of 'web', responses, starting it again", SHOWN, TALKS),

@@ -67,7 +67,7 @@ async def test_an_agent_that_has_just_started_asks_its_runtimes() -> None:
 
 async def test_a_runtime_that_cannot_say_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """One fails, one hangs; the third is told, for the server does not wait for long."""
-    monkeypatch.setattr(agent_manager, "TELLING_LIMIT", 0.0)
+    monkeypatch.setattr(agent_manager, "LISTING_LIMIT", 0.0)
     async with an_agent(runtimes=("podman", "native", "containerd")) as a:
         a.podman.fail_next("existing", RuntimeFailed("no podman"))
         a.runtimes["native"].hold("existing")

@@ -71,7 +71,7 @@ async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
         asked.begin(["podman"], ["podman"])
         await runtimes.excused.wait()
         assert runtimes.excuses == [
-            ("podman", "The runtime 'podman' has not said within 0.01 s what exists already, waiting for it")
+            ("podman", "The runtime 'podman' has not listed its workloads within 0.01 s, waiting for it")
         ]
         asked.begin([], [])
 

@@ -38,7 +38,7 @@ async def test_the_moment_of_an_exit_is_noted() -> None:
     workload = await connector.create_workload(WEB, Extras())
     seen: list[ExecutionState] = []
     checker = connector.start_checker(WEB.instance_name, workload, seen.append)
-    runtime.checkers[0].tell(exited(1))
+    runtime.checkers[0].report(exited(1))
     checker.stop()
     assert seen == [exited(1)]
     assert metrics._instances[WEB.instance_name].exit_seen is not None

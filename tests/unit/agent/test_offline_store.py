@@ -95,5 +95,5 @@ async def test_a_folder_that_cannot_be_used_is_a_warning(tmp_path: Path, caplog:
         assert store.load() is None
         assert not await store._write(b"x")
         assert not await store._write(b"x")
-    assert "is ignored: the folder is no folder" in caplog.text
-    assert caplog.text.count("cannot be written: the folder is no folder") == 1
+    assert "is ignored: the folder is not a folder" in caplog.text
+    assert caplog.text.count("cannot be written: the folder is not a folder") == 1

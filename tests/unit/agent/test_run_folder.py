@@ -39,7 +39,7 @@ def test_another_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match="does not exist, create it first"):
         RunFolder(missing, "A").prepare(missing)
     (tmp_path / "A_io").write_text("in the way")
-    with pytest.raises(StartupFailed, match="A_io' is no folder, remove it or choose another folder"):
+    with pytest.raises(StartupFailed, match="A_io' is not a folder, remove it or choose another folder"):
         RunFolder(tmp_path, "A").prepare(tmp_path)
 
 
@@ -63,7 +63,7 @@ def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Pa
     folder = RunFolder(tmp_path, "A")
     folder.prepare(tmp_path)
     for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
-        with pytest.raises(Rejected, match="no name of a workload instance"):
+        with pytest.raises(Rejected, match="not a valid name of a workload instance"):
             folder.of(name)
         folder.remove(name)
         folder.remove_files(name)
@@ -95,7 +95,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
     base.mkdir(parents=True)
     base.chmod(0o1777)
     os.chown(tmp_path / theirs, NOBODY, NOBODY)
-    advice = "remove it or choose a folder of root or of your own with --run-folder"
+    advice = "remove it or choose a folder of root or of this user with --run-folder"
     for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
         monkeypatch.setenv("TMPDIR", temporary)
         with pytest.raises(StartupFailed) as failure:
@@ -161,7 +161,7 @@ def test_what_lies_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: P
     assert mode_of(tmp_path / "elsewhere") == 0o755
     folder.of(NAME).unlink()
     folder.of(NAME).touch()
-    with pytest.raises(OSError, match="is no folder"):
+    with pytest.raises(OSError, match="is not a folder"):
         folder.make(NAME)
 
 
@@ -176,7 +176,7 @@ def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, mon
 async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ankaios.agent.run_folder.LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("ankaios.agent.run_folder.LOCK_POLL", 0.0)
     first, second, other = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A"), RunFolder(tmp_path, "B")
     for folder in (first, second, other):
         folder.prepare(tmp_path)

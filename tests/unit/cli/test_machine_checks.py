@@ -128,7 +128,7 @@ def test_a_run_folder_that_others_can_exchange_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "ankaios").chmod(0o777)
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
     assert finding.verdict is CheckStatus.WRONG
-    assert "every user could exchange everything in it" in finding.text
+    assert "every user could replace everything in it" in finding.text
     (tmp_path / "ankaios").chmod(0o1777)
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))
     assert finding.verdict is CheckStatus.FINE

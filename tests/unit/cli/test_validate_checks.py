@@ -450,7 +450,7 @@ def test_requests_that_cannot_be_satisfied_are_reported() -> None:
     ]
     assert asking("{name: camera, quantity: 0}") == ["error: resources[0].quantity: 0 is less than the minimum of 1"]
     assert asking("{name: camera-0a1b2c, quantity: 3}") == [
-        "error: resources[0].name: asks for 3 slots of one device, but 'camera' configures 2"
+        "error: resources[0].name: requests 3 slots of one device, but 'camera' configures 2"
     ]
     assert asking("{name: kubernetes.io/x}") == [
         "error: resources[0].name: 'kubernetes.io/x' is no extended resource: the domain is reserved"
@@ -462,12 +462,12 @@ def test_requests_that_cannot_be_satisfied_are_reported() -> None:
 
 def test_several_requests_for_one_resource_count_together() -> None:
     assert asking("{name: camera, quantity: 2}, {name: akri.sh/camera}") == [
-        "warning: resources[1].name: asks for 3 different devices of 'camera', which makes 2: the workload will wait"
+        "warning: resources[1].name: requests 3 different devices of 'camera', which makes 2: the workload will wait"
     ]
     preferred = CAMERA + "    distinct: preferred\n"
     assert asking("{name: camera, quantity: 4}", preferred) == []
     assert asking("{name: camera, quantity: 5}", preferred) == [
-        "warning: resources[0].name: asks for 5 slots of 'camera', which makes 4: the workload will wait"
+        "warning: resources[0].name: requests 5 slots of 'camera', which makes 4: the workload will wait"
     ]
     assert (
         asking(

@@ -1,4 +1,4 @@
-"""Which paths another user of the machine could exchange."""
+"""Which paths another user of the machine could replace."""
 
 import os
 import stat
@@ -28,8 +28,8 @@ def a_part(mode: int, uid: int = 0, gid: int = 0) -> os.stat_result:
         (stat.S_IFDIR | 0o755, 1001, "belongs to another user (id 1001)"),
         (stat.S_IFDIR | 0o1777, 1001, "belongs to another user (id 1001)"),
         (stat.S_IFLNK | 0o777, 1001, "belongs to another user (id 1001)"),
-        (stat.S_IFDIR | 0o777, 0, "has mode 0777, so every user could exchange"),
-        (stat.S_IFDIR | 0o775, 1000, "has mode 0775, so the group with id 50 could exchange"),
+        (stat.S_IFDIR | 0o777, 0, "has mode 0777, so every user could replace"),
+        (stat.S_IFDIR | 0o775, 1000, "has mode 0775, so the group with id 50 could replace"),
     ],
 )
 def test_only_root_and_the_own_user_may_change_what_a_folder_holds(mode: int, owner: int, why: str | None) -> None:

@@ -1,9 +1,11 @@
 import pytest
 
+from ankaios.common.proto_conversion import added_workload_from_pb, deleted_workload_from_pb, deleted_workload_to_pb
 from ankaios.common.workload import (
     AddCondition,
     ControlInterfaceAccess,
     DeleteCondition,
+    DeletedWorkload,
     File,
     InstanceName,
     LogRule,
@@ -12,7 +14,7 @@ from ankaios.common.workload import (
     runtime_config_id,
 )
 from ankaios.common.workload import Operation as Op
-from tests.support.builders import a_workload
+from tests.support.builders import a_workload, added_workload_to_pb
 
 
 @pytest.mark.parametrize(
@@ -60,20 +62,35 @@ def test_the_short_name_has_seven_characters_of_the_id() -> None:
     assert InstanceName("web", "0123456789", "n1").short == "web.0123456.n1"
 
 
-def test_dependencies_may_wait_for_running_succeeded_failed_and_healthy() -> None:
+@pytest.mark.parametrize(
+    ("condition", "number"),
+    [
+        (AddCondition.ADD_COND_RUNNING, 0),
+        (AddCondition.ADD_COND_SUCCEEDED, 1),
+        (AddCondition.ADD_COND_FAILED, 2),
+        (AddCondition.ADD_COND_HEALTHY, 1000),
+    ],
+)
+def test_a_dependency_keeps_its_add_condition_on_the_wire(condition: AddCondition, number: int) -> None:
     """[utest->swdd~workload-add-conditions-for-dependencies~1]"""
-    assert [condition.value for condition in AddCondition] == [
-        "ADD_COND_RUNNING",
-        "ADD_COND_SUCCEEDED",
-        "ADD_COND_FAILED",
-        "ADD_COND_HEALTHY",
-    ]
+    spec = a_workload(dependencies={"db": condition})
+    message = added_workload_to_pb(spec)
+    assert dict(message.workload.dependencies.dependencies) == {"db": number}
+    assert added_workload_from_pb(message).dependencies == {"db": condition}
+    assert len(AddCondition) == 4
 
 
-def test_deletes_may_wait_for_running_and_for_neither_pending_nor_running() -> None:
+@pytest.mark.parametrize(
+    ("condition", "number"),
+    [(DeleteCondition.DEL_COND_RUNNING, 0), (DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING, 1)],
+)
+def test_a_deleted_workload_keeps_its_delete_conditions_on_the_wire(condition: DeleteCondition, number: int) -> None:
     """[utest->swdd~workload-delete-conditions-for-dependencies~1]"""
-    words = [condition.value for condition in DeleteCondition]
-    assert words == ["DEL_COND_RUNNING", "DEL_COND_NOT_PENDING_NOR_RUNNING"]
+    deleted = DeletedWorkload(InstanceName.of("db", "n1", "x"), {"web": condition})
+    message = deleted_workload_to_pb(deleted)
+    assert dict(message.dependencies) == {"web": number}
+    assert deleted_workload_from_pb(message) == deleted
+    assert len(DeleteCondition) == 2
 
 
 def test_allow_rules_and_only_they_ask_for_a_control_interface() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ankaios.common.execution_state import RUNNING_OK, UNHEALTHY, HealthState, exited
+from ankaios.common.execution_state import HEALTHY, RUNNING_OK, UNHEALTHY, HealthState, exited
 from ankaios.common.messages import Respond
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -113,6 +113,32 @@ def test_health_has_a_status_in_small_letters(follower: Follower) -> None:
     assert entry["instances"][0]["health"] == {"status": "unhealthy", "text": "no answer"}
 
 
+def test_a_change_of_the_health_is_a_change_with_its_reason(follower: Follower) -> None:
+    follower.take(follower.story.update(a_state({"web": a_form()})))
+    follower.take(follower.story.hello("n1"))
+    for health in (HealthState(HEALTHY), HealthState(UNHEALTHY, "no answer"), HealthState(UNHEALTHY, "still none")):
+        follower.states((web(), replace(RUNNING_OK, health=health)))
+    last = follower.changes[-1]
+    assert (last["text"], last["info"], last["bad"]) == ("healthy → unhealthy", "no answer", True)
+    assert [(one["state"], one["health"]) for one in follower.log.timeline("web")] == [
+        ("Pending(Initial)", ""),
+        ("Running(Ok)", "healthy"),
+        ("Running(Ok)", "unhealthy"),
+    ]
+
+
+def test_a_device_that_goes_offline_and_returns_is_a_change() -> None:
+    log = ChangeLog()
+    online, offline = {"online": True}, {"online": False}
+    nothing: dict[str, Any] = {"workloads": {}, "agents": {}}
+    for before, after in ((online, offline), (offline, offline), (offline, online)):
+        log.compare({"devices": {"cam": before}, **nothing}, {"devices": {"cam": after}, **nothing}, 7)
+    assert [(one["kind"], one["text"], one["bad"]) for one in log.changes] == [
+        ("device", "offline", True),
+        ("device", "online", False),
+    ]
+
+
 def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:
     follower.take(
         follower.story.update(a_state({"web": a_form(config="{{x}}", configs={"x": "key"})}, configs={"key": "value"}))
@@ -135,8 +161,10 @@ def test_a_removed_map_concerns_all_its_entries() -> None:
 
 def test_the_log_is_bounded() -> None:
     log = ChangeLog()
-    entry = {"instances": [{"agent": "n1", "id": "1", "state": "Running", "sub": "Ok", "info": ""}]}
-    other = {"instances": [{"agent": "n1", "id": "1", "state": "Failed", "sub": "Lost", "info": "gone"}]}
+    entry = {"instances": [{"agent": "n1", "id": "1", "state": "Running", "sub": "Ok", "info": "", "health": None}]}
+    other = {
+        "instances": [{"agent": "n1", "id": "1", "state": "Failed", "sub": "Lost", "info": "gone", "health": None}]
+    }
     nothing: dict[str, Any] = {"agents": {}, "devices": {}}
     for number in range(MAX_CHANGES):
         pair = (entry, other) if number % 2 else (other, entry)

@@ -103,6 +103,16 @@ async def slow_disk(function: Callable[..., Any], *values: Any) -> Any:
     return result
 
 
+async def pause(paused: list[asyncio.Future[None]]) -> None:
+    """Anything may happen before the test lets this continue."""
+    go_on = asyncio.get_running_loop().create_future()
+    paused.append(go_on)
+    try:
+        await go_on
+    finally:
+        paused.remove(go_on)
+
+
 class Node:
     """One machine: its disk and its containers stay, whatever happens to the agent."""
 
@@ -117,12 +127,15 @@ class Node:
         self.outbox: deque[grpc.ToServer] = deque()
         self.inbox: deque[grpc.FromServer] = deque()
         self.connected = False
-        self.process = Process(self)
+        self.process = self.new_process()
+
+    def new_process(self) -> "Process":
+        return Process(self)
 
     def kill(self) -> None:
         self.cut()
         self.loop.do(self.process.kill)
-        self.process = Process(self)
+        self.process = self.new_process()
         self.loop.do(self.process.start)
 
     def connect(self) -> None:
@@ -159,6 +172,39 @@ class Node:
         if self.wanted.pop(owner, None) is not None:
             self.loop.do(self.process.end, owner)
 
+    @property
+    def paused(self) -> list[asyncio.Future[None]]:
+        """What waits until the test lets it continue."""
+        return self.process.paused
+
+    def go_on(self, number: int) -> None:
+        if self.paused:
+            self.loop.do(self.paused[number % len(self.paused)].set_result, None)
+
+    def review(self) -> None:
+        """One round of the reconciler."""
+        self.loop.run_until_complete(self.process.reconciler.review(self.loop.now))
+        self.loop.settle()
+
+    def users(self) -> dict[str, str]:
+        """The slots that containers use, with the owner that their claims name."""
+        return {slot: owner for owner, slots in self.containers.items() for slot in slots}
+
+    def check_at_rest(self) -> None:
+        """The ledger and the disk have what is in use, no more and no less, and no workload waits in vain."""
+        manager = self.process.manager
+        assert {str(slot): it.owner for slot, it in manager.node.ledger.claims_on(self.name).items()} == self.users()
+        assert set(self.disk) == set(self.containers)
+        assert set(self.containers) <= set(self.wanted)
+        for owner in self.wanted.keys() - self.containers.keys():
+            workload = self.process.workloads[owner]
+            assert workload.waits is not None
+            needs = manager._pending._pending[owner].needs
+            assert manager._obstacle(owner, needs) == workload.waits, owner
+
+    def close(self) -> None:
+        """Nothing is left."""
+
 
 class Process:
     """One life of an agent."""
@@ -170,12 +216,15 @@ class Process:
         self.workloads: dict[str, Workload] = {}
         self.disk_fails = False
         host = DeviceHost(self._send, self._wake, self._restart, lambda: set(node.wanted) | set(node.containers))
-        self.manager = DeviceManager(node.name, Path("/nowhere"), host)
+        self.manager = self.new_manager(host)
         self.manager.claims._store = FakeDisk(node.disk, self)  # type: ignore[assignment]
         self.reconciler = Reconciler(
             self.manager.node, self.manager.allocator, self.manager.claims, host.living, unused_seconds=20
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def new_manager(self, host: DeviceHost) -> DeviceManager:
+        return DeviceManager(self._node.name, Path("/nowhere"), host)
 
     def start(self) -> None:
         self.manager.restore()
@@ -193,16 +242,7 @@ class Process:
             task.cancel()
 
     async def pause(self) -> None:
-        go_on = self._node.loop.create_future()
-        self.paused.append(go_on)
-        try:
-            await go_on
-        finally:
-            self.paused.remove(go_on)
-
-    def go_on(self, number: int) -> None:
-        if self.paused:
-            self._node.loop.do(self.paused[number % len(self.paused)].set_result, None)
+        await pause(self.paused)
 
     def time_passed(self) -> None:
         self.manager._changed(self.manager.node.expire(self._node.loop.now))

@@ -54,7 +54,7 @@ def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noq
         open_plugin_folder(short_path / "plugins")
     (short_path / "open").mkdir()
     (short_path / "open").chmod(0o777)
-    with pytest.raises(Unavailable, match="every user could exchange everything in it"):
+    with pytest.raises(Unavailable, match="every user could replace everything in it"):
         open_plugin_folder(short_path / "open/plugins")
     assert not (short_path / "open/plugins").exists()
 

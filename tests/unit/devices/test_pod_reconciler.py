@@ -10,6 +10,7 @@ import pytest
 
 from ankaios.devices.core.kubelet_checkpoint import DeviceKey, read_checkpoint
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.pod_reconciler import CHECKPOINT, PodReconciler, key_of
@@ -116,6 +117,26 @@ async def test_a_slot_that_only_an_init_container_holds_is_not_freed(node: Node)
     node.write(an_entry(f"akri.sh/{CAM}", f"{CAM}-0", container="init"))
     await node.review(0, 20, 40, 60)
     assert node.used() == {0: "node-a"}
+
+
+async def test_an_id_that_a_new_pod_gets_during_a_review_is_not_freed(node: Node) -> None:
+    """The kubelet takes the id of a pod that ended, and has not written that when its files are read."""
+    plugin = ConfigurationDevicePlugin(node.devices, an_allocator(node.devices), node.claims, "cam")
+
+    async def list_while_allocating() -> set[DeviceKey]:
+        await plugin.allocate([["0"]])
+        return set()
+
+    node.claim(0, "0")
+    await node.review(0)
+    node.reconciler._listed = list_while_allocating  # type: ignore[method-assign]
+    await node.review(20)
+    assert node.used() == {0: "C:0:node-a"}
+    node.reconciler._listed = node._answer  # type: ignore[method-assign]
+    await node.review(39)
+    assert node.used() == {0: "C:0:node-a"}
+    await node.review(60)
+    assert node.used() == {}
 
 
 async def test_a_checkpoint_that_cannot_be_read_frees_nothing(node: Node, caplog: pytest.LogCaptureFixture) -> None:

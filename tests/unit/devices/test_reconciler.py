@@ -47,3 +47,21 @@ async def test_what_is_being_acquired_is_not_freed(tmp_path: Path) -> None:
     for now in (0, 100):
         await node.reconciler.review(now)
     assert node.used() == [0]
+
+
+async def test_claims_from_before_a_restart_are_released_when_the_workloads_are_known(tmp_path: Path) -> None:
+    """A workload that waits for the device starts at once, not after the delay."""
+    node = Node(tmp_path)
+    for index, owner in enumerate(("lives", "gone")):
+        node.claim(index, owner)
+        node.claims.records[owner] = ClaimRecord(owner, ())
+    restarted = Reconciler(node.devices, node.allocator, node.claims, lambda: node.living)
+    assert not restarted.release_restored()
+    assert node.used() == [0, 1]
+    node.living = {"lives"}
+    assert restarted.release_restored()
+    assert node.used() == [0]
+    node.claim(2, "new")
+    node.claims.records["new"] = ClaimRecord("new", ())
+    assert restarted.release_restored()
+    assert node.used() == [0, 2]

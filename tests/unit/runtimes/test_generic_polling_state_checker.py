@@ -7,7 +7,8 @@ import pytest
 
 from ankaios.common import supervision
 from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
-from ankaios.runtimes.generic_polling_state_checker import NEVER_RECEIVED, GenericPollingStateChecker
+from ankaios.runtimes.generic_polling_state_checker import NEVER_RECEIVED, POLL_INTERVAL, GenericPollingStateChecker
+from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 
 class Getter:
@@ -48,7 +49,6 @@ async def settle() -> None:
 
 
 async def test_the_first_state_is_told_at_once() -> None:
-    """[utest->swdd~podman-workload-monitors-workload-state~1]"""
     told: list[ExecutionState] = []
     checker = GenericPollingStateChecker("web", Getter(RUNNING_OK), told.append)
     await settle()
@@ -116,14 +116,20 @@ async def test_the_state_before_any_look_is_not_told() -> None:
     assert told == []
 
 
-async def test_it_asks_again_after_the_pause() -> None:
+def test_it_asks_every_half_second_and_reports_what_is_new() -> None:
     """[utest->swdd~agent-provides-generic-state-checker-implementation~1]"""
-    told: list[ExecutionState] = []
-    getter = Getter(RUNNING_OK, RUNNING_OK, SUCCEEDED_OK, pause=0.001)
-    checker = GenericPollingStateChecker("web", getter, told.append)
-    await getter.until(3)
-    checker.stop()
-    assert told == [RUNNING_OK, SUCCEEDED_OK]
+    told: list[tuple[float, ExecutionState]] = []
+
+    async def watch() -> None:
+        time = asyncio.get_running_loop().time
+        getter = Getter(RUNNING_OK, RUNNING_OK, SUCCEEDED_OK, pause=POLL_INTERVAL)
+        checker = GenericPollingStateChecker("web", getter, lambda state: told.append((time(), state)))
+        await getter.until(4)
+        checker.stop()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(watch())
+    assert told == [(0.0, RUNNING_OK), (1.0, SUCCEEDED_OK)]
 
 
 async def test_without_a_pause_it_only_asks_when_hinted() -> None:

@@ -65,7 +65,7 @@ def test_only_the_command_is_required() -> None:
         ("command: [a]\nlimits: {openFiles: many}", r"limits\.openFiles: expected a number such as"),
         ("command: [a]\nlimits: {openFiles: true}", r"limits\.openFiles: expected a number such as"),
         ("command: [a]\nuser: 1000", "user: expected a string, found number `1000`"),
-        ('command: [a]\nuser: "²"', "user: '²' is neither a name nor a number of the digits 0 to 9"),
+        ('command: [a]\nuser: "²"', "user: '²' is neither a name nor a number with the digits 0 to 9"),
         ('command: [a]\nuser: "root:²"', "user: '²' is neither a name nor a number"),
         ('command: [a]\nuser: "a\\0b"', "user: a NUL character"),
         ('command: [a]\nuser: "root:\\0"', "user: a NUL character"),

@@ -155,7 +155,7 @@ async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "native").touch()
-    with pytest.raises(RuntimeFailed, match="it is no folder, remove it or choose another folder with --run-folder"):
+    with pytest.raises(RuntimeFailed, match="it is not a folder, remove it or choose another folder with --run-folder"):
         await NativeRuntime(tmp_path / "native").existing_workloads("agent_A")
 
 

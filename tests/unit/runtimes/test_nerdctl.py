@@ -182,7 +182,7 @@ async def test_if_nerdctl_cannot_be_asked_the_state_is_unknown() -> None:
 
 async def test_odd_answers_and_workloads_are_refused() -> None:
     runtime = ContainerdRuntime(RecordingNerdctl())
-    with pytest.raises(RuntimeFailed, match="told no container id"):
+    with pytest.raises(RuntimeFailed, match="printed no container id"):
         await runtime.create_workload(SPEC, Extras())
     with pytest.raises(Unsupported, match="Received a workload for the wrong runtime: 'podman'"):
         await runtime.create_workload(a_workload(runtime="podman"), Extras())

@@ -48,7 +48,7 @@ async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> 
         ({"do": "fail", "stderr": "Error: no space left on device"}, "no space left on device"),
         ({"do": "die"}, "Ended by signal 9"),
         ({"do": "hang"}, "No answer within 0.5 s"),
-        ({"do": "print", "stdout": ""}, "podman told no container id"),
+        ({"do": "print", "stdout": ""}, "podman printed no container id"),
     ],
 )
 async def test_a_bad_day_of_podman_is_told_as_a_failure(stand_in: StandIn, action: dict[str, str], why: str) -> None:

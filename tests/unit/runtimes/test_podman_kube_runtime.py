@@ -129,7 +129,7 @@ async def test_devices_go_into_the_manifest(caplog: pytest.LogCaptureFixture) ->
     cli = a_kube_cli()
     await runtime_of(cli).create_workload(SPEC, Extras(grants=grants))
     assert cli.fed[3].count("CharDevice") == 2
-    assert "cannot look at device '/no/such/device'" in caplog.text
+    assert "cannot read the type of device '/no/such/device'" in caplog.text
 
 
 async def test_files_are_refused() -> None:
@@ -383,3 +383,13 @@ async def test_logs_are_those_of_all_containers_but_the_infra_container(monkeypa
     pieces = [piece async for piece in runtime_of(cli).logs(str(NAME), LogOptions(tail=3))]
     assert sorted(pieces) == [b"c2: of c2\n", b"shop-web: of c1\n"]
     assert asked == [["logs", "--tail", "3", "c1"], ["logs", "--tail", "3", "c2"]]
+
+
+async def test_a_lack_of_memory_of_one_container_counts_for_the_pod() -> None:
+    cli = a_kube_cli(a_container("c1", Pod=POD), a_container("c2", Pod=POD), a_container("c3", Pod="other"))
+    cli.answers["volume ls"] = kept()
+    inspect = "container inspect --format {{.State.OOMKilled}}"
+    cli.answers |= {f"{inspect} c1": "false\n", f"{inspect} c2": "false\n", f"{inspect} c3": "true\n"}
+    assert not await runtime_of(cli).was_out_of_memory(str(NAME))
+    cli.answers[f"{inspect} c2"] = "true\n"
+    assert await runtime_of(cli).was_out_of_memory(str(NAME))

@@ -13,6 +13,8 @@ from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
+from ankaios.runtimes.state_cache import StateCache
+from ankaios.simulation.virtual_time import VirtualTimeLoop
 from tests.support.bugs import FailsOnce
 from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -199,6 +201,28 @@ async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     await runtime.close()
 
 
+def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() -> None:
+    """[utest->swdd~podman-workload-monitors-workload-state~1]"""
+    told: list[tuple[float, ExecutionState]] = []
+
+    async def watch() -> None:
+        loop = asyncio.get_running_loop()
+        cli = RecordingCli([labelled("c1")])
+        cli._states = StateCache(cli._list, loop.time)
+        podman = Podman(cli)
+        podman.watch.now = loop.time
+        runtime = PodmanRuntime(podman)
+        runtime.start_checker(NAME, "c1", lambda state: told.append((loop.time(), state)))
+        await asyncio.sleep(3.1)
+        cli.show(labelled("c1", "exited", ExitCode=7))
+        await asyncio.sleep(3)
+        await runtime.close()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(watch())
+    assert told == [(0.0, RUNNING_OK), (3.5, exited(7))]
+
+
 async def _settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -320,3 +344,10 @@ async def test_a_successor_is_created_but_not_started() -> None:
     cli.answers["create"] = failed("no image")
     with pytest.raises(RuntimeFailed):
         await runtime.prepare_workload(spec)
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("true\n", True), ("false\n", False)])
+async def test_podman_reports_a_lack_of_memory(answer: str, expected: bool) -> None:
+    cli = RecordingCli()
+    cli.answers["container inspect --format {{.State.OOMKilled}} c1"] = answer
+    assert await runtime_of(cli).was_out_of_memory("c1") is expected

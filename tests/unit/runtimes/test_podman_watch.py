@@ -239,7 +239,7 @@ async def test_a_closed_watch_gives_no_hints(hub: PodmanWatch, monitors: Make) -
     watched.watch.attach(monitor.pid)
     other.watch.attach(monitor.pid)
     watched.watch.close()
-    watched.watch.doubt()
+    watched.watch.invalidate()
     monitor.end(0)
     await other.hinted()
     assert watched.hints == 0
@@ -259,7 +259,7 @@ async def test_without_folder_watches_everything_else_works(
     monitor.end(3)
     await watched.hinted()
     assert watched.watch.fact == exited(3)
-    assert "removed containers are noticed later" in caplog.text
+    assert "removed containers are detected later" in caplog.text
 
 
 async def test_what_podman_tells_replaces_what_was_known_unless_the_process_is_seen_alive(

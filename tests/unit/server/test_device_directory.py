@@ -497,7 +497,7 @@ def test_a_lost_device_that_nobody_holds_is_refused() -> None:
     message = a_lost_message("a")
     message.deviceUsage.values.clear()
     changes = directory.report("a", a_report(complete=False, cam_8120fe=message))
-    assert "nobody holds the lost device" in changes.warnings[0]
+    assert "no workload holds the lost device" in changes.warnings[0]
 
 
 # --- references in properties ---

@@ -1,6 +1,6 @@
 from ankaios.server.known_servers import KnownServers
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.server_registry import PublishedServer
+from ankaios.storage.server_registry import PublishedServer, StorageMemberStatus
 from ankaios.storage.state_store import StoreStatus
 
 STATUS = StoreStatus("etcd", "etcd://h:1/p", 7, 0, None, None)
@@ -44,3 +44,13 @@ def test_a_problem_is_part_of_the_leader_and_unreadable_entries_are_ignored() ->
     known.update([PublishedServer(b"{", 1)])
     (leader,) = known.infos(0, STATUS, "a part of the state is lost")
     assert leader.problem == "a part of the state is lost"
+
+
+def test_the_members_of_the_storage_are_part_of_the_leader() -> None:
+    known = KnownServers(Candidate("b", ""))
+    known.members = [StorageMemberStatus("h1:2379", ""), StorageMemberStatus("h2:2379", "Connection refused")]
+    (leader,) = known.infos(5, STATUS, None)
+    assert [(member.name, member.problem) for member in leader.members] == [
+        ("h1:2379", ""),
+        ("h2:2379", "Connection refused"),
+    ]

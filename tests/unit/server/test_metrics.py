@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import pytest
+
 from ankaios.common.messages import FromClient
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.server.core.replies import HooksFinished
 from ankaios.server.core.update_rejected import UpdateRejected
-from ankaios.server.metrics import MAX_UNANSWERED, ServerMetrics
+from ankaios.server.measured_store import MeasuredStore
+from ankaios.server.metrics import MAX_UNANSWERED, ServerMetrics, StorageFacts
+from ankaios.storage.state_store import StorageFailed
+from tests.unit.server.failing_store import FailingStore
 from tests.unit.server.story import CLI, Story, a_form, a_state
 
 
@@ -57,6 +62,41 @@ def test_gauges_are_computed_from_the_state() -> None:
     assert metrics.subscribers.read() == {(): 1}
     assert metrics.waiting_updates.read() == {(): 0}
     assert metrics.log_campaigns.read() == {(): 0}
+
+
+def test_a_server_that_does_not_lead_has_no_gauges_of_a_state() -> None:
+    story, metrics = Story(), ServerMetrics()
+    metrics.observe(story.server)
+    metrics.observe(None)
+    for gauge in (metrics.agents, metrics.workloads, metrics.desired, metrics.subscribers):
+        assert gauge.read() == {}
+
+
+def test_storage_and_leadership_are_read_from_their_owner() -> None:
+    metrics = ServerMetrics()
+    metrics.observe_storage(
+        lambda: StorageFacts("etcd", 7, size=100, is_leader=True, term=3, can_store=False, is_damaged=True)
+    )
+    assert metrics.store_info.read() == {("etcd",): 1}
+    assert metrics.store_revision.read() == {("etcd",): 7}
+    assert metrics.store_size.read() == {("etcd",): 100}
+    assert metrics.store_usable.read() == {("etcd",): 0}
+    assert metrics.store_damaged.read() == {("etcd",): 1}
+    assert metrics.is_leader.read() == {(): 1}
+    assert metrics.term.read() == {(): 3}
+
+
+async def test_commits_are_counted_by_result_and_timed_for_each_store() -> None:
+    metrics, store = ServerMetrics(), FailingStore()
+    measured = MeasuredStore(store, metrics)
+    await measured.commit([])
+    store.failures = [StorageFailed("disk full")]
+    with pytest.raises(StorageFailed):
+        await measured.commit([])
+    assert metrics.commits.values == {("memory", "ok"): 1, ("memory", "failed"): 1}
+    assert sum(metrics.commit_seconds.values["memory",].counts) == 2
+    assert measured.status() == store.status()
+    assert (await measured.load()).last_revision == 0
 
 
 def test_hooks_are_counted_by_their_result() -> None:

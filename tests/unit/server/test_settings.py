@@ -151,6 +151,14 @@ def test_the_message_size_can_be_given_as_a_flag() -> None:
     assert read_server_settings(["--max-message-size", "8192"]).max_message_size == 8192
 
 
+def test_the_lease_of_a_leader_can_be_longer_but_not_shorter(tmp_path: Path) -> None:
+    assert read_server_settings([]).storage.lease == 2
+    assert read_server_settings(["--storage-lease", "5"]).storage.lease == 5
+    assert with_file(tmp_path, "storage_lease = 7").storage.lease == 7
+    with pytest.raises(StartupFailed, match="'storage_lease' is 1, expected 2 or more seconds"):
+        with_file(tmp_path, "storage_lease = 1")
+
+
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:25551", "0.0.0.0:65535"])
 def test_an_address_is_a_literal(text: str) -> None:
     assert str(Address.parse(text)) == text

@@ -154,6 +154,27 @@ async def test_a_server_that_does_not_lead_any_more_stops_and_campaigns_again() 
         await until(lambda: it.election.leadership is not first and it.shell.is_open)
 
 
+async def test_metrics_show_storage_and_leadership() -> None:
+    async with leading() as it:
+        metrics = it.shell.metrics
+        await it.update("web")
+        await it.middleware.next()
+        assert metrics.is_leader.read() == {(): 1}
+        assert metrics.term.read() == {(): 0}
+        assert metrics.store_revision.read() == {("memory",): 1}
+        assert metrics.store_usable.read() == {("memory",): 1}
+        assert metrics.store_damaged.read() == {("memory",): 0}
+        assert metrics.desired.read() == {(): 1}
+        it.leader.loss = "workloads are lost"
+        assert metrics.store_damaged.read() == {("memory",): 1}
+        it.store.failures = [StorageFailed("disk full")]
+        it.store.failed_checks = [StorageFailed("disk full")] * 1000
+        await it.update("db", "2")
+        await until(lambda: metrics.store_usable.read() == {("memory",): 0})
+    await it.election.resign()
+    assert metrics.is_leader.read() == {(): 0}
+
+
 async def test_nothing_leaves_after_the_end_of_the_leadership() -> None:
     it = Leading()
     await it.leader.begin()

@@ -67,6 +67,6 @@ def _workload_masks(names: Iterable[str]) -> list[str]:
 
 
 def _all_granted(masks: Iterable[str], allow: list[Path], deny: list[Path]) -> bool:
-    """A request without masks asks for everything, as one empty path does."""
+    """A request without masks selects everything, like an empty path."""
     paths = [tuple(mask.split(".")) if mask else () for mask in masks] or [()]
     return all(is_path_granted(path, allow, deny) for path in paths)

@@ -1,7 +1,7 @@
-"""One conversation with a workload: handshake, then requests.
+"""One session with a workload over its control interface: handshake, then requests.
 
-Comes in: frames from the workload. Goes out: what to answer, what to forward, or that it is over. Owned here: whether
-the workload has said hello.
+Input: frames from the workload. Output: the reaction, such as an answer, a request to forward, or the end of the
+session. The module owns the state of the handshake.
 """
 
 from google.protobuf.message import DecodeError
@@ -24,7 +24,7 @@ UNDECODABLE = "Could not decode protobuf data"
 
 
 class Accept(Struct, frozen=True):
-    """Greet the workload; whatever waits for it may follow."""
+    """Accept the hello of the workload; waiting messages can follow."""
 
 
 class Answer(Struct, frozen=True):
@@ -32,25 +32,25 @@ class Answer(Struct, frozen=True):
 
 
 class Forward(Struct, frozen=True):
-    """To the server, with an id that leads the response back here."""
+    """Forward to the server, with an id that routes the response back to the workload."""
 
     request: Request
 
 
 class Close(Struct, frozen=True):
-    """Say why and serve no more."""
+    """Send the reason and end the session."""
 
     reason: str
 
 
 class Skip(Struct, frozen=True):
-    """Worth a line in the log, but no answer."""
+    """Log the frame, but send no answer."""
 
     why: str
 
 
 class Notified(Struct, frozen=True):
-    """What the workload reports about its health. It needs no access rule."""
+    """A health notification of the workload. It needs no access rule."""
 
     result: HealthResult
 
@@ -68,10 +68,10 @@ def response_message(response: Response) -> bytes:
 
 
 def last_hello(left_behind: bytes) -> bytes | None:
-    """The hello at the end of what a workload said while no agent was there.
+    """Return the hello at the end of the data that a workload wrote while no agent ran.
 
-    A workload that notices the end of an agent says hello at once, and the Rust SDK says it only once if it could be
-    written, which it can as long as the dying agent's end of the pipe is open.
+    A workload sends a hello immediately after it detects the end of an agent. The Rust SDK does not repeat a hello that
+    it could write, and writing is possible as long as the old agent's end of the pipe is open.
     """
     for frame in possible_last_frames(left_behind, LONGEST_HELLO):
         message = _decode(frame)
@@ -81,7 +81,7 @@ def last_hello(left_behind: bytes) -> bytes | None:
 
 
 def request_id_of(frame: bytes | Garbage) -> str | None:
-    """Of the request that the frame holds, if it holds one."""
+    """Return the request id if the frame contains a request."""
     message = _decode(frame)
     return message.request.requestId if message is not None and message.HasField("request") else None
 
@@ -95,7 +95,7 @@ def _is_compatible(version: str) -> bool:
 
 
 class ControlSession:
-    """Every valid hello is accepted: a workload that was restarted knows nothing of an earlier one."""
+    """Accepts every valid hello, because a restarted workload sends a new one."""
 
     def __init__(self, workload: str, authorizer: Authorizer) -> None:
         self._workload = workload
@@ -103,15 +103,15 @@ class ControlSession:
         self.accepted = False
         self.dead = False
 
-    def not_greeted(self) -> None:
-        """The acceptance did not arrive, so the workload has to say hello again."""
+    def acceptance_failed(self) -> None:
+        """The acceptance could not be written, so the workload has to send a hello again."""
         self.accepted = False
 
     def receive(self, frame: bytes | Garbage) -> Reaction:
         message = _decode(frame)
         match message.WhichOneof("ToAnkaiosEnum") if message else None:
             case "hello" if message:
-                return self._greet(message.hello.protocolVersion)
+                return self._accept(message.hello.protocolVersion)
             case "request" if message and self.accepted:
                 return self._request(message.request)
             case "healthNotification" if message and self.accepted:
@@ -122,7 +122,7 @@ class ControlSession:
             case _:
                 return self._close(UNDECODABLE if message is None else HELLO_MISSING)
 
-    def _greet(self, version: str) -> Reaction:
+    def _accept(self, version: str) -> Reaction:
         try:
             check_version_compatibility(version)
         except Rejected as refusal:
@@ -138,7 +138,7 @@ class ControlSession:
         if not self._authorizer.allows(request):
             return Answer(error_response(request.requestId, ACCESS_DENIED))
         if request.HasField("updateStateRequest") and not request.updateStateRequest.HasField("newState"):
-            # The server would end the connection of the whole agent for it.
+            # The server would close the connection of the agent after this request.
             return Answer(error_response(request.requestId, NEW_STATE_MISSING))
         # [impl->swdd~agent-adds-workload-prefix-id-control-interface-request~1]
         request.requestId = f"{self._workload}{REQUEST_ID_SEPARATOR}{request.requestId}"

@@ -1,8 +1,8 @@
-"""May it start, may it stop: operations wait here until what they depend on is in the right state.
+"""Delays operations until their dependencies and delete conditions are fulfilled.
 
-Comes in: operations from the planner, and the names of workloads whose state changed. Goes out: operations that are
-ready, and states to report for those that wait. Owned here: the waiting queue, one entry for each workload name. Only
-entries that look at a changed workload are judged again.
+Input: operations from the planner, and the names of workloads whose state changed. Output: operations that are ready,
+and states to report for those that wait. The module owns the waiting operations, one entry for each workload name. Only
+entries that depend on a changed workload are evaluated again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,25 +19,17 @@ from ankaios.agent.core.operations import (
     StateReport,
     UpdateOperation,
 )
+from ankaios.common.dependency_conditions import blocks_stop, fulfils
 from ankaios.common.execution_state import (
-    FAILED_EXEC_FAILED,
-    HEALTHY,
     PENDING_WAITING_TO_START,
     REMOVED,
     RUNNING_OK,
     STOPPING_WAITING_TO_STOP,
-    SUCCEEDED_OK,
     ExecutionState,
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, InstanceName
 
 Waiting = CreateOperation | UpdateOperation | DeleteOperation
-_WANTED = {
-    AddCondition.ADD_COND_RUNNING: RUNNING_OK,
-    AddCondition.ADD_COND_SUCCEEDED: SUCCEEDED_OK,
-    AddCondition.ADD_COND_FAILED: FAILED_EXEC_FAILED,
-    AddCondition.ADD_COND_HEALTHY: RUNNING_OK,
-}
 
 
 class KnownStates(Protocol):
@@ -45,7 +37,7 @@ class KnownStates(Protocol):
 
 
 class SchedulingDecision(Struct):
-    """`abandoned` are finished containers that were to be started again and now are not."""
+    """`abandoned` are finished containers whose planned restart is cancelled."""
 
     ready: list[Operation] = field(default_factory=list)
     reports: list[StateReport] = field(default_factory=list)
@@ -53,59 +45,60 @@ class SchedulingDecision(Struct):
 
 
 def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
-    """Each dependency has some instance, anywhere, in the wanted state."""
+    """Return whether each dependency has an instance, on any agent, in the required state.
+
+    [impl->swdd~workload-add-conditions-for-dependencies~1]
+    """
     return all(
-        any(_is_wanted(state, condition) for state in states.states_of(name))
+        any(fulfils(state, condition.value) for state in states.states_of(name))
         for name, condition in dependencies.items()
     )
 
 
-def _is_wanted(state: ExecutionState, condition: AddCondition) -> bool:
-    if condition is AddCondition.ADD_COND_HEALTHY and (state.health is None or state.health.status != HEALTHY):
-        return False
-    return state.is_same(_WANTED[condition])
-
-
 def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
-    """Every instance of every dependent lets go; one that is unknown does."""
-    return all(_lets_go(state, condition) for name, condition in conditions.items() for state in states.states_of(name))
+    """Return whether all instances of all dependents allow the stop; a dependent without known instances does.
+
+    [impl->swdd~workload-delete-conditions-for-dependencies~1]
+    """
+    return all(
+        _allows_stop(state, condition) for name, condition in conditions.items() for state in states.states_of(name)
+    )
 
 
-def _lets_go(state: ExecutionState, condition: DeleteCondition) -> bool:
-    if state.is_same(PENDING_WAITING_TO_START):
-        return True  # it cannot start before we stop, and we must not wait for it to run
-    if condition is DeleteCondition.DEL_COND_RUNNING:
+def _allows_stop(state: ExecutionState, condition: DeleteCondition) -> bool:
+    """A dependent that waits for its start must not block the stop: that would be a deadlock."""
+    if condition is DeleteCondition.DEL_COND_RUNNING and not state.is_same(PENDING_WAITING_TO_START):
         return state.is_same(RUNNING_OK)
-    return state.state not in ("Pending", "Running")
+    return not blocks_stop(state)
 
 
 class DependencyScheduler:
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
-        self._watchers: dict[str, set[str]] = {}  # workload name -> names of entries that look at it
+        self._watchers: dict[str, set[str]] = {}  # workload name -> names of entries that depend on it
 
     @property
     def entries(self) -> Mapping[str, Waiting]:
         return self._waiting
 
     def schedule(self, operations: Iterable[Operation], states: KnownStates) -> SchedulingDecision:
-        """Judge new operations; whatever waited under the same name is outdated."""
+        """Evaluate new operations. They replace waiting operations of the same name."""
         decision = SchedulingDecision()
         for operation in operations:
-            if meant := self._supersede(operation, decision):
-                self._judge(meant, states, decision)
+            if adapted := self._supersede(operation, decision):
+                self._evaluate(adapted, states, decision)
         return decision
 
     def recheck(self, changed: Iterable[str], states: KnownStates) -> SchedulingDecision:
-        """Judge again what looks at a changed workload. What still waits is not reported again."""
+        """Evaluate the entries that depend on a changed workload. Those that still wait are not reported again."""
         decision = SchedulingDecision()
         names = {name for workload in changed for name in self._watchers.get(workload, ())}
         for name in sorted(names):
-            self._judge_again(self._waiting[name], states, decision)
+            self._evaluate_again(self._waiting[name], states, decision)
         return decision
 
     def drop(self, name: str) -> SchedulingDecision:
-        """Forget what waits under this name; a create that never happened is reported as removed."""
+        """Remove the waiting operation of this name; a workload that was not created is reported as removed."""
         decision = SchedulingDecision()
         match self._remove(name):
             case CreateOperation(_, str()) as entry:
@@ -117,7 +110,7 @@ class DependencyScheduler:
         return decision
 
     def _supersede(self, operation: Operation, decision: SchedulingDecision) -> Operation | None:
-        """Remove the older entry and let the newer operation mean what is really there."""
+        """Remove the older entry, and adapt the newer operation to the instance that exists."""
         match operation, self._remove(operation.name):
             case _, CreateOperation() as entry:
                 return self._instead_of(entry, operation, decision)
@@ -132,7 +125,7 @@ class DependencyScheduler:
 
     @staticmethod
     def _instead_of(entry: CreateOperation, operation: Operation, decision: SchedulingDecision) -> Operation | None:
-        """Nothing of it runs, so nothing has to stop first; only a finished container may be left."""
+        """The older create has not started, so nothing has to stop first; only a finished container may exist."""
         if entry.reuse is not None and not (isinstance(operation, CreateOperation) and operation.reuse == entry.reuse):
             decision.abandoned.append(entry)
             if isinstance(operation, DeleteOperation):
@@ -146,7 +139,7 @@ class DependencyScheduler:
         if never != alive:
             decision.reports.append((never, REMOVED))
 
-    def _judge(self, operation: Operation, states: KnownStates, decision: SchedulingDecision) -> None:
+    def _evaluate(self, operation: Operation, states: KnownStates, decision: SchedulingDecision) -> None:
         match operation:
             case CreateOperation(spec) if not may_start(spec.dependencies, states):
                 self._wait(operation)
@@ -155,7 +148,7 @@ class DependencyScheduler:
                 self._wait(operation)
                 decision.reports.append((deleted.instance_name, STOPPING_WAITING_TO_STOP))
             case UpdateOperation(spec, deleted) if operation.starts_new_first:
-                # The old one runs until the new one does, so no dependent has to stop.
+                # The old instance runs until the new one does, so no dependent has to stop.
                 if may_start(spec.dependencies, states):
                     decision.ready.append(operation)
                 else:
@@ -170,27 +163,27 @@ class DependencyScheduler:
                 decision.ready.append(operation)
 
     def _split(self, update: UpdateOperation, decision: SchedulingDecision) -> None:
-        """The old one may go, the new one may not come yet."""
+        """Delete the old instance now, and let the new one wait."""
         self._wait(CreateOperation(update.spec))
         decision.reports.append((update.spec.instance_name, PENDING_WAITING_TO_START))
         decision.ready.append(DeleteBeforeUpdate(update.deleted.instance_name))
 
-    def _judge_again(self, entry: Waiting, states: KnownStates, decision: SchedulingDecision) -> None:
+    def _evaluate_again(self, entry: Waiting, states: KnownStates, decision: SchedulingDecision) -> None:
         again = SchedulingDecision()
         self._remove(entry.name)
-        self._judge(entry, states, again)
+        self._evaluate(entry, states, again)
         decision.ready += again.ready
         if self._waiting.get(entry.name) != entry:
             decision.reports += again.reports
 
     def _wait(self, entry: Waiting) -> None:
         self._waiting[entry.name] = entry
-        for name in _looks_at(entry):
+        for name in _depends_on(entry):
             self._watchers.setdefault(name, set()).add(entry.name)
 
     def _remove(self, name: str) -> Waiting | None:
         entry = self._waiting.pop(name, None)
-        for other in _looks_at(entry) if entry else ():
+        for other in _depends_on(entry) if entry else ():
             watchers = self._watchers[other]
             watchers.discard(name)
             if not watchers:
@@ -208,7 +201,7 @@ def _instance(operation: Operation) -> InstanceName:
             return deleted.instance_name
 
 
-def _looks_at(entry: Waiting) -> set[str]:
+def _depends_on(entry: Waiting) -> set[str]:
     match entry:
         case CreateOperation(spec):
             return set(spec.dependencies)

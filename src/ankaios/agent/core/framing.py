@@ -1,7 +1,7 @@
-"""Bytes to length-delimited messages and back, as they travel through the pipes of a control interface.
+"""Encodes and decodes the length-delimited messages of a control interface.
 
-Comes in: pieces of any size. Goes out: whole frames, and a mark where there was none. What an unfinished frame holds is
-limited; a frame that announces more is skipped without being stored.
+Input: pieces of any size. Output: whole frames, and `Garbage` for data that is not a frame. The size of a frame is
+limited; a larger frame is skipped without being stored.
 [impl->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]
 """
 
@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-MAX_FRAME = 4 * 1024 * 1024  # as much as one message to the server may hold
+MAX_FRAME = 4 * 1024 * 1024  # the limit of a message to the server
 _MAX_PREFIX = 10
-_PREFIX_READ = 19  # how far an endless prefix is followed
+_PREFIX_READ = 19  # bytes that are skipped if a prefix has no end
 _CONTINUES = 0x80
 
 
 class Garbage(Struct, frozen=True):
-    """Something that is no frame; the text says what."""
+    """Data that is not a valid frame, with the reason."""
 
     why: str
 
 
 def encode(body: bytes) -> bytes:
-    """Prefix and body in one piece, to be written in one go."""
+    """Return prefix and body as one piece, so that they can be written at once."""
     length, prefix = len(body), bytearray()
     while length >= _CONTINUES:
         prefix.append(length & 0x7F | _CONTINUES)
@@ -32,7 +32,7 @@ def encode(body: bytes) -> bytes:
 
 
 def possible_last_frames(data: bytes, longest: int) -> Iterator[bytes]:
-    """All that may be the last frame of a stream whose beginning is missing, shortest first."""
+    """Yield all candidates for the last frame of a stream whose beginning is missing, shortest first."""
     for size in range(1, min(longest, len(data)) + 1):
         tail = data[-size:]
         frames = FrameDecoder().feed(tail)
@@ -47,7 +47,7 @@ class FrameDecoder:
         self._skip = 0
 
     def reset(self) -> None:
-        """The writer is gone: what it left unfinished belongs to nobody."""
+        """Discard an unfinished frame, because its writer has closed the pipe."""
         self._buffer.clear()
         self._skip = 0
 
@@ -81,7 +81,7 @@ class FrameDecoder:
         return frame
 
     def _prefix_size(self) -> int | None:
-        """How many bytes the prefix takes, None if its end has not come yet."""
+        """Return the length of the prefix in bytes; None if its end has not arrived yet."""
         for place, byte in enumerate(self._buffer[:_PREFIX_READ]):
             if not byte & _CONTINUES:
                 return place + 1

@@ -1,10 +1,10 @@
-"""What the results of health checks mean for one running workload.
+"""Determines the health of one running workload from the results of its health checks.
 
 Input: the checks of a workload, their results and the time. Output: which checks are due, when the next one is due, and
-the health to report. Pure: `now` is a moment of a clock that only goes forward, in seconds.
+the health to report. Pure: `now` is the time of a monotonic clock in seconds.
 
-A check is successful or failed after so many results of the same kind in a row. The workload is healthy if all checks
-are successful, and unhealthy if one has failed. Results that do not change the health are not reported.
+The status of a check changes after a configured number of successes or failures in a row. The workload is healthy if
+all checks are successful, and unhealthy if one has failed. Results that do not change the health are not reported.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,9 +36,9 @@ class HealthResult(Struct, frozen=True):
 
 
 class CheckRules(Struct, frozen=True):
-    """The rules of one check with times in seconds, limited to what makes sense whoever sent them.
+    """The rules of one check with times in seconds, limited to valid ranges.
 
-    A notify check fails when it is due: a notification finishes it before.
+    A notify check fails when it becomes due. A notification finishes it earlier.
     """
 
     label: str
@@ -66,7 +66,7 @@ class CheckRules(Struct, frozen=True):
 
 
 class CheckProgress(Struct, frozen=True):
-    """Where one check stands. `failures` and `successes` count results of the same kind in a row.
+    """The progress of one check. `failures` and `successes` count results of the same kind in a row.
 
     `trouble` is the failure that is shown: the newest one when the status changes, else the first one.
     """
@@ -87,7 +87,7 @@ class WorkloadHealth(Struct, frozen=True):
 
 
 def checks_of(health: Health) -> list[AnyCheck]:
-    """The declared checks, without that of the image."""
+    """Return the declared checks, without the check of the image."""
     declared = (health.exec, health.http, health.tcp, health.file, health.notify)
     return [check for check in declared if check is not None]
 
@@ -106,12 +106,27 @@ def check_label(check: AnyCheck) -> str:
             return "notify check"
 
 
+def check_kind(check: AnyCheck) -> str:
+    """The key of the check in the manifest. A check of the image is an exec check."""
+    match check:
+        case ExecCheck():
+            return "exec"
+        case HttpCheck():
+            return "http"
+        case TcpCheck():
+            return "tcp"
+        case FileCheck():
+            return "file"
+        case NotifyCheck():
+            return "notify"
+
+
 def begin_checks(rules: Iterable[CheckRules], now: float) -> WorkloadHealth:
     return WorkloadHealth(tuple(CheckProgress(rule, now, now + rule.first_after) for rule in rules))
 
 
 def due_checks(health: WorkloadHealth, now: float) -> list[int]:
-    """The numbers of the checks to start. One that still runs is not started a second time."""
+    """Return the numbers of the checks to start. A check that still runs is not started again."""
     return [number for number, check in enumerate(health.checks) if not check.is_running and check.due <= now]
 
 
@@ -126,8 +141,8 @@ def start_check(health: WorkloadHealth, number: int) -> WorkloadHealth:
 
 def finish_check(health: WorkloadHealth, number: int, result: HealthResult, now: float) -> WorkloadHealth:
     check = replace(health.checks[number], is_running=False)
-    judged = _succeeded(check) if result.succeeded else _failed(check, result.why, now)
-    return _with(health, number, replace(judged, due=now + _pause(judged, now)))
+    updated = _succeeded(check) if result.succeeded else _failed(check, result.why, now)
+    return _with(health, number, replace(updated, due=now + _pause(updated, now)))
 
 
 def _succeeded(check: CheckProgress) -> CheckProgress:
@@ -147,7 +162,7 @@ def _failed(check: CheckProgress, why: str, now: float) -> CheckProgress:
 
 
 def is_in_start_period(check: CheckProgress, now: float) -> bool:
-    """Until the period is over or the check has succeeded once, failures do not count."""
+    """In the start period failures do not count. The first success ends it early."""
     return not check.has_succeeded and now - check.began < check.rules.start_period
 
 
@@ -159,7 +174,7 @@ def _pause(check: CheckProgress, now: float) -> float:
 
 
 def health_state(health: WorkloadHealth) -> HealthState:
-    """The health to report; it is the same for all results that change nothing."""
+    """Return the health to report. Results that change nothing return an equal value."""
     bad = [check for check in health.checks if check.status == UNHEALTHY]
     if bad:
         return HealthState(UNHEALTHY, "; ".join(map(_failure_text, bad)))
@@ -176,7 +191,7 @@ def _failure_text(check: CheckProgress) -> str:
 
 
 def with_health(state: ExecutionState, health: HealthState | None) -> ExecutionState:
-    """The running state as it is reported. Programs that do not know the field show the additional information."""
+    """Return the running state with its health, also as additional information for programs without the field."""
     if health is None:
         return state
     word = _WORDS[health.status]
@@ -199,13 +214,13 @@ def _limited(value: float, low: float, high: float) -> float:
 
 
 def _shortened(text: str, length: int) -> str:
-    """One line without control characters, so that a workload cannot change how a terminal shows it."""
+    """Return one line without control characters, so that a workload cannot control the terminal of a user."""
     line = "".join(sign if sign.isprintable() else " " for sign in text).strip()
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def parse_notification(data: bytes) -> HealthResult | None:
-    """What a datagram of sd_notify says about the health; None if it says nothing about it.
+    """Return the health in a datagram of sd_notify; None if the datagram is not about health.
 
     >>> parse_notification(b"WATCHDOG=1"), parse_notification(b"WATCHDOG=trigger\\nSTATUS=stuck")
     (HealthResult(why=''), HealthResult(why='the workload reports: stuck'))
@@ -221,7 +236,7 @@ def notification(*, is_healthy: bool, text: str) -> HealthResult:
 
 
 def command_check_result(exit_code: int | None, output: str, timeout: float) -> HealthResult:
-    """Only the last line of the output is shown."""
+    """Return the result of a command, with the last line of its output."""
     if exit_code == 0:
         return HealthResult()
     if exit_code is None:
@@ -236,7 +251,7 @@ def no_answer(timeout: float) -> HealthResult:
 
 
 def http_result(response: bytes) -> HealthResult:
-    """From the beginning of the response."""
+    """Evaluate the status line of the response."""
     line = response.partition(b"\n")[0].decode(errors="replace").strip()
     version, _, status = line.partition(" ")
     code = status[:3]

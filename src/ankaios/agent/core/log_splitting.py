@@ -1,7 +1,7 @@
-"""Raw output of a workload to log lines, and log lines to messages of a size that every peer accepts.
+"""Splits the output of a workload into log lines, and packs log lines into messages of a size that all peers accept.
 
-Comes in: bytes in pieces of any size. Goes out: lines, then `LogEntriesResponse` messages of at most 2 MiB. What a line
-without end holds is limited to 50 MiB.
+Input: bytes in pieces of any size. Output: lines, then `LogEntriesResponse` messages of at most 2 MiB. An unfinished
+line is limited to 50 MiB.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ MAX_RESPONSE = 2 * 1024 * 1024
 LINE_TOO_LONG = "The previous log message exceeded the maximum 50 MB size. Closing the log campaign."
 ENTRY_TRUNCATED = "The previous message was truncated due to exceeding the maximum 2 MB size."
 TRUNCATED_SUFFIX = " [truncated]"
-# Tag and length prefixes of an entry in a response and of the message in an entry; generous by a few bytes.
+# Upper bound of the tags and length prefixes of an entry in a response and of the message in an entry.
 _OVERHEAD = 32
 
 
 class LineSplitter:
-    """Splits at LF, keeps CR, and replaces what is no UTF-8."""
+    """Splits at LF, keeps CR, and replaces bytes that are not UTF-8."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class LineSplitter:
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that this piece completes. After an overflow the splitter is of no more use."""
+        """Return the lines that this piece completes. After an overflow it always returns an empty list."""
         if self.overflowed:
             return []
         complete, newline, rest = data.rpartition(b"\n")
@@ -46,7 +46,7 @@ class LineSplitter:
         return lines
 
     def finish(self) -> list[str]:
-        """A last line without LF."""
+        """Return the last line if it has no LF."""
         last, self._pieces = self._pieces, []
         return [_text(b"".join(last))] if last else []
 
@@ -58,7 +58,7 @@ def _text(line: bytes) -> str:
 def as_responses(
     name: WorkloadInstanceName, lines: Iterable[str], limit: int = MAX_RESPONSE
 ) -> Iterator[LogEntriesResponse]:
-    """Pack the lines, in order, into as few responses as the limit allows; none is empty."""
+    """Pack the lines, in order, into as few responses as the limit allows. No response is empty."""
     pending, size = LogEntriesResponse(), 0
     for line in lines:
         entry = LogEntry(workloadName=name, message=line)
@@ -79,14 +79,14 @@ def as_responses(
 
 
 def _cost(size: int) -> int:
-    """An entry with its tag and length prefix."""
+    """Return the size of an entry with its tag and length prefix."""
     return 1 + max(1, (size.bit_length() + 6) // 7) + size
 
 
 def _truncated(name: WorkloadInstanceName, line: str, limit: int) -> LogEntriesResponse:
     notice = LogEntry(workloadName=name, message=ENTRY_TRUNCATED)
     spare = _OVERHEAD + name.ByteSize() + len(TRUNCATED_SUFFIX) + _cost(notice.ByteSize())
-    # Cut at a character boundary: what is left of a torn character is dropped.
+    # Cut at a character boundary: the bytes of an incomplete character are dropped.
     head = line.encode()[: max(0, limit - spare)].decode("utf-8", "ignore")
     entry = LogEntry(workloadName=name, message=head + TRUNCATED_SUFFIX)
     return LogEntriesResponse(logEntries=[entry, notice])

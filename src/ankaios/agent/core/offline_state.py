@@ -1,8 +1,8 @@
-"""What an agent needs to know to start its workloads without a server, as bytes that outlive a power failure.
+"""The data with which an agent starts its workloads without a server, as content of the state file. Pure.
 
 Input: assigned workloads, states of other agents' workloads, the last device update of the server. Output: the content
-of the state file, and what is read from one. Pure. Bytes that were not written by `encode_offline_state` are rejected:
-the length and a checksum are part of the file, so that each lost or changed bit is found.
+of the state file, and the decoded data. Bytes that were not written by `encode_offline_state` are rejected: the file
+contains its length and a checksum, so that lost and changed bits are detected.
 """
 
 import zlib
@@ -35,7 +35,7 @@ class OfflineState(Struct, frozen=True):
 
     @property
     def dependencies(self) -> set[str]:
-        """The workloads whose states matter."""
+        """The workloads that the assigned workloads depend on."""
         return {name for spec in self.workloads for name in spec.dependencies}
 
 
@@ -66,12 +66,12 @@ def decode_offline_state(data: bytes, agent: str) -> OfflineState:
     try:
         state = msgspec.json.decode(content, type=OfflineState)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise Rejected(f"it has another content than expected: {error}") from error
+        raise Rejected(f"it has unexpected content: {error}") from error
     if state.agent != agent:
         raise Rejected(f"it belongs to the agent '{state.agent}'")
     return state
 
 
 def foreign_states(states: Mapping[InstanceName, ExecutionState], agent: str) -> tuple[ForeignState, ...]:
-    """Sorted, so that equal states make equal files."""
+    """Return the states of other agents, sorted, so that equal states result in equal files."""
     return tuple(ForeignState(name, state) for name, state in sorted(states.items()) if name.agent != agent)

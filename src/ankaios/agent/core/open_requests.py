@@ -1,8 +1,8 @@
 """The event subscriptions and followed logs of workloads, so that they continue with the next server.
 
 Input: requests of workloads, responses of the server, and the begin of a session. Output: requests to send again, and
-whether a response is for the workload. Owns the open requests. A server forgets them when the connection of the agent
-ends; the response to a repeated request is not for the workload, which has its response already.
+whether a response is for the workload. Owns the open requests. A server drops them when the connection of the agent
+ends. The response to a repeated request is not forwarded, because the workload has received one before.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class OpenRequests:
         self._repeated.discard(request_id)
 
     def is_for_workload(self, response: Response) -> bool:
-        """Take note of a response; False if the workload has received it before."""
+        """Record a response. Return False if the workload has received it before."""
         request_id, kind = response.requestId, response.WhichOneof("ResponseContent")
         if kind == "error":
             self.forget(request_id)
@@ -52,7 +52,7 @@ class OpenRequests:
         return True
 
     def repeat(self, since: str) -> Iterator[Request]:
-        """The requests to send again at the begin of a session; logs continue at this time (RFC 3339)."""
+        """Yield the requests to send again at the begin of a session; logs continue at this time (RFC 3339)."""
         for request_id, request in self._open.items():
             self._repeated.add(request_id)
             again = Request()

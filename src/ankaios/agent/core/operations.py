@@ -1,4 +1,4 @@
-"""What the server's lists come down to for one workload: the words that planner, scheduler and manager share."""
+"""Operations on one workload, which planner, scheduler and manager exchange."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
 class CreateOperation(Struct, frozen=True):
-    """Start it. `reuse` is the runtime id of a finished one that is to be started again."""
+    """Start the workload. `reuse` is the runtime id of a finished container to restart."""
 
     spec: WorkloadSpec
     reuse: str | None = None
@@ -22,7 +22,7 @@ class CreateOperation(Struct, frozen=True):
 
 
 class UpdateOperation(Struct, frozen=True):
-    """Replace the deleted instance, once its delete conditions hold, by the new one, once its dependencies hold."""
+    """Delete the old instance when its delete conditions hold, and start the new one when its dependencies hold."""
 
     spec: WorkloadSpec
     deleted: DeletedWorkload

@@ -1,8 +1,8 @@
-"""What is to be said to the server, in order, and what of it still matters when there is no server for a while.
+"""The queue of messages to the server.
 
-Comes in: states, load reports, requests of workloads, log lines. Goes out: messages, one by one. Owned here: what
-waits. While offline only the newest state of each instance and the newest load report are kept, and log lines are
-dropped; the number of requests and log lines is limited by whoever sends them, who is told when each has left.
+Input: states, load reports, requests of workloads, log lines. Output: messages, in order. The module owns the waiting
+messages. While offline, only the newest state of each instance and the newest load report are kept, and log lines are
+dropped. The senders limit the number of requests and log lines; the callback `left` reports when a message was taken.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,21 +12,21 @@ from msgspec import Struct
 from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.workload import InstanceName
 
-# So many states to a server that does not read are enough: from then on only the newest of each instance counts.
+# If a server does not read, states are merged from this number on: only the newest state of each instance is kept.
 MAX_QUEUED = 4096
 _LOAD = "load"
 
 
 class _Item(Struct, frozen=True):
     message: ToServer
-    same_as: Hashable | None = None  # a newer item with the same value makes this one pointless
+    same_as: Hashable | None = None  # a newer item with the same value replaces this one
     is_transient: bool = False
     left: Callable[[], None] | None = None
 
 
 class OutgoingQueue:
     def __init__(self) -> None:
-        self._items: dict[Hashable, _Item] = {}  # in order; the key is a number, or what a newer item replaces
+        self._items: dict[Hashable, _Item] = {}  # in order; the key is a number, or `same_as` while merging
         self._number = 0
         self._online = False
         self._merging = True
@@ -43,14 +43,14 @@ class OutgoingQueue:
         for key, item in list(self._items.items()):
             if item.is_transient:
                 del self._items[key]
-                _tell(item)
+                _report_left(item)
         self._merge()
 
     def put_state(self, name: InstanceName, message: ToServer) -> None:
         self._put(_Item(message, same_as=name))
 
     def put_back(self, name: InstanceName, message: ToServer) -> None:
-        """Something that was said but perhaps not heard; newer news of the same instance makes it pointless."""
+        """Queue again a state that may not have been received, unless a newer state of the instance is queued."""
         if name not in self._items:
             self._put(_Item(message, same_as=name))
 
@@ -61,12 +61,12 @@ class OutgoingQueue:
         self._put(_Item(message, left=left))
 
     def put_transient(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
-        """Something that only this very connection is waiting for, as log lines are."""
+        """Queue a message that is valid only for the current connection, such as log lines."""
         item = _Item(message, is_transient=True, left=left)
         if self._online:
             self._put(item)
         else:
-            _tell(item)
+            _report_left(item)
 
     def take(self) -> ToServer | None:
         if not self._items:
@@ -74,7 +74,7 @@ class OutgoingQueue:
         item = self._items.pop(next(iter(self._items)))
         if not self._items and self._online:
             self._merging = False
-        _tell(item)
+        _report_left(item)
         return item.message
 
     def _put(self, item: _Item) -> None:
@@ -94,6 +94,6 @@ class OutgoingQueue:
             self._items[name] = item
 
 
-def _tell(item: _Item) -> None:
+def _report_left(item: _Item) -> None:
     if item.left is not None:
         item.left()

@@ -1,7 +1,7 @@
-"""What this agent knows of the states of all workloads, its own and those of other agents.
+"""Stores the known execution states of the workloads of this agent and of other agents.
 
-Comes in: own reports and what the server tells of other agents. Goes out: the states behind a workload name, which is
-all that dependencies ask for. Owned here: the states; a removed workload is one that is not stored.
+Input: states of own workloads, and states of other agents' workloads from the server. Output: the states by workload
+name, for dependencies. The module owns the states. Removed workloads are not stored.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ class ParameterStorage:
         return [name for instances in self._states.values() for name in instances]
 
     def states_of(self, workload: str) -> Collection[ExecutionState]:
-        """Of every known instance, whatever its id and agent."""
+        """Return the states of all known instances, with any id and agent."""
         return self._states.get(workload, {}).values()
 
     def instances_of(self, workload: str) -> Mapping[InstanceName, ExecutionState]:
@@ -38,16 +38,16 @@ class ParameterStorage:
                 del self._states[name.workload]
 
     def report(self, name: InstanceName, state: ExecutionState) -> ExecutionState:
-        """Store a state of an own workload and answer what it now counts as: a stop under way is not talked over."""
+        """Store a state of an own workload. Return the resulting state: a running stop is not overwritten."""
         known = self.state_of(name)
         accepted = transition(known, state) if known else state
         self.store(name, accepted)
         return accepted
 
     def forget_other_agents(self, own: str) -> set[str]:
-        """The server sends them anew after each hello; what was removed meanwhile must not linger.
+        """Remove the states of other agents: the server sends them after each hello, without removed workloads.
 
-        Answers the workload names whose states changed.
+        Return the workload names whose states changed.
         """
         foreign = [name for instances in self._states.values() for name in instances if name.agent != own]
         for name in foreign:

@@ -1,6 +1,7 @@
-"""Commands that a busy workload has not taken yet, and what they will make of it.
+"""Commands that the busy task of a workload has not taken yet.
 
-A newer command may make a waiting one pointless; so only a handful can wait, however many the server sends.
+Input: the workload, its pending commands and a new command. Output: the reduced list of commands, and the target of the
+workload. A newer command replaces older ones, so that only a few commands can wait, independently of the server.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 
 
 def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
-    """What it is to become when all commands are done; None if that is nothing."""
+    """Return the specification after all commands are done; None after a delete."""
     for event in reversed(pending):
         match event:
             case Update(spec):
@@ -30,20 +31,19 @@ def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
 
 
 def instances_of(w: Workload, pending: Sequence[Event]) -> set[tuple[InstanceName, str]]:
-    """Everything, with its runtime, of which it may have a container now or when the commands are done."""
+    """Return the instances, with runtime, of which containers may exist now or after the commands are done."""
     planned = [event.spec for event in pending if isinstance(event, Update)]
     specs = [w.spec, *planned, w.aim if isinstance(w.aim, WorkloadSpec) else None]
     return {(spec.instance_name, spec.runtime) for spec in specs if spec is not None}
 
 
 def fold(pending: Sequence[Event], new: Command, current: InstanceName) -> tuple[list[Event], list[InstanceName]]:
-    """Put a command behind those a busy task has not taken yet; what a newer command makes pointless is left out.
+    """Append a command to the pending ones, and remove those that the new command replaces.
 
-    Answers also the instances that now never start, so that their end can be reported. At most a handful of commands
-    can wait, however many the server sends.
+    Return also the instances that are skipped by that, so that they can be reported as removed.
     """
     rest, skipped = list(pending), []
-    while rest and _is_pointless(rest[-1], before=new):
+    while rest and _is_replaced(rest[-1], by=new):
         if isinstance(last := rest.pop(), Update) and last.spec is not None:
             skipped.append(last.spec.instance_name)
     already_so = rest[-1:] == [new] or (rest[-1:] == [Delete()] and new == Update(None))
@@ -53,8 +53,8 @@ def fold(pending: Sequence[Event], new: Command, current: InstanceName) -> tuple
     return rest, [name for name in skipped if name not in alive]
 
 
-def _is_pointless(command: Event, before: Command) -> bool:
-    match before:
+def _is_replaced(command: Event, by: Command) -> bool:
+    match by:
         case Delete():
             return isinstance(command, Update | Restart)
         case Update():

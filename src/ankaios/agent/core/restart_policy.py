@@ -1,7 +1,7 @@
-"""When an ended workload is started again, and after which delay.
+"""Decides whether and when an ended workload is restarted. Pure.
 
-Input: the restart policy, the state in which the workload ended, how long it lived and what happened before. Output:
-the decision, the delay and the text for the state. Pure; the life cycle stores the history and performs the restart.
+Input: the restart policy, the state in which the workload ended, its lifetime and its restart history. Output: the
+decision, the delay and the text for the state. The life cycle stores the history and performs the restart.
 """
 
 from msgspec import Struct
@@ -17,9 +17,9 @@ from ankaios.common.execution_state import (
 from ankaios.common.workload import RestartPolicy
 
 FIRST_RESTART_DELAY, LONGEST_RESTART_DELAY = 0.5, 30.0
-SHORT_LIFE = 10.0  # seconds; one that lived as long as this is restarted immediately
-# The runtime answered, but cannot tell how the workload ended. Other texts come from a runtime that does not answer, or
-# from a container that somebody paused: their process may be alive.
+SHORT_LIFE = 10.0  # seconds; after a longer lifetime the workload is restarted immediately
+# The runtime answered, but does not know how the workload ended. Other texts come from a runtime that does not answer,
+# or from a paused container: their process may be alive.
 _UNKNOWN_TO_RUNTIME = frozenset(
     {"exited", "unknown", "unknown container state", ENDED_WITHOUT_CODE.additional_info.lower()}
 )
@@ -33,7 +33,7 @@ class RestartHistory(Struct, frozen=True):
 
 
 def needs_restart(policy: RestartPolicy, state: ExecutionState) -> bool:
-    """With `ALWAYS` also after a container was lost, as soon as the runtime says so."""
+    """With `ALWAYS`, also a lost container is restarted as soon as the runtime reports the loss."""
     match policy:
         case RestartPolicy.NEVER:
             return False
@@ -45,7 +45,7 @@ def needs_restart(policy: RestartPolicy, state: ExecutionState) -> bool:
 
 
 def is_finished(policy: RestartPolicy, state: ExecutionState) -> bool:
-    """It ended by itself and is not to run again, also not after a restart of the agent."""
+    """Return whether the workload has ended and must not be restarted, also not after a restart of the agent."""
     ended = state.is_same(SUCCEEDED_OK) or state.is_same(FAILED_EXEC_FAILED)
     return ended and not needs_restart(policy, state)
 
@@ -55,7 +55,7 @@ def is_unknown_to_runtime(state: ExecutionState) -> bool:
 
 
 def plan_restart(history: RestartHistory, lived: float) -> tuple[RestartHistory, float]:
-    """The history with the next restart, and the delay in seconds before it.
+    """Return the history with the next restart, and the delay in seconds before it.
 
     >>> plan_restart(RestartHistory(restarts=3, short_lives=3), lived=0.2)
     (RestartHistory(restarts=4, short_lives=4), 2.0)
@@ -65,13 +65,13 @@ def plan_restart(history: RestartHistory, lived: float) -> tuple[RestartHistory,
 
 
 def restart_delay_after(short_lives: int) -> float:
-    """The first restart is immediate; the delays of the following ones double."""
+    """Return the delay: the first restart is immediate, and each further delay is doubled."""
     if short_lives <= 1:
         return 0.0
     return float(min(LONGEST_RESTART_DELAY, FIRST_RESTART_DELAY * 2 ** min(short_lives - 2, 20)))
 
 
 def with_restart(state: ExecutionState, history: RestartHistory) -> ExecutionState:
-    """The state that announces the planned restart, such as `Exit code: '1', restart 4 in 2 s`."""
+    """Return the state with the planned restart, such as `Exit code: '1', restart 4 in 2 s`."""
     text = f"restart {history.restarts} in {restart_delay_after(history.short_lives):g} s"
     return state.because(f"{state.additional_info}, {text}" if state.additional_info else text)

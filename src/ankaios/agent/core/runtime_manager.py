@@ -1,8 +1,8 @@
-"""Wanted against found: what the server's lists mean for what runs here.
+"""Compares the workloads that the server assigned with those that exist, and plans the operations.
 
-Comes in: the lists of ServerHello and UpdateWorkload, and what each runtime found when it was asked. Goes out: a plan.
-Owned here: the workloads that are held back because their runtime has not yet said what exists. Runtimes answer one by
-one, so one that hangs or fails keeps only its own workloads waiting.
+Input: the lists of ServerHello and UpdateWorkload, and the existing workloads of each runtime. Output: a plan. The
+module owns the workloads that wait until their runtime has listed its existing workloads. Runtimes are listed
+independently, so a runtime that hangs or fails delays only its own workloads.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
 class Found(Struct, frozen=True):
-    """A workload that exists in a runtime; without an id it cannot be started again."""
+    """A workload that exists in a runtime; without an id it cannot be restarted."""
 
     runtime: str
     instance_name: InstanceName
@@ -25,14 +25,15 @@ class Found(Struct, frozen=True):
     id: str | None = None
 
     def as_spec(self) -> WorkloadSpec:
-        """All that is known of it; its restart policy and files belong to the past."""
+        """Return a specification with the known parts; restart policy and files are unknown."""
         return WorkloadSpec(self.instance_name, self.runtime, runtime_config="")
 
 
 class Managed(Protocol):
-    """What planning has to know of a workload that has a task.
+    """The attributes of a workload with a task that planning needs.
 
-    `target` is what the task works towards, None if that is nothing; it `owns` all that it may have containers of.
+    `target` is the specification that the task establishes, None after a delete. The task `owns` an instance if it may
+    have a container of it.
     """
 
     @property
@@ -48,14 +49,14 @@ class ResumeOperation(Struct, frozen=True):
 
 
 class Replace(Struct, frozen=True):
-    """Take over the found one, so that its task can delete it before the new one is created."""
+    """Take over the found workload, so that its task can delete it before the new one is created."""
 
     found: Found
     spec: WorkloadSpec
 
 
 class Plan(Struct):
-    """`keep` runs on as it is and is reported again; `drop` no longer waits; `unneeded` is deleted at once."""
+    """`keep`: continue unchanged and report again; `drop`: stop waiting; `unneeded`: delete immediately."""
 
     keep: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
@@ -71,15 +72,15 @@ class RuntimeManager:
 
     def __init__(self, runtimes: Collection[str]) -> None:
         self._runtimes = runtimes
-        self._keeps_unlisted = False
-        self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is being asked -> what is wanted of it
+        self.keeps_unlisted = False  # the server has lost a part of its state
+        self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is not listed yet -> its waiting workloads
 
     def unlisted(self) -> list[str]:
-        """Runtimes that still have to say what exists."""
+        """Return the runtimes whose existing workloads are not listed yet."""
         return list(self._held)
 
     def awaited(self) -> list[str]:
-        """Those of them that wanted workloads wait for."""
+        """Return the unlisted runtimes that workloads wait for."""
         return [runtime for runtime, held in self._held.items() if held]
 
     def held(self, runtime: str) -> Collection[WorkloadSpec]:
@@ -93,19 +94,17 @@ class RuntimeManager:
         *,
         keep_unlisted: bool = False,
     ) -> Plan:
-        """The complete list, unless the server has lost a part of its state: then unlisted workloads are kept.
+        """Plan for the complete list of workloads. `keep_unlisted`: the server has lost a part of its state.
 
-        What has a task is settled at once, the rest when its runtime has been asked.
-
-        What exists decides: an unchanged workload goes on untouched and only its state, which the server has lost, is
-        told again.
+        Workloads with a task are planned immediately, the others when their runtime is listed. An unchanged workload
+        continues; only its state is reported again, because the server has lost it.
         [impl->swdd~agent-initial-list-existing-workloads~1]
         [impl->swdd~agent-existing-workloads-finds-list~1]
         """
         plan = Plan()
         wanted = {spec.name: spec for spec in added}
         self._held = {runtime: {} for runtime in self._runtimes}
-        self._keeps_unlisted = keep_unlisted
+        self.keeps_unlisted = keep_unlisted
         plan.drop = [name for name in waiting if name not in wanted and not keep_unlisted]
         for name, work in managed.items():
             if name not in wanted and not keep_unlisted:
@@ -128,7 +127,7 @@ class RuntimeManager:
             plan.operations.append(UpdateOperation(spec, DeletedWorkload(work.current)))
 
     def _hold_or_create(self, spec: WorkloadSpec, plan: Plan) -> None:
-        """A runtime nobody knows cannot be asked; that the workload can never start is reported by its task.
+        """A workload with an unknown runtime is created without waiting; its task reports that it cannot start.
 
         [impl->swdd~agent-skips-unknown-runtime~1]
         """
@@ -144,17 +143,17 @@ class RuntimeManager:
         managed: Mapping[str, Managed],
         waiting: Mapping[str, Operation],
     ) -> Plan:
-        """A runtime said what exists: match by full instance name first, then by workload name.
+        """Plan for the existing workloads of a runtime: match by instance name first, then by workload name.
 
         [impl->swdd~agent-existing-workloads-starts-new-if-not-found~1]
         """
         plan = Plan()
-        held = dict(self._held.get(runtime, {}))  # if this fails nothing is lost, and the runtime is asked again
+        held = dict(self._held.get(runtime, {}))  # a copy: after an error, the runtime is listed again
         strays = [item for item in found if not (_in_hand(item, managed) or _is_awaited(item, waiting))]
         strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
         for item in strays:
             spec = held.pop(item.instance_name.workload, None)
-            if spec is None and self._keeps_unlisted:
+            if spec is None and self.keeps_unlisted:
                 continue
             if spec is None:
                 # [impl->swdd~agent-existing-workloads-delete-unneeded~1]
@@ -172,7 +171,7 @@ class RuntimeManager:
         managed: Mapping[str, Managed],
         waiting: Collection[str],
     ) -> Plan:
-        """The difference to the last list: what is deleted comes first, to free resources.
+        """Plan for the difference to the last list. Deletions are first, to free resources.
 
         [impl->swdd~agent-handle-deleted-before-added-workloads~1]
         """
@@ -190,7 +189,7 @@ class RuntimeManager:
         return plan
 
     def _release(self, item: DeletedWorkload, spec: WorkloadSpec | None, plan: Plan) -> bool:
-        """Held back, so nothing was started; what may exist is found to be unneeded when the runtime answers."""
+        """Drop a workload that waits for its runtime. An existing instance is deleted when the runtime is listed."""
         for held in self._held.values():
             if old := held.pop(item.instance_name.workload, None):
                 if spec is None or spec.instance_name != old.instance_name:
@@ -205,7 +204,7 @@ class RuntimeManager:
             # [impl->swdd~agent-update-on-add-known-workload~1]
             plan.operations.append(UpdateOperation(spec, DeletedWorkload(work.current)))
         elif work is not None or waits:
-            plan.operations.append(CreateOperation(spec))  # behind the delete under way, or instead of what waits
+            plan.operations.append(CreateOperation(spec))  # after a running delete, or instead of a waiting operation
         else:
             # [impl->swdd~agent-added-creates-workload~1]
             self._hold_or_create(spec, plan)
@@ -217,7 +216,7 @@ def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
 
 
 def _is_awaited(item: Found, waiting: Mapping[str, Operation]) -> bool:
-    """It ended, and is to be started again as soon as its dependencies allow."""
+    """Return whether the workload has ended and waits for a restart until its dependencies are fulfilled."""
     entry = waiting.get(item.instance_name.workload)
     return isinstance(entry, CreateOperation) and entry.reuse is not None and entry.reuse == item.id
 
@@ -228,7 +227,7 @@ def _is_exact(item: Found, held: Mapping[str, WorkloadSpec]) -> bool:
 
 
 def _match(item: Found, spec: WorkloadSpec, plan: Plan) -> None:
-    """Resume what runs unchanged or has ended for good, start again what succeeded, replace everything else.
+    """Resume a workload that runs unchanged or is finished, restart one that succeeded, replace all others.
 
     [impl->swdd~agent-existing-workloads-resume-existing~1]
     [impl->swdd~agent-existing-workloads-replace-updated~1]

@@ -1,9 +1,9 @@
-"""The requests of one workload that the server has not answered yet. Decisions without I/O.
+"""The requests of one workload that the server has not answered yet. Pure.
 
 Input: forwarded requests, responses, the time. Output: whether a further request may be forwarded. Owns the list.
 
-A workload that sends requests without reading the answers would fill the connection of its agent, and the requests and
-states of all others would wait behind them.
+Without a limit, one workload could fill the connection of its agent with requests, and delay the requests and states of
+all other workloads.
 """
 
 MOST_UNANSWERED = 64
@@ -18,7 +18,7 @@ class UnansweredRequests:
         self._requests.append((request_id, now))
 
     def answered(self, request_id: str) -> bool:
-        """Return whether a request with this id has been waiting."""
+        """Return whether a request with this id was unanswered."""
         for at, (waiting, _) in enumerate(self._requests):
             if waiting == request_id:
                 del self._requests[at]

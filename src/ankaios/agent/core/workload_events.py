@@ -1,6 +1,6 @@
-"""The words of a workload's life: what can happen to it, and what its task can be told to do.
+"""The events and effects of a workload.
 
-`workload_lifecycle.reduce` turns events into effects; the task performs effects and feeds outcomes back as events.
+`workload_lifecycle.reduce` turns events into effects. The task performs effects and returns their outcomes as events.
 """
 
 from msgspec import Struct
@@ -12,19 +12,19 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 
 
 class Create(Struct, frozen=True):
-    """Start the workload, as a first command; with `reuse` start that container of it again."""
+    """Start the workload, as a first command; with `reuse`, restart this container."""
 
     reuse: str | None = None
 
 
 class Resume(Struct, frozen=True):
-    """It runs already: find it (unless the id is known) and watch it."""
+    """The workload already runs: find it (unless the id is known) and watch it."""
 
     runtime_id: str | None = None
 
 
 class Update(Struct, frozen=True):
-    """Replace it by `spec`, or only make room for what is still to come."""
+    """Replace the workload by `spec`; None: only delete it, and wait for its successor."""
 
     spec: WorkloadSpec | None
 
@@ -34,17 +34,17 @@ class Delete(Struct, frozen=True):
 
 
 class Restart(Struct, frozen=True):
-    """Its devices changed: into a new container with what it is granted then."""
+    """Start the workload in a new container with new grants, because its devices changed."""
 
 
 Command = Create | Resume | Update | Delete | Restart
 
 
-# What happens by itself
+# Signals: events that no command causes
 
 
 class StateSeen(Struct, frozen=True):
-    """`at` is a moment of a clock that only goes forward, in seconds."""
+    """`at` is the time of a monotonic clock in seconds."""
 
     turn: int
     state: ExecutionState
@@ -52,13 +52,13 @@ class StateSeen(Struct, frozen=True):
 
 
 class RetryDue(Struct, frozen=True):
-    """Of a retry or of a restart."""
+    """The pause before a retry or a restart is over."""
 
     turn: int
 
 
 class DevicesChanged(Struct, frozen=True):
-    """There may be enough devices now."""
+    """Enough devices may be available now."""
 
 
 class HealthSeen(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Started(Struct, frozen=True):
 
 
 class StartFailed(Struct, frozen=True):
-    """Trying again may help."""
+    """A retry may succeed."""
 
     why: str
 
@@ -93,19 +93,19 @@ class StartImpossible(Struct, frozen=True):
 
 
 class StartHasNoRoom(Struct, frozen=True):
-    """On the disk, for its files. Only room helps, which others make."""
+    """The disk is full. A retry succeeds when there is space again."""
 
     why: str
 
 
 class StartBroken(Struct, frozen=True):
-    """An internal error ended the start: there may be a container whose id is not known."""
+    """An internal error ended the start: a container with an unknown id may exist."""
 
     why: str
 
 
 class WatchBroken(Struct, frozen=True):
-    """An internal error kept the checker from its work, so nobody sees what becomes of the container."""
+    """An internal error ended the checker, so changes of the container are not detected."""
 
     why: str
 
@@ -119,7 +119,7 @@ class DeleteFailed(Struct, frozen=True):
 
 
 class Identified(Struct, frozen=True):
-    """None: there is no such container (any more)."""
+    """`runtime_id` is None if the container does not exist."""
 
     runtime_id: str | None
 
@@ -174,7 +174,7 @@ class AcquireDevices(Struct, frozen=True):
 
 
 class AdoptDevices(Struct, frozen=True):
-    """It was found running: what it holds is in use."""
+    """The workload was found running: its devices are in use."""
 
     spec: WorkloadSpec
 
@@ -195,7 +195,7 @@ class Identify(Struct, frozen=True):
 
 
 class Watch(Struct, frozen=True):
-    """Start a checker whose states carry `turn`."""
+    """Start a checker whose states have this `turn`."""
 
     spec: WorkloadSpec
     runtime_id: str
@@ -203,11 +203,11 @@ class Watch(Struct, frozen=True):
 
 
 class Unwatch(Struct, frozen=True):
-    """Also ends its health checks."""
+    """Stop the checker and the health checks."""
 
 
 class CheckHealth(Struct, frozen=True):
-    """Start its health checks, whose results carry `turn`."""
+    """Start the health checks, whose results have this `turn`."""
 
     spec: WorkloadSpec
     runtime_id: str
@@ -215,11 +215,11 @@ class CheckHealth(Struct, frozen=True):
 
 
 class StopHealthChecks(Struct, frozen=True):
-    """It does not run any more."""
+    """Stop the health checks, because the workload does not run any more."""
 
 
 class DeleteContainer(Struct, frozen=True):
-    """Without an id the runtime is asked first whether there is one."""
+    """Without an id, the container is looked up by its name first."""
 
     spec: WorkloadSpec
     runtime_id: str | None
@@ -247,7 +247,7 @@ class ScheduleRetry(Struct, frozen=True):
 
 
 class ScheduleRestart(Struct, frozen=True):
-    """After exactly this delay, in seconds."""
+    """Restart after exactly this delay, in seconds."""
 
     delay: float
     turn: int

@@ -1,7 +1,7 @@
-"""What one event means for one workload.
+"""The state machine of one workload.
 
-Comes in: commands, outcomes of effects, states seen by the checker. Goes out: effects, which the workload's task
-performs in order, feeding each outcome back before it takes the next command. Owned here: all that the task remembers.
+Input: commands, outcomes of effects, and states of the checker. Output: effects. The task of the workload performs them
+in order, and passes each outcome back before it takes the next command. The module owns the state of the task.
 """
 
 from msgspec import Struct
@@ -79,32 +79,32 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 300.0
-# From this failure on the pauses grow no more where somebody waits: for a container to be gone, for room on the disk.
+# From this failure on the pauses stop growing while a deletion fails, a state is unknown, or the disk is full.
 LAST_SLOWER_TRY = 5
 
 
 class BecomeEmpty(Struct, frozen=True):
-    """Aim of a delete: the name stays, waiting for its successor."""
+    """Aim of a delete: the task stays and waits for the successor of the workload."""
 
 
 class BecomeGone(Struct, frozen=True):
-    """Aim of a delete: nothing is left and the task ends."""
+    """Aim of a delete: the workload is removed and the task ends."""
 
 
 class BecomeAgain(Struct, frozen=True):
-    """Aim of a delete: the same workload in a new container, with the devices it holds. `why` is reported."""
+    """Aim of a delete: start the same workload in a new container with the same devices. `why` is reported."""
 
     why: str = ""
 
 
 class BecomeStopped(Struct, frozen=True):
-    """Aim of a delete: it has failed for this reason and is not started again."""
+    """Aim of a delete: the workload has failed for this reason and is not restarted."""
 
     why: str
 
 
 class TryAgain(Struct, frozen=True):
-    """Aim of a delete: a start that is tried again, without what an earlier one may have left."""
+    """Aim of a delete: retry the start after a container of an earlier attempt is removed."""
 
 
 Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain | BecomeStopped | TryAgain
@@ -113,11 +113,11 @@ Aim = WorkloadSpec | BecomeEmpty | BecomeGone | BecomeAgain | BecomeStopped | Tr
 class Workload(Struct, frozen=True):
     """One workload name on this agent.
 
-    `turn` numbers checkers and retries; whatever comes with an older number is stale. `aim` is what a delete is for
-    that is under way or waits to be tried again; nothing restarts meanwhile. `in_doubt`: without a known id there may
-    be a container all the same; `resuming`: it is expected to run. `alive_since` is when the container was started, or
-    first seen running; `ended` is the state in which it ended, or was unhealthy, while it waits for its restart.
-    `running` is the running state that the checker saw, without the health that was found since.
+    `turn` numbers checkers and retries; events with an older number are stale. `aim` is the purpose of a delete that is
+    running or will be retried; the workload is not restarted meanwhile. `in_doubt`: the id is unknown, but a container
+    may exist; `resuming`: the container is expected to run. `alive_since` is the time when the container was started,
+    or first reported as running. `ended` is the state in which the workload ended, or was unhealthy, while it waits for
+    its restart. `running` is the running state of the checker, without the health.
     """
 
     spec: WorkloadSpec
@@ -147,7 +147,7 @@ Step = tuple[Workload, list[Effect]]
 
 
 def reduce(w: Workload, event: Event) -> Step:
-    """Decide what one event means for one workload."""
+    """Return the new state of the workload and the effects of one event."""
     match event:
         case Create() | Resume() | Update() | Delete() | Restart():
             return _command(w, event)
@@ -185,7 +185,7 @@ def _signal(w: Workload, signal: Signal) -> Step:
         case DevicesChanged() if w.lacks_devices:
             return w, [AcquireDevices(w.spec)]
         case _:
-            return w, []  # of an earlier container, retry or wait
+            return w, []  # stale: of an earlier container, retry or wait
 
 
 def _outcome(w: Workload, outcome: Outcome) -> Step:
@@ -199,12 +199,12 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
             return replace(w, runtime_id=None), [RemoveFiles(w.name), *_release(w.spec), failed]
         case StartHasNoRoom(why):
-            # It has failed, as with files that can never be written, but goes on soon after there is room again.
+            # Reported like files that can never be written, but retried, so that it starts when the disk has space.
             return _retry(w, PENDING_STARTING_FAILED.because(why), min(w.attempts + 1, LAST_SLOWER_TRY))
         case StartBroken(why):
             return _retry_in_doubt(w, why)
         case WatchBroken(why) | NotIdentified(why):
-            return _look_again(w, why)
+            return _retry_watch(w, why)
         case Deleted():
             return _deleted(w)
         case DeleteFailed(why):
@@ -213,7 +213,7 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             known = replace(w, in_doubt=False, resuming=False)
             return (known, [Report(w.name, FAILED_LOST)]) if found is None else _watch(known, found)
         case DevicesGranted() if w.attempts and not w.lacks_devices:
-            return w, [Start(w.spec)]  # that it tries again is said already
+            return w, [Start(w.spec)]  # the retry is already reported
         case DevicesGranted():
             return _launch(replace(w, lacks_devices=False))
         case DevicesMissing(why):
@@ -222,19 +222,19 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
 
 
 def _create(w: Workload, reuse: str | None) -> Step:
-    """A container keeps the devices it was made with, which others may use by now: with devices a new one is made."""
+    """Reuse a container only without devices: its devices may be allocated to other workloads by now."""
     if reuse is None:
         return _begin(w)
     return _vacate(replace(w, runtime_id=reuse), BecomeAgain()) if w.spec.resources else _launch(w, reuse)
 
 
 def _begin(w: Workload, why: str = "") -> Step:
-    """A workload that needs devices says that it starts only when it has them.
+    """Acquire the devices, or start a workload without devices.
 
-    Its name becomes that of containers and folders, so one that might lead elsewhere is not started at all.
+    The instance name becomes part of paths and container names, so a workload with an invalid name is not started.
     """
     if InstanceName.parse(str(w.name)) != w.name:
-        why = f"'{w.name}' is no name of a workload instance"
+        why = f"'{w.name}' is not a valid name of a workload instance"
         return w, [Report(w.name, PENDING_STARTING_FAILED.because(why))]
     return (w, [AcquireDevices(w.spec)]) if w.spec.resources else _launch(w, why=why)
 
@@ -255,15 +255,15 @@ def _launch(w: Workload, reuse: str | None = None, why: str = "") -> Step:
 
 
 def _watch(w: Workload, runtime_id: str) -> Step:
-    """The id and the number of the checker are stored; what older checkers still say is stale."""
+    """Start a checker with a new `turn`; states of older checkers are stale."""
     watched = replace(w, runtime_id=runtime_id, turn=w.turn + 1, watching=True, running=None, health=None)
     return watched, [Watch(w.spec, runtime_id, watched.turn)]
 
 
 def _retry(w: Workload, state: ExecutionState, pause: int) -> Step:
-    """A create that failed is tried again for ever, and may be replaced or deleted meanwhile.
+    """Retry a failed create without limit. The workload can be updated or deleted meanwhile.
 
-    In the pauses others may use its devices.
+    Its devices are released during the pauses.
     [impl->swdd~agent-workload-task-update-create-failed-allows-retry~1]
     """
     turn = w.turn + 1
@@ -272,21 +272,21 @@ def _retry(w: Workload, state: ExecutionState, pause: int) -> Step:
 
 
 def _retry_in_doubt(w: Workload, why: str) -> Step:
-    """What a container may be using, its devices and files, is kept until it is known that there is none."""
+    """Retry a start that may have left a container: keep devices and files until no container exists."""
     n, turn = w.attempts + 1, w.turn + 1
     doubtful = replace(w, runtime_id=None, attempts=n, turn=turn, retrying=True, in_doubt=True)
     return doubtful, [Report(w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}")), ScheduleRetry(n, turn)]
 
 
-def _look_again(w: Workload, why: str) -> Step:
-    """It should run, but its state cannot be seen: nothing is changed until it can."""
+def _retry_watch(w: Workload, why: str) -> Step:
+    """Retry to watch a workload whose state is unknown, and change nothing else."""
     n = w.attempts + 1
     unseen = Report(w.name, FAILED_UNKNOWN.because(f"Retry {n}: {why}"))
     return replace(w, attempts=n, retrying=True), [unseen, ScheduleRetry(min(n, LAST_SLOWER_TRY), w.turn)]
 
 
 def _delete_again(w: Workload, why: str) -> Step:
-    """The id stays and the delete is tried again, until it works or the next command says what is wanted instead.
+    """Keep the id and retry the delete until it succeeds or the next command replaces it.
 
     [impl->swdd~agent-workload-task-update-delete-failed-allows-retry~1]
     [impl->swdd~agent-workload-task-delete-failed-allows-retry~1]
@@ -301,7 +301,7 @@ def _delete_again(w: Workload, why: str) -> Step:
 
 def _try_again(w: Workload) -> Step:
     again = replace(w, retrying=False)
-    if w.aim is not None:  # it was the delete that failed
+    if w.aim is not None:  # the delete failed
         return again, [DeleteContainer(w.spec, w.runtime_id)]
     if w.ended is not None:
         return _restart(again, w.ended)
@@ -315,12 +315,12 @@ def _try_again(w: Workload) -> Step:
 
 
 def _start_again(w: Workload) -> Step:
-    """That it is tried again was reported with the failure."""
+    """Start without a report: the retry was reported with the failure."""
     return w, [AcquireDevices(w.spec) if w.spec.resources else Start(w.spec)]
 
 
 def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
-    """Report it, then restart if the policy says so; dependencies play no part in a restart."""
+    """Report the state, then restart if the policy requires it. Dependencies are not checked for a restart."""
     w = w if w.aim else replace(w, attempts=0)
     if state.is_same(RUNNING_OK):
         return _runs(w, state, at)
@@ -330,7 +330,7 @@ def _seen(w: Workload, state: ExecutionState, at: float) -> Step:
     if not w.aim and w.runtime_id is not None and needs_restart(w.spec.restart_policy, state):
         ended, effects = _ended(w, state, at)
         return ended, [*checks, *effects]
-    if was_unhealthy:  # it ended by itself before its restart was due
+    if was_unhealthy:  # it ended before its restart was due
         checks.append(CancelRetry())
         w = replace(w, retrying=False, ended=None)
     return w, [*checks, Report(w.name, state), *_release_ended(w.spec, state), *_read_end(w, state)]
@@ -343,13 +343,13 @@ def _runs(w: Workload, state: ExecutionState, at: float) -> Step:
         w = replace(w, health=HealthState(STARTING))
     w = replace(w, running=state)
     effects: list[Effect] = [Report(w.name, with_health(state, w.health)), *checks]
-    if w.ended is not None and not w.ended.is_same(RUNNING_OK):  # somebody started it meanwhile
+    if w.ended is not None and not w.ended.is_same(RUNNING_OK):  # a user has started it meanwhile
         return replace(w, retrying=False, ended=None, alive_since=at), [CancelRetry(), *effects]
     return (replace(w, alive_since=at) if w.alive_since is None else w), effects
 
 
 def _health_seen(w: Workload, running: ExecutionState, health: HealthState, at: float) -> Step:
-    """Report it, and restart or stop an unhealthy workload if it is to be."""
+    """Report the health, and restart or stop an unhealthy workload as configured."""
     w, state = replace(w, health=health), with_health(running, health)
     action = w.spec.health.on_unhealthy if w.spec.health else OnUnhealthy.NONE
     if health.status != UNHEALTHY or action is OnUnhealthy.NONE:
@@ -366,13 +366,13 @@ def _health_seen(w: Workload, running: ExecutionState, health: HealthState, at: 
 
 
 def _release_ended(spec: WorkloadSpec, state: ExecutionState) -> list[Effect]:
-    """Others may wait for the devices of one that has ended; of one that is unknown, they may still be used."""
+    """Release the devices of an ended workload. In an unknown state, it may still use them."""
     is_over = state.state in (SUCCEEDED_OK.state, FAILED_LOST.state) and not state.is_same(FAILED_UNKNOWN)
     return _release(spec) if is_over else []
 
 
 def _ended(w: Workload, state: ExecutionState, at: float) -> Step:
-    """Restart now or after a delay; what ended stays until then, so that it can be looked at."""
+    """Restart now or after a delay. The ended container is kept until then, so that users can inspect it."""
     if w.ended is not None:
         return replace(w, ended=state), [_announce_restart(w, state)]
     lived = 0.0 if w.alive_since is None else at - w.alive_since
@@ -388,7 +388,7 @@ def _ended(w: Workload, state: ExecutionState, at: float) -> Step:
 
 
 def _read_end(w: Workload, state: ExecutionState) -> list[Effect]:
-    """Not while the container is being deleted."""
+    """Read details of a failed workload, unless its container is being deleted."""
     if w.aim or w.runtime_id is None or not state.is_same(FAILED_EXEC_FAILED):
         return []
     return [ReadEnd(w.spec, w.runtime_id, state)]
@@ -399,7 +399,7 @@ def _announce_restart(w: Workload, state: ExecutionState) -> Effect:
 
 
 def _restart(w: Workload, state: ExecutionState) -> Step:
-    """After a success the same container is started again, after everything else a new one."""
+    """Restart the same container after a success, and a new container in all other cases."""
     w = replace(w, ended=None, alive_since=None)
     if state.is_same(RUNNING_OK) and state.health is not None:
         why = f"unhealthy: {state.health.text}"
@@ -428,15 +428,15 @@ def _delete(w: Workload) -> Step:
     """
     if w.gone:
         return w, []
-    if w.empty:  # its end was reported when it made room
+    if w.empty:  # its removal was already reported
         return replace(w, gone=True), [CloseInterface(), RemoveFolder(w.name)]
     return _vacate(w, BecomeGone())
 
 
 def _vacate(w: Workload, aim: Aim, why: str = "") -> Step:
-    """Say that it stops, then delete the container, if there is one.
+    """Report that the workload stops, then delete the container if one exists.
 
-    Nothing to stop means that it does not run any more, so the system heals by going on.
+    Without a container the workload does not run, so the command continues as after a successful delete.
     [impl->swdd~agent-workload-task-update-broken-allowed~1]
     [impl->swdd~agent-workload-task-delete-broken-allowed~1]
     """
@@ -448,7 +448,7 @@ def _vacate(w: Workload, aim: Aim, why: str = "") -> Step:
     if not _keeps_interface(w.spec, aim):
         effects.append(CloseInterface())
     if isinstance(w.aim, WorkloadSpec) and w.aim.instance_name not in (w.name, _instance(aim)):
-        effects.append(Report(w.aim.instance_name, REMOVED))  # its predecessor could not be deleted, so it never came
+        effects.append(Report(w.aim.instance_name, REMOVED))  # never started: its predecessor could not be deleted
     stopping = replace(
         w, retrying=False, lacks_devices=False, resuming=False, ended=None, running=None, health=None, aim=aim
     )
@@ -463,7 +463,7 @@ def _instance(aim: Aim) -> InstanceName | None:
 
 
 def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:
-    """Rights that changed end before the old container does."""
+    """Return whether the control interface stays open. Changed access rules take effect before the container ends."""
     match aim:
         case WorkloadSpec():
             return (aim.instance_name, aim.access) == (spec.instance_name, spec.access)
@@ -474,7 +474,7 @@ def _keeps_interface(spec: WorkloadSpec, aim: Aim) -> bool:
 
 
 def _deleted(w: Workload) -> Step:
-    """Nothing of it runs any more: tidy up, report that, and go on to what the delete was for."""
+    """Clean up after the delete, report it, and continue with the aim of the delete."""
     unwatch: list[Effect] = [Unwatch()] if w.watching else []
     removed = Report(w.name, REMOVED)
     match w.aim:
@@ -508,5 +508,5 @@ def _release(spec: WorkloadSpec) -> list[Effect]:
 
 
 def retry_limit(attempt: int) -> float:
-    """The longest pause, in seconds, before the next attempt after failure number `attempt`."""
+    """Return the longest pause, in seconds, before the next attempt after failure number `attempt`."""
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt - 1, 20)))

@@ -1,8 +1,8 @@
-"""What an internal error of the agent means for one workload.
+"""Handles an internal error of the agent for one workload.
 
-Comes in: the workload, what was being done, and why it failed. Goes out: an outcome for the life cycle, or the workload
-with a retry ahead of it. Nothing that may exist is forgotten, so that no container is left behind or made twice, and a
-command that could not be carried out is carried out with the retry.
+Input: the workload, the failed effect or event, and the reason. Output: an outcome for the life cycle, or the workload
+with a planned retry. Containers that may exist stay recorded, so that none is lost or created twice. The retry performs
+a command that failed.
 """
 
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ from ankaios.common.execution_state import FAILED_UNKNOWN
 
 
 def outcome_of_error(effect: Effect, why: str) -> Outcome | None:
-    """None: the life cycle goes on without this effect."""
+    """Return None if the life cycle can continue without this effect."""
     match effect:
         case Start():
             return StartBroken(why)
@@ -52,7 +52,7 @@ def outcome_of_error(effect: Effect, why: str) -> Outcome | None:
 
 
 def recover(w: Workload, event: Event, why: str) -> Step:
-    """Nothing could be decided about the event."""
+    """Return the workload with a planned retry after `reduce` failed for this event."""
     if w.gone and not isinstance(event, Update):
         return w, []
     known = event.runtime_id if isinstance(event, Resume | Started | Identified) else w.runtime_id

@@ -4,6 +4,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.manifest_update import read_update
 from ankaios.cli.update import update_and_wait
+from ankaios.common.pb import ank_base_pb2 as base
 
 
 def run(call: CommandCall) -> None:
@@ -17,10 +18,15 @@ def run(call: CommandCall) -> None:
         return
     with open_session(call) as session:
         if call.values["atomic"]:
-            from ankaios.cli.atomic_update import apply_atomically
+            from ankaios.cli.atomic_update import atomic_options, change_atomically
 
-            apply_atomically(call, session, update)
-            session.goodbye()
-            return
-        update_and_wait(call, session, update.new_state, update.masks, update.names, call.values["if_revision"])
+            request = base.UpdateStateRequest(
+                newState=update.new_state,
+                updateMask=update.masks,
+                ifRevision=call.values["if_revision"],
+                atomic=atomic_options(call),
+            )
+            change_atomically(call, session, base.Request(updateStateRequest=request))
+        else:
+            update_and_wait(call, session, update.new_state, update.masks, update.names, call.values["if_revision"])
         session.goodbye()

@@ -54,9 +54,21 @@ def _check_storage(call: CommandCall) -> Results:
             yield wrong("storage", f"'{server.storage}': {server.problem}", "see the log of ank-server")
         elif server.leader:
             yield fine("storage", f"'{server.storage}' has revision {server.revision}")
+        yield from _check_members(server.members)
     standbys = [server.name for server in found.servers if not server.leader]
     if standbys:
         yield fine("standby", ", ".join(standbys))
+
+
+def _check_members(members: Sequence[base.StorageMember]) -> Results:
+    """Of etcd. The others continue without a member, but the next failure may stop them."""
+    for member in members:
+        if member.problem:
+            yield wrong(
+                "etcd", f"member '{member.name}' does not respond: {member.problem}", "start etcd on that machine"
+            )
+    if members and not any(member.problem for member in members):
+        yield fine("etcd", f"{len(members)} member(s) respond")
 
 
 def _check_server(call: CommandCall) -> Results:

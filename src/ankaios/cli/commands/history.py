@@ -87,7 +87,13 @@ def show_difference(call: CommandCall) -> None:
 def roll_back(call: CommandCall) -> None:
     wanted = base.RollbackRequest(revision=call.values["revision"], workloads=call.values["workload"])
     with open_session(call, "Failed to roll back") as session:
-        wait_for_success(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
+        if call.values["atomic"]:
+            from ankaios.cli.atomic_update import atomic_options, change_atomically
+
+            wanted.atomic.CopyFrom(atomic_options(call))
+            change_atomically(call, session, base.Request(rollbackRequest=wanted))
+        else:
+            wait_for_success(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
         session.goodbye()
 
 

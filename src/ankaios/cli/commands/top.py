@@ -34,7 +34,7 @@ USAGE_SECONDS = 5
 MAX_LOG_LINES = 1000
 LOG_TAIL = 200
 UNKNOWN_HEIGHT = 24
-"""Of a terminal that does not tell its size, as a serial line."""
+"""Used for a terminal without a size, such as a serial line."""
 
 
 def run(call: CommandCall) -> None:

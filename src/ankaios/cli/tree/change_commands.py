@@ -8,6 +8,22 @@ GROUP = "Change the cluster"
 _MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
 _AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
 
+ATOMIC_OPTIONS = (
+    Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
+    Option(
+        "--timeout <DURATION>",
+        "With --atomic: time for the workloads to become ready, default 60s",
+        convert=duration_ms,
+        default=60_000,
+    ),
+    Option(
+        "--settle <DURATION>",
+        "With --atomic: time for which they have to stay ready, default 5s",
+        convert=duration_ms,
+        default=5_000,
+    ),
+)
+
 PLAN = Command(
     "plan",
     "Show what applying manifests would do, without doing it",
@@ -29,7 +45,7 @@ PLAN = Command(
     ),
     examples=(
         ("ank plan web.yaml", "what would 'ank apply web.yaml' do?"),
-        ("ank plan --exit-code web.yaml", "exit code 3 tells a script that something would change"),
+        ("ank plan --exit-code web.yaml", "exit code 3 if something would change"),
         ("ank plan -o json -d web.yaml", "what would be deleted, for programs"),
     ),
 )
@@ -44,19 +60,7 @@ APPLY = Command(
         _AGENT,
         Option("-d", "Delete what the manifests describe", key="delete"),
         Option("--dry-run", "Show what would be done, as 'ank plan'"),
-        Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
-        Option(
-            "--timeout <DURATION>",
-            "With --atomic: time for the workloads to become ready, default 60s",
-            convert=duration_ms,
-            default=60_000,
-        ),
-        Option(
-            "--settle <DURATION>",
-            "With --atomic: time for which they have to stay ready, default 5s",
-            convert=duration_ms,
-            default=5_000,
-        ),
+        *ATOMIC_OPTIONS,
         Option(
             "--if-revision <REVISION>",
             "Only if nothing in the manifests was changed after this revision",
@@ -176,7 +180,7 @@ DELETE = Command(
             positionals=(
                 Positional("names", "<NAME>...", "Names of the configurations", complete="deviceConfigurations"),
             ),
-            details="A workload that uses a device continues as onDeviceLost of the configuration says.",
+            details="A workload that uses a device continues as defined by onDeviceLost of the configuration.",
             examples=(("ank delete device-configuration camera", "discover no cameras any more"),),
         ),
     ),

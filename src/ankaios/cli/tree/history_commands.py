@@ -2,6 +2,7 @@
 
 from ankaios.cli.argument_values import revision_number
 from ankaios.cli.arguments import Command, Option, Positional
+from ankaios.cli.tree.change_commands import ATOMIC_OPTIONS
 from ankaios.cli.tree.change_commands import GROUP as CHANGE_GROUP
 from ankaios.cli.tree.inspect_commands import GROUP as INSPECT_GROUP
 
@@ -70,11 +71,13 @@ ROLLBACK = Command(
             repeat=True,
             complete="workloads",
         ),
+        *ATOMIC_OPTIONS,
     ),
     positionals=(_REVISION,),
     details="A rollback is a new change and a new revision, so it can be reverted, too.",
     examples=(
         ("ank rollback 5", "return to the desired state of revision 5"),
         ("ank rollback 5 --workload web", "return to the workload of revision 5; all others stay"),
+        ("ank rollback 5 --atomic", "keep the current state if the workloads of revision 5 do not become ready"),
     ),
 )

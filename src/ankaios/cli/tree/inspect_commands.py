@@ -190,7 +190,7 @@ DASHBOARD = Command(
         Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
         Option("--open", "Open the pages in the web browser of this machine"),
         Option("--allow-changes", "Let users of the pages apply manifests and restore revisions"),
-        Option("--token-file <PATH>", "Only show pages to those who know this token", complete="files"),
+        Option("--token-file <PATH>", "Only show pages to browsers that send this token", complete="files"),
         Option("--tls-crt <PATH>", "Serve https with this certificate, and demand one of browsers", complete="files"),
         Option("--tls-key <PATH>", "Private key of the certificate for https", complete="files"),
     ),
@@ -200,6 +200,6 @@ loopback need a token or mutual TLS. The token may also be in ANK_DASHBOARD_TOKE
 a certificate of the authority in '--ca_pem'. The command needs the extra ankaios[dashboard].""",
     examples=(
         ("ank dashboard --open", "the pages in the web browser of this machine"),
-        ("ank dashboard --listen 0.0.0.0:8080 --token-file token", "for other machines that know the token"),
+        ("ank dashboard --listen 0.0.0.0:8080 --token-file token", "for other machines that have the token"),
     ),
 )

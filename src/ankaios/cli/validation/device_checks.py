@@ -114,7 +114,7 @@ def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iter
     elif device and device[1] in configurations:
         capacity = configurations[device[1]].form.get("capacity", 1)
         if quantity > capacity:
-            yield f"asks for {quantity} slots of one device, but '{device[1]}' configures {capacity}", ERROR
+            yield f"requests {quantity} slots of one device, but '{device[1]}' configures {capacity}", ERROR
     elif manifests.lacks("deviceConfigurations", name):
         text = f"no device configuration '{name}' is in these files"
         yield text + manifests.suggestion("deviceConfigurations", name), WARNING
@@ -135,4 +135,4 @@ def _check_quantity(name: str, quantity: int, form: Form) -> Iterator[tuple[str,
     most = devices if distinct else devices * capacity
     if quantity > most:
         what = "different devices" if distinct else "slots"
-        yield f"asks for {quantity} {what} of '{name}', which makes {most}: the workload will wait", WARNING
+        yield f"requests {quantity} {what} of '{name}', which makes {most}: the workload will wait", WARNING

@@ -1,6 +1,6 @@
 """Handlebars templates: strict, without escaping, with the partial `indent`. Pure functions, no I/O.
 
-`compile_template(text)` gives a `Template`, `template.render(context)` gives the text.
+`compile_template(text)` returns a `Template`, `template.render(context)` returns the text.
 """
 
 from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError

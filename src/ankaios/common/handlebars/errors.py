@@ -22,7 +22,7 @@ class TemplateRenderError(Rejected):
 
 
 class Failure(Exception):
-    """Why an element cannot be rendered; its place is added later."""
+    """The reason why an element cannot be rendered; its place is added later."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ def missing_parameter(helper: str, which: str) -> Failure:
 
 
 def quoted(text: str) -> str:
-    """Quote a text so that control and invisible characters can be seen."""
+    """Quote a text so that control and invisible characters become visible."""
     return '"' + "".join(map(_visible, text)) + '"'
 
 
@@ -55,7 +55,7 @@ def _visible(char: str) -> str:
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Where an offset is for a human: both counted from 1, columns in characters."""
+    """Return line and column of an offset, both counted from 1, columns in characters."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 

@@ -17,7 +17,7 @@ MAX_SUBEXPRESSION_DEPTH: Final = 20
 
 IDENTIFIER: Final = re.compile(rf"{SYMBOL}++")
 _ITEM: Final = rf"(?:{SYMBOL}++|\[[^\]]*+\])"
-# Groups are repeated in `(?>…)`, not by `)*+`: with that, Python 3.11.2 of Debian 12 finds what is not there.
+# Groups are repeated in `(?>…)`, not with `)*+`, because of wrong matches of `)*+` in Python 3.11.2 of Debian 12.
 PATH: Final = (
     r"(?P<path>(?>(?:this[./]|\./)?)(?>(?P<root>@root[./])?)(?>(?P<local>@)?)(?P<ups>(?>(?:\.\.[./])*))"
     rf"(?P<names>{_ITEM}(?>(?:[./]{_ITEM})*)))"
@@ -35,7 +35,7 @@ Arguments = tuple[tuple[Param, ...], tuple[tuple[str, Param], ...]]
 
 
 def make_path(match: re.Match[str]) -> Path:
-    """The path which a pattern with PATH in it has found."""
+    """Return the path of a match of a pattern that contains PATH."""
     text = match["path"]
     written = match["names"]
     if written == text and "." not in text and "/" not in text and "[" not in text:
@@ -51,7 +51,7 @@ def make_path(match: re.Match[str]) -> Path:
 
 
 class ExpressionReader:
-    """A position in the source which moves forward over what has been read."""
+    """A position in the source, which advances with each read."""
 
     __slots__ = ("pos", "text")
 
@@ -72,7 +72,7 @@ class ExpressionReader:
         return True
 
     def step(self) -> ExpressionReader:
-        """Step over one character which has been looked at."""
+        """Step over one character."""
         self.pos += 1
         return self
 

@@ -1,6 +1,6 @@
-"""The built-in helpers, as far as they give a value: `eq`, `lookup`, `len` and the like, and `if` without a block.
+"""The built-in helpers that return a value, such as `eq`, `lookup` and `len`, and `if` without a block.
 
-Input: the evaluated arguments of a call. Output: a value, or a `Failure` that names what is missing.
+Input: the evaluated arguments of a call. Output: a value, or a `Failure` with the missing part.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _LOG_LEVELS: Final = frozenset(("error", "warn", "info", "debug", "trace"))
 class Argument(NamedTuple):
     value: object
     path: str | None = None
-    """How it was written, if it is a path."""
+    """The text of the argument in the template, if it is a path."""
 
 
 class Arguments(NamedTuple):
-    """What a helper is called with."""
+    """The arguments of a helper call."""
 
     helper: str
     positional: list[Argument]
     named: dict[str, object]
 
     def required(self, index: int, helper: str | None = None) -> Argument:
-        """An argument which must be written, though its value may be missing."""
+        """Return an argument that must be written; its value may be missing."""
         if index < len(self.positional):
             return self.positional[index]
         raise missing_parameter(helper or self.helper, f"at index {index}")
 
     def value(self, index: int) -> object:
-        """An argument which must be written and have a value."""
+        """Return the value of an argument that must be written and have a value."""
         value = self.required(index).value
         if value is MISSING:
             raise missing_parameter(self.helper, f"at index {index}")
@@ -45,13 +45,13 @@ Helper = Callable[[Arguments], object]
 
 
 def condition(args: Arguments) -> bool:
-    """What `if` and `unless` decide by; with `includeZero=true` the number 0 counts as true."""
+    """Return the condition of `if` and `unless`; with `includeZero=true` the number 0 counts as true."""
     include_zero = args.named.get("includeZero") is True
     return is_true(args.required(0, "if").value, include_zero=include_zero)
 
 
 def context_of_with(args: Arguments) -> object:
-    """The value `with` goes into; it must be there and be true."""
+    """Return the context of `with`; it must exist and be true."""
     argument = args.required(0)
     if not is_true(argument.value):
         raise missing_variable(argument.path)
@@ -59,7 +59,7 @@ def context_of_with(args: Arguments) -> object:
 
 
 def check_log(args: Arguments) -> None:
-    """`log` prints nothing, also not to a log: a template is not to write there. A wrong level is still wrong."""
+    """Check the level of `log`. Nothing is printed or logged, because a template must not write to the log."""
     level = args.named.get("level")
     if isinstance(level, str) and level.lower() not in _LOG_LEVELS:
         raise Failure(f"Invalid logging level: {level}")

@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-# What Unicode calls white space; str.strip() without arguments would also remove the separators \x1c to \x1f.
+# White space as defined by Unicode; str.strip() without arguments would also remove the separators \x1c to \x1f.
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
     "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -18,7 +18,7 @@ _REST_OF_LINE: Final = re.compile(r"[ \t]*+\r?\n|\Z")
 
 
 class Trim(Enum):
-    """What is removed from the text after a tag."""
+    """The part that is removed from the text after a tag."""
 
     NOTHING = 0
     LINE = 1
@@ -31,11 +31,11 @@ class Gap(NamedTuple):
     blanks: str
     """Spaces and tabs directly before it."""
     is_alone: bool
-    """Nothing but blanks stands on its line, so the line belongs to the tag."""
+    """Its line contains only blanks besides the tag, so the line is removed with the tag."""
 
 
 def gap_around(text: str, start: int, end: int) -> Gap:
-    """Look at the line on which a tag stands.
+    """Return the surroundings of a tag on its line.
 
     [impl->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]
     """
@@ -50,7 +50,7 @@ def trim_start(text: str, trim: Trim) -> str:
     """Remove the white space at the beginning of a text that belongs to the tag before it."""
     if trim is Trim.ALL:
         return text.lstrip(_WHITE_SPACE)
-    if trim is Trim.LINE:  # up to the line break there are only blanks, else the tag had not been alone
+    if trim is Trim.LINE:  # only blanks before the line break, because the tag is alone on its line
         return text[text.find("\n") + 1 :]
     return text
 
@@ -63,7 +63,7 @@ def trim_end(text: str, *, everything: bool) -> str:
 def find_tag(text: str, start: int, opening: str = "{{") -> tuple[str, int]:
     """Read the text up to the next tag that is not escaped; without one, up to the end.
 
-    One backslash makes the braces text and disappears. Of several, one disappears and the tag counts.
+    One backslash turns the braces into text and is removed. Of several backslashes one is removed, and the tag is used.
     """
     parts: list[str] = []
     found = text.find("{{", start)

@@ -1,7 +1,7 @@
 """Literal values in a template: `"text"`, `'text'`, `8080`, `true`, `null`, `[1, 2]`, `{"a": 1}`.
 
-First the extent of a literal is found, then it is read as JSON. What has the shape of a literal but is not JSON
-(`01`, `['a']`) is a fault in the template; what has not the shape may still be a path (`[my key]`, `1st`, `nullable`).
+First the extent of a literal is found, then it is read as JSON. Text with the shape of a literal that is not JSON
+(`01`, `['a']`) is a fault in the template. Text without that shape may be a path (`[my key]`, `1st`, `nullable`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CLOSING: Final = {"[": "]", "{": "}"}
 
 
 def skip_blanks(text: str, start: int) -> int:
-    """The next position which is not a blank or a line break."""
+    """Return the next position that is not a blank or a line break."""
     match = _BLANKS.match(text, start)
     return match.end() if match else start
 
 
 def read_literal(text: str, start: int) -> tuple[Literal, int] | None:
-    """Read the literal which starts here; None if there is none."""
+    """Read the literal at this position; None if there is none."""
     if scalar := _SCALAR.match(text, start):
         return Literal(_scalar_value(text, scalar)), scalar.end()
     end = _container_end(text, start, 0)
@@ -69,7 +69,7 @@ def _string_value(text: str, string: re.Match[str]) -> object:
 
 
 def _container_end(text: str, start: int, depth: int) -> int | None:
-    """The end of the list or map which starts here, or None if it has not the shape of one."""
+    """Return the end of the list or map at this position, or None if there is none."""
     closing = _CLOSING.get(text[start : start + 1])
     if closing is None:
         return None
@@ -98,7 +98,7 @@ def _element_end(text: str, start: int, depth: int, closing: str) -> int | None:
 
 
 def _parse_json(text: str, start: int, end: int, written: str | None = None) -> object:
-    """Read a list, a map or an escaped text; the json module is loaded only by templates which have one."""
+    """Read a list, a map or an escaped text. The json module is loaded only for templates that have one."""
     import json
 
     try:

@@ -73,7 +73,7 @@ class Partial(NamedTuple):
     indent: str = ""
     """Blanks directly before the tag; every line of the partial's output keeps them."""
     is_alone: bool = False
-    """Alone on its line: the blanks were taken out of the text and are written with the first line."""
+    """Alone on its line: the blanks were removed from the text and are written with the first line."""
     block: Body | None = None
 
 

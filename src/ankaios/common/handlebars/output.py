@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from ankaios.common.handlebars.errors import Failure
 
 MAX_OUTPUT: Final = 64 * 1024 * 1024
-"""Characters; beyond it a template is taken for a mistake or an attack."""
+"""Maximum number of characters, as protection against mistakes and attacks."""
 
 
 class Indentation(NamedTuple):
-    """How the text goes on behind a partial."""
+    """The indentation that applies after a partial."""
 
     indent: str
     at_line_start: bool
@@ -34,7 +34,7 @@ class TemplateOutput:
         self._at_line_start = False
 
     def discarded(self) -> TemplateOutput:
-        """An output that is discarded, with the same limit."""
+        """Return a separate output with the same limit, for text that is discarded."""
         return TemplateOutput(self._limit)
 
     def text(self) -> str:
@@ -43,7 +43,8 @@ class TemplateOutput:
     def write(self, text: str) -> None:
         """Add a text, indented.
 
-        The indent goes before the first character of a line, also of an empty one, unless a text begins with it.
+        The indent is written before the first character of each line, also of an empty one, unless a text begins with
+        an empty line.
         """
         if not text:
             return
@@ -57,14 +58,14 @@ class TemplateOutput:
         self._append(text)
 
     def indent_more(self, indent: str, at_line_start: bool) -> Indentation:
-        """A partial begins; gives what `indent_as` needs at its end."""
+        """Begin a partial. Return the value for `indent_as` at its end."""
         before = Indentation(self._indent, self._at_line_start, len(self._parts))
         self._indent += indent
         self._at_line_start = at_line_start
         return before
 
     def indent_as(self, before: Indentation) -> None:
-        """A partial ends; if it wrote nothing the line goes on as if it was not there."""
+        """End a partial. If it wrote nothing, the line continues as without the partial."""
         self._indent = before.indent
         if len(self._parts) == before.parts:
             self._at_line_start = before.at_line_start

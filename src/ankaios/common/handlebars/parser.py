@@ -1,7 +1,7 @@
 """Parses templates. Input: text. Output: nested nodes, with the white space around tags trimmed.
 
-Blocks which are still open are kept on a stack of their own, so depth is a number to be checked and the time to parse
-grows with the length of the text only.
+Open blocks are stored on an explicit stack, so that the depth can be limited and the time grows only with the length of
+the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ankaios.common.handlebars.tags import Tag, TagKind, TagReader
 
 MAX_NESTING: Final = 50
 
-# Most tags are just a path. One that starts with "else" may be an inverse tag, which is found out the long way.
+# Fast path: most tags contain only a path. A tag that starts with "else" may be an inverse tag and is parsed fully.
 _PATH_TAG: Final = re.compile(rf"\{{\{{[ \t\r\n]*+(?!else){PATH}[ \t\r\n]*+\}}\}}")
 
 
@@ -28,7 +28,7 @@ def parse_template(text: str) -> Body:
 
 
 class _OpenBlock:
-    """A block whose closing tag has not been seen yet, with what stands in it so far."""
+    """A block whose closing tag has not been read yet, with its content so far."""
 
     __slots__ = ("at", "branch", "in_inverse", "name", "node", "nodes")
 
@@ -37,7 +37,7 @@ class _OpenBlock:
         self.name = name
         self.node = node
         self.branch = node if isinstance(node, Block) else None
-        """The block which takes what follows: with `else if` no longer the one that was opened."""
+        """The block that receives the following nodes. After `else if` it is not the opened block any more."""
         self.in_inverse = False
         self.nodes: list[Node] = []
 
@@ -100,7 +100,7 @@ class _Parser:
                 self._add(partial._replace(indent=blanks, is_alone=is_alone))
             case TagKind.VALUE | TagKind.ELEMENT, node:
                 self._add(node)
-            case TagKind.OPEN, Partial() as partial:  # its lines are not indented, but they begin where it stands
+            case TagKind.OPEN, Partial() as partial:  # its lines are not indented, but start at the column of the tag
                 self._push(tag, partial._replace(is_alone=is_alone and not tag.trims_left))
             case TagKind.OPEN, node:
                 self._push(tag, node)
@@ -112,7 +112,7 @@ class _Parser:
                 self._raw(tag, block)
 
     def _trim_around(self, tag: Tag) -> tuple[str, bool]:
-        """Remove the white space of a tag; returns the blanks before it and whether it is alone on its line."""
+        """Remove the white space of a tag. Return the blanks before it and whether it is alone on its line."""
         pending = self._trim
         blanks, is_alone = ("", False) if tag.kind is TagKind.VALUE else gap_around(self._text, tag.start, tag.end)
         if tag.trims_left or is_alone:
@@ -136,7 +136,7 @@ class _Parser:
         self._open = _OpenBlock(tag.start, tag.name, node)
 
     def _turn(self, tag: Tag) -> None:
-        """Go over to the other branch of the open block."""
+        """Switch to the other branch of the open block."""
         block = self._open
         if block.branch is None or block.in_inverse:
             raise syntax_error(self._text, tag.start, "'{{else}}' has no block it belongs to, e.g. {{#if name}}")
@@ -161,7 +161,7 @@ class _Parser:
         self._add(block.close())
 
     def _raw(self, tag: Tag, block: Block) -> None:
-        """Take a raw block as text; blanks and line breaks at its start are not part of it."""
+        """Read a raw block as text, without blanks and line breaks at its start."""
         content, at = find_tag(self._text, skip_blanks(self._text, tag.end), "{{{{")
         self._before = content
         end = self._tags.read_raw_end(at, tag.name)

@@ -1,7 +1,7 @@
-"""`{{> name}}`: other templates rendered in place, among them `indent`, which is always defined.
+"""Renders partials `{{> name}}`, including `indent`, which is always defined.
 
-A partial is rendered in a new scope inside the one it is called from: with the given value or the current one, and
-with its named arguments added. Its lines keep the indentation of the tag.
+A partial is rendered in a new scope inside the calling scope: with the given value or the current one, and with its
+named arguments added. Its lines keep the indentation of the tag.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class TemplateSource(NamedTuple):
-    """Where errors are reported."""
+    """The template that is named in errors."""
 
     name: str
     text: str
 
 
 class PartialBlock(NamedTuple):
-    """What a partial was called around, for `{{> @partial-block}}` inside it."""
+    """The block in the call of a partial, for `{{> @partial-block}}` inside it."""
 
     body: Body
     scope: Scope
@@ -38,7 +38,7 @@ _INDENT: Final = parse_template(_INDENT_SOURCE.text)
 
 
 def render_partial(renderer: Renderer, partial: Partial) -> None:
-    """Render the partial, or the block of the tag if there is no such partial."""
+    """Render the partial, or the block of the tag if the partial does not exist."""
     name = partial.name if isinstance(partial.name, str) else to_text(renderer.call(partial.name))
     scope = _scope_of(renderer, partial)
     if name == "@partial-block":
@@ -73,12 +73,12 @@ def _scope_of(renderer: Renderer, partial: Partial) -> Scope:
 
 
 def _null_if_missing(value: object) -> object:
-    """A missing argument is not an error here, the partial gets null: `{{> indent content=nothing}}` prints nothing."""
+    """A missing argument is not an error but null, so that `{{> indent content=nothing}}` prints nothing."""
     return None if value is MISSING else value
 
 
 def _entries(value: object) -> dict[str, object]:
-    """A value as a map to which named arguments can be added; lists and texts are numbered."""
+    """Return the value as a map for named arguments; entries of lists and texts are numbered."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list | str):
@@ -87,7 +87,7 @@ def _entries(value: object) -> dict[str, object]:
 
 
 def _define_partials_of_block(renderer: Renderer, block: Body, scope: Scope) -> None:
-    """Run through a block before the partial around which it stands, which may use the partials defined in it."""
+    """Render the block first and discard the text, because the partial may use partials that the block defines."""
     out = renderer.out
     renderer.out = out.discarded()
     renderer.render_body_in(scope, block)

@@ -1,6 +1,6 @@
 """Renders templates. Input: a parsed template and a context. Output: text.
 
-Rendering is bounded: in depth (partials may call themselves), in steps (loops in loops) and in the length of the text.
+Rendering is limited in depth (partials may call themselves), in steps (nested loops) and in the length of the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ankaios.common.handlebars.scope import Scope
 from ankaios.common.handlebars.values import MISSING, is_true, to_text
 
 MAX_DEPTH: Final = 60
-"""Bodies inside each other; a template may nest 50 blocks and still call partials inside the innermost one."""
+"""Maximum nesting of bodies: a template may nest 50 blocks and call partials inside the innermost one."""
 MAX_STEPS: Final = 500_000
 """About a second on a small machine."""
 
@@ -74,7 +74,7 @@ class Renderer:
         self.scope = outside
 
     def spend(self, steps: int) -> None:
-        """Count work, so that loops in loops come to an end in foreseeable time."""
+        """Count steps, so that nested loops end in limited time."""
         self._steps_left -= steps
         if self._steps_left < 0:
             raise Failure(f"it takes more than {MAX_STEPS} steps, make the template or its lists smaller")
@@ -91,7 +91,7 @@ class Renderer:
         return Arguments(call.name, positional, named)
 
     def call(self, call: HelperCall) -> object:
-        """The value of a helper."""
+        """Return the value of a helper."""
         args = self.arguments(call)
         helper = VALUE_HELPERS.get(call.name)
         if helper is None:
@@ -111,7 +111,7 @@ class Renderer:
 
     def _print(self, value: object) -> None:
         text = to_text(value)
-        if isinstance(value, list):  # its text is made anew each time
+        if isinstance(value, list):  # its text is created each time
             self.spend(len(text) // 16)
         self.out.write(text)
 
@@ -127,14 +127,14 @@ class Renderer:
 
     def _block(self, block: Block) -> None:
         branch: Body | Block | None = block
-        while isinstance(branch, Block):  # an else-if chain may be long, but it is not deep
+        while isinstance(branch, Block):  # a loop, because an else-if chain can be long
             self.spend(1)
             branch = self._choose(branch)
         if branch:
             self.render_body(branch)
 
     def _choose(self, block: Block) -> Body | Block | None:
-        """Do what the helper of a block does; gives what is left to be rendered in the current scope."""
+        """Perform the helper of a block. Return the branch to be rendered in the current scope."""
         name = block.call.name
         args = self.arguments(block.call)
         if name not in VALUE_HELPERS:

@@ -1,7 +1,7 @@
-"""Scopes for the lookup of names: the values that a block works on, one scope inside the other.
+"""Nested scopes for the lookup of names.
 
-`each`, `with` and partials open a scope. A scope owns the value called `this`, the block parameters, the variables
-with `@` and the partials which were defined in it.
+`each`, `with` and partials open a scope. A scope owns the value `this`, the block parameters, the variables with `@`
+and the partials that were defined in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INDEX_LIMIT: Final = 2**64
 
 
 class Scope:
-    """One level of nesting; the chain of parents ends at the context the template is rendered with."""
+    """One level of nesting. The outermost scope has the context of the template."""
 
     __slots__ = ("names", "parent", "partials", "this", "variables")
 
@@ -26,11 +26,11 @@ class Scope:
         self.names: dict[str, object] = {}
         """Block parameters, and the named arguments of a partial."""
         self.variables: dict[str, object] = {}
-        """What `@index`, `@key`, `@first` and `@last` stand for; all but `each` take them over from outside."""
+        """The values of `@index`, `@key`, `@first` and `@last`. Only `each` sets them; other scopes inherit them."""
         self.partials: dict[str, Body] = {}
 
     def resolve(self, path: Path) -> object:
-        """The value of a path, or MISSING."""
+        """Return the value of a path, or MISSING."""
         if path.is_local:
             return self._variable(path)
         if path.is_root:
@@ -43,7 +43,7 @@ class Scope:
         return _descend(self._up(path.ups).this, path.names)
 
     def partial(self, name: str) -> Body | None:
-        """The partial of this name, the innermost definition first."""
+        """Return the innermost definition of the partial."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.partials:
@@ -70,7 +70,7 @@ class Scope:
         return scope.variables.get(path.names[0], MISSING)
 
     def _up(self, levels: int) -> Scope:
-        """The scope this many levels further out; without so many levels, this scope."""
+        """Return the scope this many levels further out; this scope if there are fewer levels."""
         scope: Scope = self
         for _ in range(levels):
             if scope.parent is None:
@@ -86,7 +86,7 @@ class Scope:
 
 
 def _descend(value: object, names: tuple[str, ...]) -> object:
-    """Go down into maps by key and into lists by index."""
+    """Look up entries of maps by key and of lists by index."""
     for name in names:
         if isinstance(value, dict):
             value = value.get(name, MISSING)

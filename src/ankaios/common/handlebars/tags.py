@@ -1,4 +1,4 @@
-"""Reads one tag: its content and where it ends.
+"""Reads one tag: its content and its end.
 
 Input: the source and the offset of a tag. Output: a `Tag`, independent of the tags around it.
 """
@@ -16,7 +16,7 @@ from ankaios.common.handlebars.nodes import Block, Decorator, Expression, Helper
 class TagKind(Enum):
     COMMENT = auto()
     VALUE = auto()
-    """Prints something at its place; its line is never removed."""
+    """Prints a value; its line is never removed."""
     ELEMENT = auto()
     """A partial or decorator without a block."""
     OPEN = auto()
@@ -33,9 +33,9 @@ class Tag(NamedTuple):
     trims_left: bool = False
     trims_right: bool = False
     node: Node = LiteralText("")
-    """What it is or opens, still without its body; of an `else` the chained block, if any."""
+    """The node of the tag, or the node that it opens, without body; for `else` the chained block, if any."""
     name: str = ""
-    """The name which opens or closes a block."""
+    """The name of the block that is opened or closed."""
 
 
 class TagReader:
@@ -48,7 +48,7 @@ class TagReader:
         self._may_have_long_comments = True
 
     def read(self, at: int) -> Tag:
-        """Read the tag which starts here."""
+        """Read the tag at this position."""
         text = self._text
         if text.startswith("{{!", at):
             return self._comment(at)
@@ -93,7 +93,7 @@ class TagReader:
         end = -1
         if self._may_have_long_comments and self._text.startswith("{{!--", at):
             end = self._text.find("--}}", at + 5)
-            self._may_have_long_comments = end >= 0  # else the rest need not be searched again
+            self._may_have_long_comments = end >= 0  # if not found, the rest is not searched again
         if end >= 0:
             return Tag(TagKind.COMMENT, at, end + 4)
         end = self._text.find("}}", at)
@@ -102,7 +102,7 @@ class TagReader:
         return Tag(TagKind.COMMENT, at, end + 2)
 
     def _triple(self, at: int) -> Tag:
-        """`{{{name}}}`, which prints like `{{name}}` because nothing is ever escaped."""
+        """Read `{{{name}}}`, which prints like `{{name}}`, because this engine does not escape."""
         reader = ExpressionReader(self._text, at + 3)
         trims_left = reader.take("~")
         value = reader.expression()
@@ -142,9 +142,9 @@ class TagReader:
         return Tag(TagKind.ELEMENT, at, *_end(reader, trims_left), node)
 
     def _else(self, at: int, reader: ExpressionReader, trims_left: bool) -> Tag | None:
-        """`{{else}}`, `{{^}}` or `{{else if x}}`, else nothing is read: `else.x` is a path.
+        """Read `{{else}}`, `{{^}}` or `{{else if x}}`. Otherwise return None: `else.x` is a path.
 
-        No blank is needed behind the word, so `{{elseif x}}` works, and `{{elsewhere}}` is no variable.
+        No blank is needed after the word, so `{{elseif x}}` works, and `{{elsewhere}}` is not a variable.
         """
         start = reader.pos
         if not (reader.take("else") or reader.take("^")):
@@ -162,7 +162,7 @@ def _value(at: int, reader: ExpressionReader, trims_left: bool, value: Path | He
 
 
 def _end(reader: ExpressionReader, trims_left: bool, braces: str = "}}") -> tuple[int, bool, bool]:
-    """Step over the end of a tag; gives where it is and on which sides white space goes."""
+    """Step over the end of a tag. Return its position and on which sides white space is removed."""
     trims_right = reader.take("~")
     reader.expect(braces, f"'{braces}' to end the tag")
     return reader.pos, trims_left, trims_right

@@ -19,7 +19,7 @@ from ankaios.common.handlebars.values import Value
 
 
 class Template:
-    """A parsed template, which never changes and may be rendered any number of times."""
+    """A parsed template. It is immutable and can be rendered any number of times."""
 
     __slots__ = ("_body", "_source")
 
@@ -38,5 +38,5 @@ def compile_template(text: str) -> Template:
 
 
 def render(text: str, context: Mapping[str, Value]) -> str:
-    """Compile and render in one go."""
+    """Compile and render a template."""
     return compile_template(text).render(context)

@@ -1,7 +1,7 @@
-"""Values in templates: their text, their truth, equality and order.
+"""Values in templates: conversion to text and boolean, equality and order.
 
-Values are those of JSON: configuration items are texts, lists and maps, literals in a template may also be
-numbers, booleans and null. Numbers are typed: an integer never equals a float.
+Values are JSON values: configuration items are texts, lists and maps; literals in a template can also be numbers,
+booleans and null. Numbers are typed: an integer never equals a float.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 from ankaios.common.handlebars.errors import Failure
 
 Value = str | list["Value"] | dict[str, "Value"]
-"""What a configuration item may be."""
+"""The value of a configuration item."""
 
 MAX_VALUE_DEPTH: Final = 100
 
 
 class Missing:
-    """The type of `MISSING`: there is no such value, which is not the same as null."""
+    """The type of `MISSING`: the value does not exist, which differs from null."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ def is_true(value: object, *, include_zero: bool = False) -> bool:
 
 
 def to_text(value: object, depth: int = 0) -> str:
-    """The text a value prints as: lists as `[a, b]`, maps as `[object]`, null as nothing."""
+    """Return the printed text: lists as `[a, b]`, maps as `[object]`, null as empty text."""
     match value:
         case str():
             return value
@@ -59,7 +59,7 @@ def to_text(value: object, depth: int = 0) -> str:
 
 
 def are_equal(left: object, right: object, depth: int = 0) -> bool:
-    """Equality with type: the text `8080` is not the number 8080, which is not 8080.0."""
+    """Compare values and types: the text `8080`, the number 8080 and the number 8080.0 are different."""
     if type(left) is not type(right):
         return False
     if depth > MAX_VALUE_DEPTH:
@@ -72,7 +72,7 @@ def are_equal(left: object, right: object, depth: int = 0) -> bool:
 
 
 def order(left: object, right: object) -> int | None:
-    """-1, 0 or 1 as left is less than, like or greater than right; None if they cannot be compared.
+    """Return -1, 0 or 1 if left is less than, equal to or greater than right; None if they cannot be compared.
 
     Two texts are compared as texts, a text with a number as numbers.
     """
@@ -85,7 +85,7 @@ def order(left: object, right: object) -> int | None:
 
 
 def parse_number(text: str) -> int | float | None:
-    """Read a JSON number; integers which no machine word holds are floats. None if it is not a finite number."""
+    """Read a JSON number; integers of more than 64 bits become floats. None if it is not a finite number."""
     match = _JSON_NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -108,7 +108,7 @@ def _is_number(value: object) -> bool:
 
 
 def _float_text(value: float) -> str:
-    """The shortest text that reads back the same, e.g. `0.00001`, `1e-6`, `1000.0`, `1e+16`."""
+    """Return the shortest text that is read back as the same value, e.g. `0.00001`, `1e-6`, `1000.0`, `1e+16`."""
     mantissa, _, exponent = repr(value).partition("e")
     if not exponent:
         return mantissa

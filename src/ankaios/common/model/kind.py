@@ -1,4 +1,4 @@
-"""What every kind of value offers. Input: a declaration. Output: all that is derived from it, one method for each use.
+"""The interface of all kinds of values. Input: a declaration. Output: derived conversions and checks.
 
 Protobuf values are the scalars, containers and messages of the generated classes. Conversion from them raises
 `Rejected` for an unknown number or an unset oneof; conversion to them and strict reading raise `Malformed`.
@@ -16,36 +16,36 @@ Schema = dict[str, Any]
 
 
 class Kind(ABC):
-    """What a field, an item of a list or an entry of a map may hold."""
+    """The kind of value of a field, an item of a list or an entry of a map."""
 
     is_collection = False
-    """A container of protobuf is no message: to tell an unset one from an empty one, a message is put around it."""
+    """Whether it is a container of protobuf. A wrapper message distinguishes an unset container from an empty one."""
 
     known_keys: Collection[str] | None = None
     """The keys of an object with declared fields; None if any key is allowed or the value has no keys."""
 
     def to_form(self, value: Any) -> Any:
-        """Protobuf value to plain form."""
+        """Convert a protobuf value to the plain form."""
         return value
 
     @abstractmethod
     def put_field(self, message: Any, attribute: str, value: Any) -> None:
-        """Plain form to protobuf, as field of a message. Any part may be missing; unknown keys are ignored."""
+        """Convert to protobuf, as field of a message. Any part may be missing; unknown keys are ignored."""
 
     @abstractmethod
     def put_entry(self, container: Any, key: str, value: Any) -> None:
-        """Plain form to protobuf, as entry of a map."""
+        """Convert to protobuf, as entry of a map."""
 
     @abstractmethod
     def put_item(self, container: Any, value: Any) -> None:
-        """Plain form to protobuf, as next item of a list."""
+        """Convert to protobuf, as next item of a list."""
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """Any value to the form in which the server stores it, or `Malformed`."""
+        """Convert any value to the form in which the server stores it, or raise `Malformed`."""
 
     def read_at(self, value: Any, path: str) -> Any:
-        """As `read`; errors name the place from the given path on."""
+        """Do the same as `read`; errors contain the path."""
         try:
             return self.read(value)
         except Malformed as fault:
@@ -53,18 +53,18 @@ class Kind(ABC):
 
     @abstractmethod
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
-        """Everything that the JSON schema forbids, in the order of the schema. `at` is the pointer to the value."""
+        """Yield all violations of the JSON schema, in the order of the schema. `at` is the pointer to the value."""
 
     @abstractmethod
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """The JSON schema; what it refers to by name is added to the definitions."""
+        """Return the JSON schema. Referenced schemas are added to the definitions."""
 
     def part(self, key: Any) -> Kind | None:
-        """The kind of the value below the key or index, if it is declared."""
+        """Return the kind of the value below the key or index, if it is declared."""
         return None
 
     def empty_parts(self) -> Form:
-        """The fields that are left out of the form when they are empty, each with its empty value."""
+        """Return the fields that the form omits when they are empty, each with its empty value."""
         return {}
 
 
@@ -73,7 +73,7 @@ class Composite(Kind):
 
     @abstractmethod
     def fill(self, target: Any, value: Any) -> None:
-        """Plain form to protobuf."""
+        """Convert the plain form to protobuf."""
 
     def put_field(self, message: Any, attribute: str, value: Any) -> None:
         part = getattr(message, attribute)

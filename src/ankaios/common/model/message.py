@@ -1,7 +1,7 @@
-"""Objects that are protobuf messages: the kind from which nearly everything in the state is made.
+"""Objects that are protobuf messages, the most frequent kind in the state.
 
-Input: the protobuf class and the fields. Conversions are prepared once, when a message is declared, because states hold
-thousands of workloads. Forms have the order of the protobuf fields.
+Input: the protobuf class and the fields. Conversions are prepared once, when a message is declared, because states
+contain thousands of workloads. Forms have the order of the protobuf fields.
 
 [impl->swdd~common-object-serialization~1]
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]
@@ -86,7 +86,7 @@ class Message(Object, Generic[M]):
                 setattr(target, attribute, default)
 
     def _explained(self, name: str, part: Any, fault: Exception) -> Malformed:
-        """Protobuf found that a value does not fit; strict reading describes why."""
+        """Return the error of strict reading, which explains why protobuf rejected a value."""
         try:
             self.fields[self.former_names.get(name, name)].kind.read(part)
         except Malformed as reason:
@@ -95,7 +95,7 @@ class Message(Object, Generic[M]):
 
 
 class _Wrapper:
-    """A message around a single value, by which protobuf tells an unset value from an empty one; forms lack it."""
+    """A message around a single value, which distinguishes an unset value from an empty one. Forms do not have it."""
 
     def __init__(self, kind: Kind, attribute: str) -> None:
         self._kind = kind

@@ -23,7 +23,7 @@ class Field(Struct, frozen=True):
     may_be_supplied: bool = False
     """A manifest may lack the required field: the command line or the server supplies it."""
     default: Any = None
-    """What a missing field means."""
+    """The value of a missing field."""
     stores_default: bool = False
     """The default is written into the state. Other defaults are applied where the field is used."""
     former_name: str = ""
@@ -43,7 +43,7 @@ class Field(Struct, frozen=True):
 
 
 class Object(Composite):
-    """`name` is that of the definition in the schema. Exactly one of the `alternatives` must be given.
+    """`name` is the name of the definition in the schema. Exactly one of the `alternatives` must be given.
 
     `order` is the order of the fields in forms.
     """
@@ -107,7 +107,7 @@ class Object(Composite):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         if self.name not in definitions:
-            definitions[self.name] = {}  # takes its place before the definitions it refers to
+            definitions[self.name] = {}  # reserves the position before the definitions that it refers to
             definitions[self.name] = self.object_schema(definitions)
         return {"$ref": f"#/definitions/{self.name}"}
 
@@ -124,5 +124,5 @@ class Object(Composite):
         return self.fields[key].kind if key in self.fields else None
 
     def empty_parts(self) -> Form:
-        """Strict reading of a blank value gives the empty one."""
+        """Strict reading of a blank value returns the empty value."""
         return {name: field.kind.read(None) for name, field in self.fields.items() if field.drops_empty}

@@ -15,14 +15,14 @@ MAX_UINT32 = 2**32 - 1
 
 
 class Scalar(Kind):
-    """A single value of protobuf. Its type has a name in each family of error texts."""
+    """A single value of protobuf. `expected` and `json_type` are the names of its type in error texts."""
 
     python_type: type
     expected: str
     json_type: str
 
     def to_wire(self, value: Any) -> Any:
-        """Plain form to protobuf."""
+        """Convert the plain form to protobuf."""
         return value
 
     def put_field(self, message: Any, attribute: str, value: Any) -> None:
@@ -35,7 +35,7 @@ class Scalar(Kind):
         container.append(self.to_wire(value))
 
     def read(self, value: Any) -> Any:
-        if type(value) is not self.python_type:  # a boolean is no integer here
+        if type(value) is not self.python_type:  # a boolean is not an integer here
             raise wrong_type(value, self.expected)
         return value
 
@@ -110,7 +110,7 @@ class Duration(Scalar):
 class Text(Scalar):
     """A string. `pattern`, which describes the whole text, and `max_length` are rules of manifests.
 
-    The server checks names by their own functions when templates are rendered.
+    The server checks names with separate functions when templates are rendered.
     """
 
     python_type, expected, json_type = str, "a string", "string"
@@ -134,7 +134,7 @@ class Text(Scalar):
 
 
 class ScalarText(Text):
-    """The server accepts any scalar and stores its text; a blank value is the empty text."""
+    """The server accepts any scalar and stores its text; a blank value becomes the empty text."""
 
     def read(self, value: Any) -> str:
         if isinstance(value, str):

@@ -200,7 +200,7 @@ UPDATE_STRATEGY = Message(
 
 class _Workload(Message[base.Workload]):
     def read(self, value: Any) -> Form:
-        """The server chooses the agent of a workload with placement; every other workload names one."""
+        """The agent is optional for a workload with placement, because the server chooses it."""
         if isinstance(value, dict) and value.get("agent") is None and value.get("placement") is not None:
             value = {**value, "agent": ""}
         return super().read(value)
@@ -253,7 +253,7 @@ WORKLOAD = _Workload(
 WORKLOAD_TEMPLATE = Message(
     base.Workload, **WORKLOAD.fields | {"agent": replace(WORKLOAD.fields["agent"], required=False)}
 )
-"""The workload of a broker. The server chooses its agent, so it need not name one."""
+"""The workload of a broker. The server chooses its agent, so the agent is optional."""
 
 # --- devices ----------------------------------------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ CONFIG_ITEM = ConfigItem(NAME)
 
 class _State(Message[base.State]):
     def read(self, value: Any) -> Form:
-        """A state that is read always has workloads."""
+        """Add `workloads` if it is missing: a state always has workloads."""
         return {**EMPTY_STATE, "workloads": {}, **super().read(value)}
 
 

@@ -1,4 +1,4 @@
-"""Kinds of which the content decides the shape: tagged variants, configuration items and execution states."""
+"""Kinds whose content determines their structure: tagged variants, configuration items and execution states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ankaios.common.model.scalars import Text, Words
 from ankaios.common.model.values import Form, Malformed, Violation, not_of_type, pointer, read_map, shown, wrong_type
 from ankaios.common.pb import ank_base_pb2 as base
 
-# What protobuf can carry: each level of a config item takes three of its hundred levels.
+# The limit of protobuf: each level of a config item needs three of its hundred levels.
 MAX_CONFIG_DEPTH = 29
 
 
@@ -81,7 +81,7 @@ class Variants(Composite):
 
 
 class TextSources(Composite):
-    """Texts by name. Instead of a text, an object with one key names where the text is; `sources` are these keys.
+    """Texts by name. Instead of a text, an object with one key can name its source; `sources` are these keys.
 
     In protobuf, texts and the references of each source are maps of one message: `values`, `configs`, `files`.
     """
@@ -156,7 +156,7 @@ class TextSources(Composite):
 
 
 class ConfigItem(Composite):
-    """A string, or lists and maps of config items. `levels` is how deep they may be nested."""
+    """A string, or lists and maps of config items. `levels` is the maximum nesting depth."""
 
     name = "configItem"
     description = "A string, a list or a map. Numbers and booleans must be quoted."
@@ -223,7 +223,7 @@ class ConfigItem(Composite):
 
 
 class ExecutionStateKind(Object):
-    """The words of an execution state. Masks may select a part; state and substate come together."""
+    """An execution state as words. Masks may select a part; state and substate are always selected together."""
 
     def to_form(self, value: Any) -> Form:
         form: Form = {"additionalInfo": value.additionalInfo} if value.HasField("additionalInfo") else {}
@@ -255,7 +255,7 @@ class ExecutionStateKind(Object):
 
 
 class HealthKind(Message[base.Health]):
-    """The health checks of a workload: at least one, or the word `image` for that of the container image."""
+    """The health checks of a workload: at least one, or the word `image` for the check of the container image."""
 
     checks = ("image", "exec", "http", "tcp", "file", "notify")
 

@@ -1,6 +1,6 @@
-"""Plain values as YAML, JSON and the plain form hold them, and the error texts for those that do not fit.
+"""Plain values of YAML, JSON and the plain form, and the error texts for invalid values.
 
-Two families of texts are prescribed: `Malformed` has the texts of the server, a `Violation` those of JSON schema
+Two kinds of error texts are prescribed: `Malformed` has the texts of the server, a `Violation` those of JSON schema
 validators, which the command line prints.
 """
 
@@ -13,13 +13,13 @@ from ankaios.common.errors import Rejected
 Form = dict[str, Any]
 
 Violation = tuple[str, str]
-"""JSON pointer of the place, and what is wrong there."""
+"""JSON pointer of the place, and the fault."""
 
 _MAX_SHOWN = 120
 
 
 class Malformed(Rejected):
-    """A value does not fit its declaration. `reason` is the fault and `path` its place; `str()` has both."""
+    """A value does not match its declaration. `reason` is the fault and `path` its place; `str()` has both."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -27,7 +27,7 @@ class Malformed(Rejected):
         self.path = path
 
     def below(self, part: str) -> Malformed:
-        """The same fault with the path seen from one level higher."""
+        """Return the same fault with the path relative to one level higher."""
         separator = "." if self.path and not self.path.startswith("[") else ""
         return Malformed(self.reason, f"{part}{separator}{self.path}")
 
@@ -54,7 +54,7 @@ def _type_of(value: Any) -> str:
 
 
 def read_map(value: Any) -> Form:
-    """A blank value is an empty map. All keys are strings."""
+    """Return the map; a blank value is an empty map. All keys must be strings."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -66,7 +66,7 @@ def read_map(value: Any) -> Form:
 
 
 def read_list(value: Any) -> list[Any]:
-    """A blank value is an empty list."""
+    """Return the list; a blank value is an empty list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -75,7 +75,7 @@ def read_list(value: Any) -> list[Any]:
 
 
 def shown(value: Any) -> str:
-    """The value as JSON, shortened to fit into a message."""
+    """Return the value as JSON, shortened for messages."""
     import json
 
     text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True, separators=(",", ":"))
@@ -87,5 +87,5 @@ def not_of_type(value: Any, *types: str) -> str:
 
 
 def pointer(above: str, part: Any) -> str:
-    """The JSON pointer of a part of the value that `above` points to."""
+    """Return the JSON pointer of a part of the value that `above` points to."""
     return f"{above}/{str(part).replace('~', '~0').replace('/', '~1')}"

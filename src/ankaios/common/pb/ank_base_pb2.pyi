@@ -399,7 +399,7 @@ class ServersResponse(_message.Message):
     def __init__(self, servers: _Optional[_Iterable[_Union[ServerInfo, _Mapping]]] = ...) -> None: ...
 
 class ServerInfo(_message.Message):
-    __slots__ = ("name", "url", "leader", "term", "version", "storage", "revision", "lagMs", "problem")
+    __slots__ = ("name", "url", "leader", "term", "version", "storage", "revision", "lagMs", "problem", "members")
     NAME_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -409,6 +409,7 @@ class ServerInfo(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     LAGMS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     url: str
     leader: bool
@@ -418,7 +419,16 @@ class ServerInfo(_message.Message):
     revision: int
     lagMs: int
     problem: str
-    def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., leader: bool = ..., term: _Optional[int] = ..., version: _Optional[str] = ..., storage: _Optional[str] = ..., revision: _Optional[int] = ..., lagMs: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+    members: _containers.RepeatedCompositeFieldContainer[StorageMember]
+    def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., leader: bool = ..., term: _Optional[int] = ..., version: _Optional[str] = ..., storage: _Optional[str] = ..., revision: _Optional[int] = ..., lagMs: _Optional[int] = ..., problem: _Optional[str] = ..., members: _Optional[_Iterable[_Union[StorageMember, _Mapping]]] = ...) -> None: ...
+
+class StorageMember(_message.Message):
+    __slots__ = ("name", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    problem: str
+    def __init__(self, name: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class CompleteStateResponse(_message.Message):
     __slots__ = ("completeState", "alteredFields")

@@ -3,7 +3,7 @@
 import { s } from "./dom.js";
 import { model, rows } from "./model.js";
 
-const WIDTH = 190, HEIGHT = 46, GAP_X = 70, GAP_Y = 16;
+const WIDTH = 220, HEIGHT = 46, GAP_X = 70, GAP_Y = 16;
 
 export function graphData() {
   const styles = new Map();
@@ -62,8 +62,8 @@ export function drawGraph({ nodes, edges }) {
     const [x, y] = place.get(node.name);
     picture.append(s("a", { href: `#/workloads/${encodeURIComponent(node.name)}`, class: `node ${node.style}` },
       s("title", {}, `${node.name} ${node.words} ${node.agent}`), s("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 8 }), s("circle", { cx: x + 16, cy: y + HEIGHT / 2, r: 5 }),
-      s("text", { x: x + 30, y: y + 20, class: "label" }, short(node.name, 20)),
-      s("text", { x: x + 30, y: y + 36, class: "sub" }, short(`${node.words} ${node.agent}`, 26))));
+      s("text", { x: x + 30, y: y + 20, class: "label" }, short(node.name, 24)),
+      s("text", { x: x + 30, y: y + 36, class: "sub" }, short(`${node.words} ${node.agent}`, 32))));
   }
   return picture;
 }

@@ -120,6 +120,8 @@ export function reason(row) {
   if (row.info) return row.info;
   if (row.state === "AgentDisconnected") return `The agent '${row.agent}' is not connected.`;
   if (row.words === "Pending(WaitingToStart)") return waitsFor(row.name);
+  if (row.words === "Stopping(WaitingToStop)") return waitsForDependents(row.name);
+  if (row.words === "Pending(Initial)" && row.agent && !model.agents.has(row.agent)) return `The agent '${row.agent}' is not connected.`;
   if (row.state === "NotScheduled") return "No agent is chosen for it.";
   return "";
 }
@@ -127,6 +129,11 @@ export function reason(row) {
 function waitsFor(name) {
   const needed = Object.keys(model.workloads.get(name)?.dependencies ?? {});
   return needed.length ? `It waits for ${needed.map((one) => `'${one}'`).join(", ")}.` : "";
+}
+
+function waitsForDependents(name) {
+  const active = dependents(name).filter((other) => model.workloads.get(other).instances.some((one) => ["Running", "Pending"].includes(one.state)));
+  return active.length ? `It stops when ${active.map((one) => `'${one}'`).join(", ")} ${active.length === 1 ? "has" : "have"} stopped.` : "";
 }
 
 export function dependents(name) {

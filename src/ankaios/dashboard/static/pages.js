@@ -3,6 +3,7 @@
 import { clock, duration, h, KeyedList, memory, replace, show } from "./dom.js";
 import { meter, slots, sparkline, stateBar, timeline } from "./charts.js";
 import { drawGraph, graphData } from "./graph.js";
+import { lineDifferences } from "./differences.js";
 import { counts, dependents, fetchJson, model, NAMES, post, reason, rows, sorted } from "./model.js";
 
 const MAX_LINES = 5000;
@@ -15,9 +16,9 @@ function section(title, ...content) {
   return h("section", { "aria-labelledby": id }, h("h2", { id }, title), ...content);
 }
 
-function table(caption, columns, body) {
+function table(caption, columns, body, kind = null) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` },
-    h("table", {}, h("caption", { class: "hidden" }, caption),
+    h("table", { class: kind }, h("caption", { class: "hidden" }, caption),
       h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))), body));
 }
 
@@ -133,7 +134,7 @@ export function workloadTable(only = () => true, given = {}) {
   const heads = COLUMNS.map(([, kind, sort], place) => h("th", { scope: "col", class: kind, "data-sort": sort }, buttons[place]));
   const element = h("div", {}, h("div", { class: "tools" }, search, choice, count),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table: Workloads" },
-      h("table", { class: "workloads" }, h("caption", { class: "hidden" }, "Workloads"), h("thead", {}, h("tr", {}, heads)), body)));
+      h("table", { class: "workloads stacked" }, h("caption", { class: "hidden" }, "Workloads"), h("thead", {}, h("tr", {}, heads)), body)));
   const update = () => {
     const all = rows().filter(only);
     const found = all.filter((row) => (!state || row.style === state) && `${row.name} ${row.agent} ${row.words}`.toLowerCase().includes(text));
@@ -251,6 +252,7 @@ function dependencyContent({ needs, neededBy }) {
 
 function styleOfWords(entry) {
   const text = entry.state;
+  if (entry.health === "unhealthy") return "bad";
   if (text.startsWith("Running")) return "good";
   if (text.startsWith("Succeeded")) return "done";
   if (text.startsWith("Failed") || text.includes("Disconnected") || text.includes("StartingFailed") || text.includes("DeleteFailed")) return "bad";
@@ -260,7 +262,7 @@ function styleOfWords(entry) {
 function historyContent(entries) {
   if (!entries.length) return muted("No change was seen since the dashboard started.");
   return [timeline(entries, Date.now() + model.offset, styleOfWords), h("ol", { class: "changes" }, entries.slice(-15).reverse().map((entry) =>
-    h("li", {}, clock(entry.time), " ", chip(styleOfWords(entry), entry.state), entry.agent ? h("span", { class: "muted" }, ` on ${entry.agent}`) : null,
+    h("li", {}, clock(entry.time), " ", chip(styleOfWords(entry), entry.state), entry.health ? chip(entry.health === "healthy" ? "good" : styleOfWords(entry), entry.health) : null, entry.agent ? h("span", { class: "muted" }, ` on ${entry.agent}`) : null,
       entry.info ? h("span", { class: "muted info" }, entry.info) : null, entry.output?.length ? h("pre", {}, entry.output.join("\n")) : null)))];
 }
 
@@ -331,7 +333,7 @@ export function node(name) {
     const agent = model.agents.get(name), load = model.load.get(name) ?? [];
     show(facts, [agent, load], () => (agent ? nodeFacts(agent, load) : h("p", {}, chip("bad", "not connected"), " Its workloads may still run.")));
     resourcesSection.hidden = !agent?.resources.length;
-    show(resources, agent?.resources ?? [], (found) => table("Resources", [["Resource", ""], ["Used", "number"], ["Healthy", "number"], ["Capacity", "number"]],
+    show(resources, agent?.resources ?? [], (found) => table("Resources", [["Resource", ""], ["Used", "number"], ["Allocatable", "number"], ["Capacity", "number"]],
       h("tbody", {}, found.map((one) => h("tr", {}, h("th", { scope: "row" }, one.name), h("td", { class: "number" }, String(one.allocated ?? 0)),
         h("td", { class: "number" }, String(one.allocatable ?? 0)), h("td", { class: "number" }, String(one.capacity ?? 0)))))));
     content.update();
@@ -341,7 +343,7 @@ export function node(name) {
 
 function nodeFacts(agent, load) {
   const most = Math.max(...load.map((one) => one.free), 1), tags = Object.entries(agent.tags);
-  return h("ul", { class: "cards" },
+  return h("ul", { class: "cards node-facts" },
     h("li", { class: "card" }, h("h2", {}, "CPU"), h("div", { class: "load" }, h("span", { class: "value" }, `${agent.cpu} %`),
       sparkline(load.map((one) => one.cpu), 100, `CPU, now ${agent.cpu} percent`)), meter(agent.cpu, `CPU ${agent.cpu} percent`)),
     h("li", { class: "card" }, h("h2", {}, "Free memory"), h("div", { class: "load" }, h("span", { class: "value" }, memory(agent.free)),
@@ -353,7 +355,7 @@ function nodeFacts(agent, load) {
 
 export function devices() {
   const body = h("tbody"), list = new KeyedList(body, deviceRow), empty = muted("No device is discovered.");
-  const shown = table("Devices", [["Device", ""], ["Configuration", ""], ["Nodes", ""], ["Slots", ""], ["Used by", "wide"]], body);
+  const shown = table("Devices", [["Device", ""], ["Configuration", ""], ["Nodes", ""], ["Slots", ""], ["Used by", "wide"]], body, "stacked");
   return { title: "Devices", element: h("div", {}, h("h1", {}, "Devices"), empty, shown),
     update: () => { empty.hidden = model.devices.size > 0; shown.hidden = !model.devices.size; list.update([...model.devices.entries()].sort()); } };
 }
@@ -406,10 +408,11 @@ export function history() {
   const content = h("div", {}, muted("Loading …")), result = h("p", { role: "status" });
   const load = async () => show(content, await fetchJson("/api/history"), (answer) => historyList(answer, result, load));
   load();
-  let seen = null;
-  return { title: "History", element: h("div", {}, h("h1", {}, "History"), result, content), update: () => {
+  let seen = null, timer = null;
+  return { title: "History", element: h("div", {}, h("h1", {}, "History"), result, content), close: () => clearTimeout(timer), update: () => {
     const newest = model.changes.at(-1)?.number ?? 0;
-    if (seen !== null && newest !== seen) load();
+    // States may change many times in a second; the history is loaded at most once in that time.
+    if (seen !== null && newest !== seen) timer ??= setTimeout(() => { timer = null; load(); }, 1000);
     seen = newest;
   } };
 }
@@ -418,9 +421,9 @@ function historyList(answer, result, load) {
   if (answer.fault) return muted(answer.fault);
   if (!answer.data.revisions.length) return muted("The desired state has not been changed yet.");
   return h("ol", { class: "revisions" }, answer.data.revisions.map((revision) => h("li", { class: "card" },
-    h("div", { class: "card-head" }, h("h2", {}, `Revision ${revision.number}`), clock(revision.time),
+    h("div", { class: "card-head" }, h("div", {}, h("h2", {}, `Revision ${revision.number}`), h("span", { class: "muted small" }, clock(revision.time), ` by ${revision.requester}`)),
       revision.number === answer.data.current ? chip("good", "current") : model.session.allowChanges ? rollbackButton(revision.number, result, load) : null),
-    h("p", { class: "muted small" }, [revision.requester, revision.note].filter(Boolean).join(" · ")),
+    revision.note ? h("p", { class: "muted small" }, revision.note) : null,
     revision.entries.map((entry) => h("details", {}, h("summary", {}, `${entry.kind} ${entry.name} ${entry.before === null ? "added" : entry.after === null ? "removed" : "changed"}`),
       diff(entry.before ?? "", entry.after ?? ""))))));
 }
@@ -436,16 +439,7 @@ function rollbackButton(number, result, load) {
 }
 
 function diff(before, after) {
-  const old = before.split("\n"), fresh = after.split("\n"), lines = [];
-  const kept = new Set(old.filter((line) => fresh.includes(line)));
-  let place = 0;
-  for (const line of old) {
-    if (!kept.has(line)) { if (line) lines.push(["removed", line]); continue; }
-    while (place < fresh.length && fresh[place] !== line) { if (!kept.has(fresh[place]) && fresh[place]) lines.push(["added", fresh[place]]); place += 1; }
-    if (line) lines.push(["", line]);
-    place += 1;
-  }
-  while (place < fresh.length) { if (!kept.has(fresh[place]) && fresh[place]) lines.push(["added", fresh[place]]); place += 1; }
+  const lines = lineDifferences(before.split("\n").filter(Boolean), after.split("\n").filter(Boolean));
   return h("pre", { class: "diff", tabindex: "0" }, lines.map(([kind, line]) => h("span", { class: kind }, `${{ added: "+", removed: "-" }[kind] ?? " "} ${line}\n`)));
 }
 

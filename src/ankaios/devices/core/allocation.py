@@ -89,7 +89,10 @@ class _Container(Struct):
         return self.matching is None or instance in self.matching
 
     def uses(self, instance: str) -> bool:
-        """Whether the instance cannot be chosen for another id."""
+        """Whether the instance cannot be chosen for another id.
+
+        [impl->akri~cl-allocate-unique-instances~1]
+        """
         return not self.accepts(instance) or any(
             instance in each.fixed or instance in each.chosen for each in (self.siblings or [self])
         )
@@ -142,7 +145,7 @@ class _Search:
         return self._slots()
 
     def _take_most_free(self, container: _Container) -> bool:
-        """[impl->akri~cl-allocate-most-free-slots-first~1] [impl->akri~cl-allocate-unique-instances~1]"""
+        """[impl->akri~cl-allocate-most-free-slots-first~1]"""
         best = self._most_free(container)
         if best is None and not self._distinct:
             best = self._most_free(_Container(matching=container.matching))

@@ -73,7 +73,7 @@ class RegistrationServer:
         self._remove_folders()
 
     def _remove_folders(self) -> None:
-        """Those made here, as far as nobody else keeps something there."""
+        """Remove the folders that were made here, unless they contain other files."""
         with suppress(OSError):
             for folder in self._made:
                 folder.rmdir()
@@ -87,7 +87,7 @@ class RegistrationServer:
         return pb.Empty()
 
     def register(self, request: pb.RegisterDiscoveryHandlerRequest) -> None:
-        """Take in one endpoint; ValueError says why not."""
+        """Register one endpoint; ValueError states why it is rejected."""
         if not request.name or len(request.name) > MAX_NAME or not request.name.isprintable():
             raise ValueError(f"the name of a handler is a visible text of at most {MAX_NAME} characters")
         endpoint = parse_endpoint(request.endpoint, request.endpoint_type == pb.RegisterDiscoveryHandlerRequest.NETWORK)

@@ -1,7 +1,7 @@
-"""A discovery handler in another process, spoken to through the Akri discovery API.
+"""A discovery handler in another process, used through the Akri discovery API.
 
-In: the endpoint it registered. Out: the same lists a built-in handler tells. One stream for each discovery; what comes
-over it is checked like anything from outside, and a device that makes no sense is left out alone.
+Input: the endpoint that it registered. Output: the same lists as those of a built-in handler. There is one stream for
+each discovery. Received devices are checked like all external input, and an invalid device is left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Endpoint(Struct, frozen=True):
 
 
 def parse_endpoint(text: str, is_network: bool) -> Endpoint:
-    """Read the endpoint of a registration; ValueError says what it should look like."""
+    """Read the endpoint of a registration; ValueError states the expected form."""
     if not is_network:
         if not text.startswith("/") or "\0" in text:
             raise ValueError(f"'{text}' is not the absolute path of a socket")
@@ -113,7 +113,7 @@ class RemoteHandler:
         self._lost_since = None
 
     def _note_absence(self) -> None:
-        """A handler that cannot be reached for long has moved or is gone for good; if it comes back, it registers."""
+        """A handler that cannot be reached for long has moved or is gone for good; if it returns, it registers."""
         now = asyncio.get_running_loop().time()
         if self._lost_since is None:
             self._lost_since = now
@@ -125,30 +125,30 @@ class RemoteHandler:
 
     async def _lists(self, call: ClientCall) -> AsyncGenerator[Devices, None]:
         await call.response_headers()
-        told: Devices | None = None
+        reported: Devices | None = None
         while True:
             receiving = asyncio.create_task(
                 call.receive(pb.DiscoverResponse, MAX_MESSAGE_SIZE), name=f"discovery {self.name}"
             )
             try:
-                # Akri's handlers say nothing when they find nothing. One that accepted the request and is silent for
+                # Akri's handlers send nothing when they find nothing. One that accepted the request and is silent for
                 # longer than a search takes is understood so.
-                done, _ = await asyncio.wait({receiving}, timeout=self._silence_seconds if told is None else None)
-                if not done and told is None:
-                    told = ()
-                    yield told
+                done, _ = await asyncio.wait({receiving}, timeout=self._silence_seconds if reported is None else None)
+                if not done and reported is None:
+                    reported = ()
+                    yield reported
                 message = await receiving
             finally:
                 receiving.cancel()
             if message is None:
                 return
-            if (devices := self._devices(message)) != told:
-                told = devices
+            if (devices := self._devices(message)) != reported:
+                reported = devices
                 yield devices
 
     def _devices(self, message: pb.DiscoverResponse) -> Devices:
         if len(message.devices) > MAX_DEVICES:
-            raise self._lost(f"it tells more than {MAX_DEVICES} devices")
+            raise self._lost(f"it reports more than {MAX_DEVICES} devices")
         devices = []
         for device in message.devices:
             try:
@@ -167,7 +167,7 @@ def to_request(details: str, properties: Properties) -> pb.DiscoverRequest:
 
 
 def from_message(device: pb.Device) -> DiscoveredDevice:
-    """Check and convert one device; ValueError says what makes it unusable."""
+    """Check and convert one device; ValueError states what makes it unusable."""
     if not device.id:
         raise ValueError("it has no id")
     for name, value in device.properties.items():

@@ -156,7 +156,7 @@ class AnkaiosServer:
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         # After an internal error: the state differs from the stored one.
         self.has_unstored_changes = False
-        self._unanswered: str | None = None  # the request whose update is under way though it came with another message
+        self._unanswered: str | None = None  # the request of an update that waited and is handled now
 
     @property
     def revision(self) -> int:
@@ -219,7 +219,7 @@ class AnkaiosServer:
     def recover(self, message: ServerMessage, why: str) -> list[Effect]:
         """After an internal error in `handle`: a request is answered with the reason, and nothing stays blocked.
 
-        An agent whose hello failed has to connect again. `has_unstored_changes` tells whether the state has changed.
+        An agent whose hello failed has to connect again. `has_unstored_changes`: the state has changed.
         """
         self.state.recorder.stop()
         self.has_unstored_changes |= self._entries.take() is not None
@@ -245,7 +245,7 @@ class AnkaiosServer:
     def finish_start(
         self, prepared: PreparedUpdate, hooked: grpc.UpdateWorkload | None = None, now: float = 0.0
     ) -> StateChange | None:
-        """Take the startup state over; nobody is there yet who would have to be told. Returns the change to store.
+        """Apply the startup state. No effects: nothing is connected yet. Returns the change to store.
 
         [impl->swdd~server-loads-startup-state-file~3]
         """
@@ -306,7 +306,7 @@ class AnkaiosServer:
                 return []
 
     def _agent_request(self, agent: str, request: base.Request) -> list[Effect]:
-        """An agent asks for its workloads only, and what a workload may write depends on its own rights."""
+        """Requests of an agent come from its workloads; what a workload may write depends on its rights."""
         requester = workload_requester(agent, request.requestId)
         if requester is None and request.WhichOneof("RequestContent") in _UPDATES:
             text = "Access denied: an agent can only forward requests of its workloads, the request id names none"
@@ -357,7 +357,7 @@ class AnkaiosServer:
         hello.tags.CopyFrom(base.Tags(tags=tags))
 
     def _greetings(self) -> list[Effect]:
-        """For those agents of which it is known by now what they are to run."""
+        """Greet the agents whose workloads are decided."""
         effects: list[Effect] = []
         for agent in filter(self._devices.may_greet, self._sessions.ungreeted()):
             if agent in self._deleting_agents:
@@ -365,6 +365,7 @@ class AnkaiosServer:
             workloads = map(added_message, self._devices.greet(agent))
             greeting = grpc.ServerHello(addedWorkloads=workloads, term=self._term, keepUnlisted=self._keeps_unlisted)
             effects.append(ToAgent(agent, grpc.FromServer(serverHello=greeting)))
+            effects += self._logs.agent_greeted(agent)
         return effects
 
     def _agent_gone(self, agent: str) -> list[Effect]:
@@ -418,7 +419,7 @@ class AnkaiosServer:
         return self._device_event(lambda: self._devices.known_workloads(agent, known)) + self._remove_states(stale)
 
     def _remove_states(self, names: Sequence[InstanceName]) -> list[Effect]:
-        """These instances exist nowhere any more."""
+        """Remove the states of instances that do not exist on any agent."""
         if not names:
             return []
         states = [(name, REMOVED) for name in names]
@@ -447,7 +448,7 @@ class AnkaiosServer:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _request(self, request: base.Request, requester: Requester | None, sender: str = "") -> list[Effect]:
-        """`requester` is None if the id does not tell for whom something is to be kept; `sender` is for people."""
+        """`requester` is None if the id does not name the workload that sent the request; `sender` is for messages."""
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
@@ -456,7 +457,7 @@ class AnkaiosServer:
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
             return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
-            _log.debug("Ignored a request: its id '%s' does not tell who asks.", request_id)
+            _log.debug("Ignored a request: its id '%s' does not name the requester.", request_id)
             return []
         if content == "completeStateRequest":
             return self._subscribe(request_id, request.completeStateRequest.fieldMask, requester)
@@ -479,7 +480,7 @@ class AnkaiosServer:
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
-        """The answer, and whether the masks were masks.
+        """Return the response, and whether the masks are valid.
 
         [impl->swdd~server-includes-id-in-control-interface-response~1]
         """
@@ -495,7 +496,7 @@ class AnkaiosServer:
         return Respond(base.Response(requestId=request_id, historyResponse=response))
 
     def _subscribe(self, request_id: str, masks: Sequence[str], requester: Requester) -> list[Effect]:
-        """The answer is the state as it is now; masks that are no masks subscribe to nothing.
+        """The response is the current state. Invalid masks do not subscribe.
 
         [impl->swdd~server-stores-new-event-subscription~1]
         """
@@ -527,7 +528,7 @@ class AnkaiosServer:
     # --- updates of the desired state ---------------------------------------------------------------------------------
 
     def _update_state(self, request: base.Request, origin: UpdateOrigin) -> list[Effect]:
-        """While hooks look at one update the others wait for their turn; everything else goes on.
+        """While hooks process one update, the others wait; all other messages are handled.
 
         [impl->swdd~server-continues-on-invalid-updated-state~1]
         """
@@ -609,12 +610,12 @@ class AnkaiosServer:
             effects = self._commit_or_plan(origin, prepared, changes)
         except UpdateRejected as fault:
             effects = [self._reject(origin, fault, prepared.desired)]
-        effects += self._commit_own()  # what was due while hooks looked at the update
+        effects += self._commit_own()  # changes that became due while hooks processed the update
         self._unanswered = None
         return effects + self._greetings()
 
     def _turn(self) -> list[Effect]:
-        """Each update is a message of its own, so that what one of them brings about does not depend on the others."""
+        """Each waiting update is handled as a separate message, so that its effects do not depend on the others."""
         return [NextUpdate()] if self._waiting and self._at_hooks is None else []
 
     def _next_update(self) -> list[Effect]:
@@ -685,7 +686,7 @@ class AnkaiosServer:
         return effects
 
     def _restore_before(self, rollout: Rollout) -> list[Effect]:
-        """Restore the entries that the rollout has changed. Hooks are not asked: agents get what they had before."""
+        """Restore the entries that the rollout has changed, without hooks: agents get the workloads they had before."""
         values = {entry.key: entry.before for entry in rollout.entries}
         try:
             change = change_to_values(values, self.state.desired, self._tags.tags_for)
@@ -712,9 +713,9 @@ class AnkaiosServer:
         return [*self._seen_changes(), *messages, *self._commit_own(), *self._greetings()]
 
     def _commit_own(self) -> list[Effect]:
-        """Brokers, and workloads that move: nobody asked for these changes, so nobody is answered.
+        """Commit changes of brokers and placements. They have no requester, so there is no response.
 
-        While hooks look at an update, nothing may change that it was compared with; what is due then is done after it.
+        While hooks process an update, its base must not change; changes that become due then are committed after it.
         """
         if self._at_hooks is not None:
             return []
@@ -727,7 +728,7 @@ class AnkaiosServer:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Without subscribers nobody needs to know what changes."""
+        """Without subscribers, changes are not recorded."""
         if self._events:
             self.state.recorder.start()
 
@@ -738,7 +739,7 @@ class AnkaiosServer:
 def _valid_states(
     agent: str, messages: Iterable[base.WorkloadState]
 ) -> Iterable[tuple[InstanceName, ExecutionState, int]]:
-    """With their times. An agent can only speak for itself, and a state that says nothing is dropped alone."""
+    """States with their times. States of workloads of other agents and states without a value are dropped."""
     for message in messages:
         try:
             name, state = workload_state_from_pb(message)

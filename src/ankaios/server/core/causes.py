@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from ankaios.common.execution_state import UNHEALTHY, ExecutionState
+from ankaios.common.execution_state import REMOVED, UNHEALTHY, ExecutionState
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
@@ -91,9 +91,9 @@ def _link_of(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link |
     state = facts.state.workload_states.get(instance)
     if state is None:
         return instance, _Link("unknown", "has no state yet")
-    record = facts.state.records.last_of(instance)
+    record = facts.state.records.last_of(instance) or StateRecord(instance, 0, state)
     link = _explain_state(workload, state, record, facts)
-    link.since_ms = record.time_ms if record is not None and not link.since_ms else link.since_ms
+    link.since_ms = link.since_ms or record.time_ms
     return instance, link
 
 
@@ -106,14 +106,12 @@ def _undesired(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link
         return None, _Link("hook", "was removed from the change by a mutating hook")
     records = facts.state.records.of_workload(name)
     if records:
-        last = list(records)[-1]
+        last = next((it for it in reversed(records) if not it.state.is_same(REMOVED)), records[-1])
         return last.name, _Link("removed", f"was removed ({last.state})", last.time_ms, last.output)
     return None, None
 
 
-def _explain_state(
-    workload: RenderedWorkload, state: ExecutionState, record: StateRecord | None, facts: CauseFacts
-) -> _Link:
+def _explain_state(workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: CauseFacts) -> _Link:
     instance = workload.instance_name
     match state.state:
         case "AgentDisconnected":
@@ -123,7 +121,7 @@ def _explain_state(
         case "Succeeded":
             return _Link("succeeded", "has succeeded")
         case "Failed":
-            return _explain_failure(state, record)
+            return _explain_failure(record)
         case "NotScheduled":
             return _Link("placement", f"waits for an agent: {state.additional_info or 'none is named'}")
         case "Stopping":
@@ -156,9 +154,7 @@ def _health_text(state: ExecutionState) -> str:
     return f", health: {state.health.status}" if state.health is not None else ""
 
 
-def _explain_failure(state: ExecutionState, record: StateRecord | None) -> _Link:
-    if record is None:
-        return _Link("failed", f"is {state}: {state.additional_info}".rstrip(": "))
+def _explain_failure(record: StateRecord) -> _Link:
     kind = "restart" if record.next_ms else "failed"
     return _Link(kind, f"has failed: {_end_text(record)}", 0, record.output, next_ms=record.next_ms)
 
@@ -189,7 +185,7 @@ def _waiting(prefix: str, reasons: Iterable[WaitingReason]) -> _Link | None:
 
 
 def _explain_pending(
-    workload: RenderedWorkload, state: ExecutionState, record: StateRecord | None, facts: CauseFacts
+    workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: CauseFacts
 ) -> _Link:
     instance, info = workload.instance_name, state.additional_info
     obstacles = agent_obstacles(instance, workload.form, facts.cluster)
@@ -199,7 +195,7 @@ def _explain_pending(
         return _Link("failed", f"cannot start: {info}")
     if info.startswith("Retry "):
         text = f"cannot start, {info[0].lower()}{info[1:]}"
-        return _Link("retry", text, next_ms=record.next_ms if record is not None else 0)
+        return _Link("retry", text, next_ms=record.next_ms)
     if state.sub_state == "WaitingToStart" and info:
         return _Link("device", f"waits for devices: {info}")
     waits = _waiting(

@@ -81,7 +81,7 @@ def _changes(state: ServerState, planned: PlannedChanges, facts: ClusterFacts) -
     for name in sorted(added.keys() | deleted.keys()):
         before = state.effective.get(name) if name in deleted else None
         if before is None and name in deleted:
-            before = RenderedWorkload(deleted[name], {})  # a hook deletes an instance that the server does not know
+            before = RenderedWorkload(deleted[name], {})  # a hook deletes an unknown instance
         change = _Change(name, before, added.get(name), [])
         change.waits_for += _before_stop(state, change, needed_by.get(name, ()), facts)
         change.waits_for += _before_start(change, planned, facts)

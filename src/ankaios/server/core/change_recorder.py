@@ -1,4 +1,4 @@
-"""Notes what changes in the complete state while it changes, so that nobody has to compare whole states afterwards.
+"""Records changes of the complete state while they are made, so that whole states need not be compared.
 
 The complete state is one tree of maps that are changed in place, entry by entry; entries themselves are only replaced.
 Before an entry is set or dropped its path is touched here. At the end two sparse trees are compared: what the touched
@@ -28,7 +28,7 @@ class ChangeRecorder:
         self._touched, self._before = None, {}
 
     def touch(self, path: Path) -> None:
-        """The first touch of a path keeps what is there; it must come before the change."""
+        """The first touch of a path keeps the present value, so it must come before the change."""
         if self._touched is None:
             return
         touched, before, now = self._touched, self._before, self._root
@@ -46,7 +46,7 @@ class ChangeRecorder:
         return differences(before, _sparse(self._root, touched))
 
 
-# Stands for a map that is not there; nothing is ever put into it.
+# Stands for a missing map; it stays empty.
 _ABSENT: Form = {}
 
 

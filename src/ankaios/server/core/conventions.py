@@ -58,7 +58,7 @@ def check_device_configuration_name(name: str) -> None:
 
 
 def check_device_configurations(desired: Form, changes: Mapping[str, Form | None]) -> None:
-    """Names must stay unambiguous among all configurations, so those that do not change are looked at too."""
+    """Names must stay unambiguous among all configurations, so those that do not change are checked too."""
     if changes:
         after = {**desired.get("deviceConfigurations", {}), **changes}
         check_configurations(

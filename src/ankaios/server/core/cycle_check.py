@@ -1,4 +1,4 @@
-"""Finds dependency cycles among workloads. In come the dependencies of the workloads that may close one.
+"""Finds dependency cycles among workloads. Input: the dependencies of the workloads that may close a cycle.
 
 [impl->swdd~server-state-rejects-state-with-cyclic-dependencies~1]
 """
@@ -36,7 +36,7 @@ def _search(start: str, dependencies_of: DependenciesOf, done: set[str]) -> str 
             del on_way[way.pop()]
             continue
         name = ahead.pop()
-        # A workload that is not there cannot be part of a cycle; it may be added later.
+        # A missing workload cannot be part of a cycle; it may be added later.
         # [impl->swdd~cycle-detection-ignores-non-existing-workloads~1]
         if name in done or (next_ones := dependencies_of(name)) is None:
             continue

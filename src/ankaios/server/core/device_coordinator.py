@@ -63,7 +63,7 @@ class DeviceCoordinator:
         self._entries = entries
         self._stored = StoredPlacements()
         self._directory = DeviceDirectory(config_of=state.config, is_desired=self._is_desired)
-        self._offline: dict[str, dict[str, str]] = {}  # by workload instance: its devices that nobody sees, with a text
+        self._offline: dict[str, dict[str, str]] = {}  # by workload instance: devices that no agent sees, with a text
         self._placements = Placements()
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
         self._stale: set[str] = set()  # configurations whose brokers have to be planned
@@ -197,7 +197,7 @@ class DeviceCoordinator:
         self._explain_offline(name, before or {}, form or {})
 
     def _explain_offline(self, name: str, before: Form, now: Form) -> None:
-        """The state of a workload that runs with a device that nobody sees names the device."""
+        """The state of a workload that runs with a device that no agent sees names the device."""
         offline = now and not now.get("attributes", {}).get("online", True)
         text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}" if offline else ""
         owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}

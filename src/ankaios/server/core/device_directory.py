@@ -392,7 +392,7 @@ class DeviceDirectory:
         return agent in self._agents and self._agents[agent].reported
 
     def holders(self) -> dict[str, InstanceName]:
-        """Workloads that use devices of their own agent, by name."""
+        """Workloads that use devices of the agent they run on, by name."""
         owners = (
             InstanceName.parse(claim.owner)
             for agent in self._agents

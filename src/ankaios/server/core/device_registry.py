@@ -65,7 +65,7 @@ class DeviceRegistry:
         if name.rpartition("-")[0] != message.configurationName or list(message.nodes) != [node]:
             raise Rejected(f"'{name}' is no device of '{message.configurationName}' on that node")
         if message.capacity > LARGEST_CAPACITY or not claims_from_pb(name, message):
-            raise Rejected(f"nobody holds the lost device '{name}'")
+            raise Rejected(f"no workload holds the lost device '{name}'")
 
     def unsee(self, node: str, name: str) -> bool:
         """The node does not see the device any more. Returns whether another node does; else it is removed."""

@@ -1,7 +1,7 @@
-"""Who wants to know of which changes, and what of a change each of them is told.
+"""Subscriptions for changes of the complete state, and the part of a change that each subscriber receives.
 
-In come subscriptions and the differences of a change. Out go responses, one per subscriber whose masks meet a
-difference. Subscriptions are owned here; states are not.
+Input: subscriptions, and the differences of a change. Output: one response for each subscriber whose masks match a
+difference. Owns the subscriptions.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ class EventHandler:
         self._by_owner = RequestsByOwner()
 
     def __bool__(self) -> bool:
-        """Whether there is anybody to tell: without subscribers differences need not be known."""
+        """Whether there are subscribers: without them, differences need not be recorded."""
         return bool(self._subscriptions)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ def _event(request_id: str, altered: AlteredPaths, select: Select) -> base.Respo
 
 
 def altered_paths(masks: Iterable[Path] | None, found: Differences) -> AlteredPaths:
-    """What of the differences a subscriber with these masks is told.
+    """The part of the differences that a subscriber with these masks receives.
 
     [impl->swdd~event-handler-creates-altered-fields-and-filter-masks~1]
     """
@@ -123,7 +123,7 @@ def _match(found: Change | Differences, mask: Path, prefix: Path, altered: Alter
 
 
 def _match_within(value: Any, change: Change, mask: Path, prefix: Path, altered: AlteredPaths) -> None:
-    """The mask goes on into what was added or removed as a whole: it takes the names found there.
+    """Continue the mask in an entry that was added or removed as a whole: it matches the names there.
 
     A map is reported only where the mask does not name it: a new map as such is seen by masks that end above it.
     [impl->swdd~event-handler-expands-subscriber-field-mask-using-altered-field-masks~1]

@@ -1,4 +1,4 @@
-"""Who reads whose logs. A campaign is one logs request: its requester and the workloads that still provide logs.
+"""Open logs requests. A campaign is one logs request: its requester and the workloads that still provide logs.
 
 [impl->swdd~server-log-campaign-store-holds-log-campaign-metadata~1]
 """
@@ -20,6 +20,9 @@ class LogCampaignStore:
     def __len__(self) -> int:
         return len(self._providers)
 
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._providers
+
     def insert(self, request_id: str, owner: Requester, providers: Iterable[InstanceName]) -> None:
         """The same id again is a new campaign."""
         self.remove(request_id)
@@ -38,11 +41,11 @@ class LogCampaignStore:
         return self._remove_all(self._by_owner.of_peer(peer))
 
     def remove_of_workload(self, agent: str, workload: str) -> list[str]:
-        """All campaigns that this workload asked for; returns their ids."""
+        """Remove all campaigns that this workload requested; returns their ids."""
         return self._remove_all(self._by_owner.of_workload(Requester(agent, workload)))
 
     def provider_stopped(self, request_id: str, name: InstanceName) -> None:
-        """It will send no more; when all have stopped there is no campaign any more."""
+        """The provider sends no more entries; a campaign ends with its last provider."""
         providers = self._providers.get(request_id, set())
         providers.discard(name)
         if all(other.agent != name.agent for other in providers):
@@ -51,7 +54,7 @@ class LogCampaignStore:
             self.remove(request_id)
 
     def remove_provider_agent(self, agent: str) -> list[tuple[str, InstanceName]]:
-        """The agent is gone: who waits for logs of which of its workloads."""
+        """The agent has disconnected: return the requests that wait for logs of its workloads."""
         stopped = [
             (request_id, name)
             for request_id in sorted(self._by_provider_agent.get(agent, ()))

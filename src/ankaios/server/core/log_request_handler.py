@@ -1,6 +1,6 @@
-"""Log requests: who gets logs from whom, and how that ends. Owns the log campaigns.
+"""Log requests: forwards them to agents and the entries back to requesters. Owns the log campaigns.
 
-In come requests, what agents send for them, and news of who is gone. Out go effects.
+Input: requests, responses of agents, and disconnected agents, clients and deleted workloads. Output: effects.
 """
 
 from collections.abc import Iterable
@@ -17,18 +17,20 @@ from ankaios.server.core.server_state import ServerState
 
 
 class LogRequestHandler:
-    """Reads the state to know which workloads there are."""
+    """Reads the existing workloads from the state."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._campaigns = LogCampaignStore()
+        # Agent that is not connected -> request id -> the message for it.
+        self._unsent: dict[str, dict[str, grpc.FromServer]] = {}
 
     def __len__(self) -> int:
         """The number of open requests."""
         return len(self._campaigns)
 
     def request(self, request_id: str, request: base.LogsRequest, requester: Requester) -> list[Effect]:
-        """Only instances that are to run now can give logs; the answer tells which.
+        """Only instances that are desired now can provide logs; the response names them.
 
         [impl->swdd~server-handles-logs-request-message~1]
         """
@@ -39,10 +41,11 @@ class LogRequestHandler:
         effects: list[Effect] = []
         if names:
             self._campaigns.insert(request_id, requester, names)
-            effects += [
-                ToAgent(agent, _request_for(agent, request_id, request, names))
-                for agent in sorted({name.agent for name in names})
-            ]
+            for agent in sorted({name.agent for name in names}):
+                message = _request_for(agent, request_id, request, names)
+                if agent not in self._state.agents:
+                    self._unsent[agent] = {**self._open_unsent(agent), request_id: message}
+                effects.append(ToAgent(agent, message))
         accepted = base.LogsRequestAccepted(workloadNames=map(instance_name_to_pb, names))
         return [*effects, Respond(base.Response(requestId=request_id, logsRequestAccepted=accepted))]
 
@@ -51,6 +54,17 @@ class LogRequestHandler:
         self._campaigns.remove(request_id)
         accepted = base.Response(requestId=request_id, logsCancelAccepted=base.LogsCancelAccepted())
         return [BroadcastLogsCancel(request_id), Respond(accepted)]
+
+    def agent_greeted(self, agent: str) -> list[Effect]:
+        """Send the requests that were made before the agent connected, such as after a failover."""
+        waiting = self._open_unsent(agent)
+        self._unsent.pop(agent, None)
+        return [ToAgent(agent, message) for message in waiting.values()]
+
+    def _open_unsent(self, agent: str) -> dict[str, grpc.FromServer]:
+        """Without those whose requester has cancelled them or is gone."""
+        messages = self._unsent.get(agent, {})
+        return {request_id: message for request_id, message in messages.items() if request_id in self._campaigns}
 
     def entries(self, message: grpc.LogEntriesResponse) -> list[Effect]:
         """[impl->swdd~server-forwards-logs-entries-response-messages~1]"""
@@ -64,7 +78,7 @@ class LogRequestHandler:
         return [Respond(base.Response(requestId=message.requestId, logsStopResponse=message.logsStopResponse))]
 
     def workloads_deleted(self, deleted: Iterable[DeletedWorkload]) -> list[Effect]:
-        """They do not want logs any more.
+        """Deleted workloads do not receive logs any more.
 
         [impl->swdd~server-cancels-log-campaign-for-deleted-workloads~1]
         """
@@ -79,7 +93,7 @@ class LogRequestHandler:
         return _cancel(self._campaigns.remove_of_peer(connection))
 
     def agent_gone(self, agent: str) -> list[Effect]:
-        """Its workloads neither read nor give logs any more.
+        """Workloads of a disconnected agent neither receive nor provide logs.
 
         [impl->swdd~server-handles-log-campaign-for-disconnected-agent~1]
         """
@@ -97,7 +111,7 @@ def _cancel(request_ids: Iterable[str]) -> list[Effect]:
 def _request_for(
     agent: str, request_id: str, request: base.LogsRequest, names: Iterable[InstanceName]
 ) -> grpc.FromServer:
-    """The request as it came, with the names that this agent knows."""
+    """The request with those instance names that belong to this agent."""
     message = grpc.LogsRequest(requestId=request_id, logsRequest=request)
     del message.logsRequest.workloadNames[:]
     message.logsRequest.workloadNames.extend(instance_name_to_pb(name) for name in names if name.agent == agent)

@@ -1,4 +1,4 @@
-"""What the server may answer and send: its effects, and the messages they are made of."""
+"""The effects of the server, and the messages that they contain."""
 
 from collections.abc import Collection, Iterable
 
@@ -27,19 +27,19 @@ MAX_EVENT_MASKS = 1000
 
 
 class RunHooks(Struct, frozen=True):
-    """Show the update to the mutating hooks; what they make of it comes back as `HooksFinished`."""
+    """Run the mutating hooks with the update; the result is the message `HooksFinished`."""
 
     update: grpc.UpdateWorkload
 
 
 class HooksFinished(Struct, frozen=True):
-    """What the hooks want instead, None if they left the update as it was, or why they refuse it."""
+    """The update as the hooks changed it, None if they left it unchanged, or why they reject it."""
 
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
 class NextUpdate(Struct, frozen=True):
-    """An update waits for its turn: to be handled, as a message of its own, after everything before it is done."""
+    """A waiting update, to be handled as a separate message after the effects before it."""
 
 
 class DropAgent(Struct, frozen=True):
@@ -50,7 +50,7 @@ class DropAgent(Struct, frozen=True):
 
 
 class SecondPassed(Struct, frozen=True):
-    """For all that is decided by how long something lasts."""
+    """One second has passed."""
 
 
 ServerMessage = ToServerMessage | HooksFinished | NextUpdate | SecondPassed
@@ -79,7 +79,7 @@ def broadcast_states(states: Iterable[tuple[InstanceName, ExecutionState]]) -> l
 
 
 def states_for_agent(agent: str, states: Iterable[tuple[InstanceName, ExecutionState]]) -> list[Effect]:
-    """For one agent alone; nothing if there is nothing to say."""
+    """The states for one agent; no message if there are none."""
     message = grpc.UpdateWorkloadState(workloadStates=[workload_state_to_pb(*entry) for entry in states])
     return [ToAgent(agent, grpc.FromServer(updateWorkloadState=message))] if message.workloadStates else []
 

@@ -1,4 +1,4 @@
-"""Who asked: a connection of the command line, or a workload through its agent. Their open requests are found by them.
+"""The requester of a request: a command connection, or a workload through its agent; and its open requests.
 
 Inside the server the id of a request begins with its sender: `<connection>@ID` or `<agent>@<workload>@ID`.
 """
@@ -10,14 +10,14 @@ from ankaios.common.pb import ank_base_pb2 as base
 
 
 class Requester(Struct, frozen=True):
-    """`peer` is the agent or connection; a command connection asks for itself and has no workload."""
+    """`peer` is the agent or connection; a command connection has no workload."""
 
     peer: str
     workload: str = ""
 
 
 def workload_requester(agent: str, request_id: str) -> Requester | None:
-    """None if the id does not say which workload of the agent asks; nothing can be kept for such a request."""
+    """None if the id does not name the workload of the agent; such a request can open nothing."""
     parts = request_id.split(REQUEST_ID_SEPARATOR, 2)
     return Requester(agent, parts[1]) if len(parts) == 3 and parts[0] == agent and parts[1] else None
 
@@ -25,8 +25,8 @@ def workload_requester(agent: str, request_id: str) -> Requester | None:
 class UpdateOrigin(Struct, frozen=True):
     """Where an update comes from. `requester_text`, `masks` and `note` are for the history.
 
-    `wants_revision`: the requester supports revisions, so the response contains it. `is_plan`: the requester asks what
-    the update would do. `atomic`: the change is monitored, and undone if it fails.
+    `wants_revision`: the requester supports revisions, so the response contains it. `is_plan`: the requester wants to
+    see what the update would do. `atomic`: the change is monitored, and undone if it fails.
     """
 
     request_id: str
@@ -69,7 +69,7 @@ def requested_update(request: base.Request) -> base.UpdateStateRequest:
 
 
 class RequestsByOwner:
-    """Which open requests belong to whom."""
+    """The open requests of each requester."""
 
     def __init__(self) -> None:
         self._owner: dict[str, Requester] = {}

@@ -57,7 +57,7 @@ class Rollout(Struct, frozen=True):
 
 
 class WorkloadView(Struct, frozen=True):
-    """What a rollout has to know of a workload: its desired instance, the state, and what is expected of it."""
+    """The facts about a workload that a rollout depends on: its desired instance, its state, and the expected state."""
 
     instance: InstanceName
     state: ExecutionState | None
@@ -66,7 +66,7 @@ class WorkloadView(Struct, frozen=True):
 
 
 class RolloutFacts(Struct, frozen=True):
-    """`view` returns None if the workload is not desired; `exists` tells whether an instance has a state."""
+    """`view` returns None if the workload is not desired; `exists` returns whether an instance has a state."""
 
     view: Callable[[str], WorkloadView | None]
     exists: Callable[[InstanceName], bool]
@@ -93,20 +93,13 @@ def has_failed_finally(view: WorkloadView) -> bool:
 
 
 def advance(rollout: Rollout, facts: RolloutFacts, now_ms: int) -> Rollout:
-    """The rollout after states or the time have changed."""
+    """A running rollout after states or the time have changed."""
     if rollout.is_resumed:
         # The states of the workloads are not known yet, and the settle time begins again.
         later = max(rollout.deadline_ms, now_ms + _RECONNECT_MS)
         phase = rollout.phase if rollout.phase == RESTORING else WAITING
         rollout = replace(rollout, is_resumed=False, deadline_ms=later, phase=phase, phase_since_ms=now_ms)
-    match rollout.phase:
-        case "waiting":
-            return _advance_waiting(rollout, facts, now_ms)
-        case "settling":
-            return _advance_settling(rollout, facts, now_ms)
-        case "restoring":
-            return _advance_restoring(rollout, facts, now_ms)
-    return rollout
+    return _ADVANCES[rollout.phase](rollout, facts, now_ms)
 
 
 def _advance_waiting(rollout: Rollout, facts: RolloutFacts, now_ms: int) -> Rollout:
@@ -137,6 +130,9 @@ def _advance_restoring(rollout: Rollout, facts: RolloutFacts, now_ms: int) -> Ro
         reason = f"{rollout.reason}; the previous state is not reached: {problems[0][0]}"
         return replace(rollout, phase=RESTORE_INCOMPLETE, phase_since_ms=now_ms, reason=reason)
     return rollout
+
+
+_ADVANCES = {WAITING: _advance_waiting, SETTLING: _advance_settling, RESTORING: _advance_restoring}
 
 
 def _failed(rollout: Rollout, reason: str, now_ms: int) -> Rollout:
@@ -175,9 +171,6 @@ class Rollouts:
     def __init__(self) -> None:
         self._rollouts: dict[str, Rollout] = {}
         self._number = 0
-
-    def __len__(self) -> int:
-        return len(self._rollouts)
 
     def get(self, name: str) -> Rollout | None:
         return self._rollouts.get(name)

@@ -1,8 +1,8 @@
 """Names that look like numbers, as they are written in a startup manifest.
 
-In: a manifest as it was read, and its text. Out: the same manifest, with the spelling of scalars in the fields that
-take any scalar as its text: to YAML `agent: 1e3` is a number, but the agent is called `1e3` and not `1000.0`. The text
-is looked at only if there is such a value. Where the spelling cannot be told for sure, `Rejected` says what to do.
+Input: a manifest as it was parsed, and its text. Output: the same manifest, with the spelling of scalars in the fields
+that accept any scalar as text: to YAML `agent: 1e3` is a number, but the agent is named `1e3` and not `1000.0`. The
+text is examined only if there is such a value. If the spelling is ambiguous, `Rejected` states what to do.
 """
 
 import re
@@ -37,7 +37,7 @@ def _workload(name: Any, workload: Any, text: str) -> Any:
 
 
 def _spelled(value: Any, key: str, path: str, text: str) -> Any:
-    """Nothing, lists and maps are left for the checks that follow."""
+    """Null, lists and maps are left for the checks that follow."""
     if value is None or isinstance(value, str | dict | list):
         return value
     spellings = {word for word in set(_words(key, text)) if _means(word, value)}

@@ -1,4 +1,4 @@
-"""One queue for each sender: whoever has used the least time of the server is served next. Decisions without I/O.
+"""One queue for each sender: the sender that has used the least time of the server is served next. Without I/O.
 
 Input: messages with their sender, and the time that each message took. Output: the next message. Owns the messages that
 wait.

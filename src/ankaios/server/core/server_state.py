@@ -1,9 +1,9 @@
-"""The facts: what is desired, what of it runs where, how it is doing, and which agents are connected.
+"""The facts of the server: the desired state, the workloads of each agent, their states, and the connected agents.
 
-All of it is one tree in the form that people read and field masks walk, so reading needs no conversion of what is not
-asked for. The tree is changed in place, entry by entry, and only through the methods here; entries are replaced, never
-changed, and shared with whoever holds them. Beside the tree stand what is derived from it: the rendered workloads, and
-who uses which config and which agent.
+They form one tree in plain form, which field masks select from, so that only requested parts are converted. The tree is
+changed in place, entry by entry, and only by the methods of this module. Entries are replaced and never changed, so
+other modules may keep references to them. Derived from the tree: the rendered workloads, and which workloads use a
+config or an agent.
 
 [impl->swdd~server-state-in-memory~1]
 """
@@ -45,7 +45,7 @@ class Index:
 
 
 class ServerState:
-    """`tree` may be read by everybody and changed only here. `now_ms` is the time of the message that is handled."""
+    """`tree` is read by other modules and changed only here. `now_ms` is the time of the message that is handled."""
 
     def __init__(self) -> None:
         self.records = StateRecords()
@@ -141,7 +141,7 @@ class ServerState:
             self._put(("effectiveState", "workloads", name), None if workload is None else workload.form)
 
     def forget_removed(self, name: InstanceName) -> None:
-        """An agent reported that the instance is gone; another one of the same workload may be there already."""
+        """An agent reported that the instance does not exist any more; a new instance of the workload may exist."""
         successor = self.effective.get(name.workload)
         self.delete_graph.forget(name.workload, successor.form.get("dependencies", {}) if successor else {})
 
@@ -152,11 +152,11 @@ class ServerState:
                 self.workload_states.put(name, state)
 
     def replace_device_instance(self, name: str, form: Form | None) -> None:
-        """Device instances are decided elsewhere; here they are kept to be read and to make events."""
+        """Device instances are decided by the device coordinator; they are part of the tree for requests and events."""
         self._put(("deviceInstances", name), form)
 
     def _put(self, path: Path, entry: Any) -> None:
-        """Set an entry, or drop it if it is None; an optional map is there only while it has entries."""
+        """Set an entry, or drop it if it is None; an optional map exists only while it has entries."""
         self.recorder.touch(path)
         above = self.tree
         for part in path[:-2]:

@@ -3,11 +3,11 @@
 Input: agents that connect and disconnect, and the effects of a decision. Output: the effects with the states that these
 agents need, before the message that needs them. Owns the names that each of these agents depends on.
 
-A few agents, the witnesses, receive all states nevertheless: after a restart of a server without a store, an agent
-tells where the workloads of another one were that is not back yet.
+A few agents, the witnesses, receive all states nevertheless: after a restart of a server without a store, they report
+where the workloads of agents were that have not reconnected.
 
 Without this every agent receives every state, and the cost of a state grows with the number of agents. Agents of
-Eclipse Ankaios do not announce the wish and continue to receive all states.
+Eclipse Ankaios do not announce this and continue to receive all states.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ class StateInterests:
         return agent in self._names and agent not in self._witnesses
 
     def completed(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return the effects, with the states that the receivers of workloads do not know yet."""
+        """Return the effects, with the states that the receivers of workloads do not have yet."""
         if not self._names:
             return list(effects)
         return [more for effect in effects for more in self._complete(effect)]

@@ -1,7 +1,7 @@
 """An update of the desired state in two steps: prepare decides everything and changes nothing, commit changes.
 
-Between the two, mutating hooks may have their say. Costs follow the change: only workloads whose own text or whose
-configs changed are rendered, checked and compared.
+Between the two, mutating hooks may change the update. The cost depends on the change: only workloads whose definition
+or configs changed are rendered, checked and compared.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -65,7 +65,7 @@ class CommittedUpdate(Struct, frozen=True):
 
 
 def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags | None = None) -> PreparedUpdate:
-    """Decide what the change means, or why it cannot be. `agents` are those that instances can run on."""
+    """Decide what the change does, or why it is rejected. `agents` are those that instances can run on."""
     _check_before_rendering(state, change)
     rendered = _render_affected(state, change)
     try:
@@ -194,7 +194,7 @@ def _affected(state: ServerState, change: DesiredChange) -> set[str]:
 
 
 def compare_rendered(state: ServerState, rendered: Mapping[str, RenderedWorkload | None]) -> WorkloadChanges:
-    """What agents have is the effective workload; that is what goes away. Of a replicated one the instances run.
+    """Agents have the effective workload, so that one is deleted. Of a replicated workload the instances are deleted.
 
     [impl->swdd~server-detects-new-workload~1]
     [impl->swdd~server-detects-deleted-workload~1]
@@ -209,7 +209,7 @@ def compare_rendered(state: ServerState, rendered: Mapping[str, RenderedWorkload
 def _check_cycles(state: ServerState, prepared: PreparedUpdate) -> None:
     """A new cycle goes through a workload whose dependencies are new, so the search may begin there.
 
-    Only if there is one, all added workloads are looked at, in order: the one reported is always the same.
+    Only if there is one, all added workloads are examined in order, so that the same one is always reported.
     """
     changes, stored = prepared.desired.workloads, state.desired["workloads"]
 
@@ -228,7 +228,7 @@ def _check_cycles(state: ServerState, prepared: PreparedUpdate) -> None:
 
 
 def update_message(changes: WorkloadChanges) -> grpc.UpdateWorkload:
-    """What mutating hooks are shown."""
+    """The input of mutating hooks."""
     return grpc.UpdateWorkload(
         addedWorkloads=map(added_message, changes.added.values()),
         deletedWorkloads=[
@@ -244,7 +244,7 @@ def added_message(workload: RenderedWorkload) -> grpc.AddedWorkload:
 
 
 def changes_from_message(message: grpc.UpdateWorkload) -> WorkloadChanges:
-    """What mutating hooks made of it, taken as it is."""
+    """The output of mutating hooks, used without further checks."""
     try:
         return WorkloadChanges(
             added={added.instanceName.workloadName: _hooked_workload(added) for added in message.addedWorkloads},
@@ -277,7 +277,7 @@ def commit_update(state: ServerState, prepared: PreparedUpdate, planned: Planned
     for agent, tags in prepared.desired.agent_tags.items():
         state.agents.set_tags(agent, tags)
     state.put_rendered(prepared.rendered)
-    # An addition that a hook dropped is not there; a dropped deletion leaves what was there.
+    # An addition that a hook removed does not exist; a removed deletion leaves the workload unchanged.
     state.put_effective({**dict.fromkeys(changes.deleted), **changes.added})
     for workload in changes.added.values():
         state.delete_graph.insert(workload.instance_name.workload, workload.form.get("dependencies", {}))
@@ -290,7 +290,7 @@ def commit_update(state: ServerState, prepared: PreparedUpdate, planned: Planned
         DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload))) for name in changes.deleted.values()
     ]
     for name in unstarted:
-        # No agent will report that it is gone.
+        # No agent will report its removal.
         if name.workload not in state.effective:
             state.forget_removed(name)
     return _committed(planned, deleted, unstarted)
@@ -318,7 +318,7 @@ def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
 
 
 def _never_started(state: ServerState, name: InstanceName, never_sent: Container[InstanceName]) -> bool:
-    """No agent can end it, so the server does.
+    """No agent has the workload, so the server removes its state.
 
     [impl->swdd~server-handles-not-started-deleted-workloads~1]
     """

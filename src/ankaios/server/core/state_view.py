@@ -1,6 +1,6 @@
-"""What a requester sees of the complete state: all of it, or the parts that field masks name.
+"""The complete state, or the parts of it that field masks select, as a message.
 
-The two answers differ in one point that clients know: without masks every optional part is filled in, with masks empty
+The two responses differ in one point that clients rely on: without masks every optional part is set, with masks empty
 parts are unset.
 
 [impl->swdd~server-provides-interface-get-complete-state~2]
@@ -24,9 +24,9 @@ class StateView:
         self._messages: dict[int, tuple[Form, base.Workload]] = {}
 
     def fill(self, state: base.CompleteState, masks: Iterable[str]) -> bool:
-        """False if the masks are no masks. Paths that lead nowhere are not there.
+        """Fill in the response; returns False if the masks are invalid. Paths that do not exist are left out.
 
-        The state is made where it is to be sent, because copies of a large one are what costs most.
+        The state is built in the response, because copying a large one is the main cost.
         [impl->swdd~server-filters-get-complete-state-result~2]
         [impl->swdd~server-filters-get-complete-state-result-with-wildcards~1]
         """
@@ -40,7 +40,7 @@ class StateView:
         return True
 
     def select(self, paths: Iterable[Path]) -> base.CompleteState:
-        """Just the parts at the paths, completed to what can be understood alone."""
+        """The parts at the paths, with the fields that are needed to interpret them."""
         selection = Selection()
         for path in paths:
             selection.add(path)
@@ -70,7 +70,7 @@ class StateView:
 
 
 def _needed_with(path: Path) -> Iterable[Path]:
-    """A state is not understood without its version, nor a state word without its substate."""
+    """A state is incomplete without its version, and an execution state without its substate."""
     for state in _STATES:
         if path[0].startswith(state) or (path[0] == WILDCARD and len(path) > 1):
             yield (state, "apiVersion")

@@ -1,4 +1,4 @@
-"""Why an update of the desired state is refused, in the words for the requester and for a failed start.
+"""Reasons for which an update of the desired state is rejected, with texts for the requester and for a failed start.
 
 `reason` is what went wrong; `str()` is the error message of the response.
 """
@@ -7,7 +7,7 @@ from ankaios.common.errors import Rejected
 
 
 class UpdateRejected(Rejected):
-    """The new state cannot be taken over. `rule` names the kind of rule, for plans."""
+    """The new state cannot be applied. `rule` names the kind of rule, for plans."""
 
     rule = "state"
 
@@ -17,7 +17,7 @@ class UpdateRejected(Rejected):
 
 
 class InvalidState(UpdateRejected):
-    """What would result is no valid state."""
+    """The resulting state is not valid."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Resulting State is invalid, reason: '{reason}'")
@@ -42,7 +42,7 @@ class DependencyCycle(UpdateRejected):
 
 
 class UnreadableState(InvalidState):
-    """What would result is not even a state."""
+    """The result is not a state."""
 
     rule = "syntax"
 
@@ -51,7 +51,7 @@ class UnreadableState(InvalidState):
 
 
 class BrokenConvention(UpdateRejected):
-    """Found before anything is rendered; told to the requester as it is."""
+    """Found before rendering; the requester gets the text unchanged."""
 
     rule = "naming"
 
@@ -85,18 +85,18 @@ class UnsuitableStrategy(UpdateRejected):
 
 
 class HookVeto(UpdateRejected):
-    """A mutating hook does not want the change."""
+    """A mutating hook rejects the change."""
 
     rule = "hook"
 
-    def __init__(self, hook: str, said: str) -> None:
-        veto = f"Hook '{hook}' rejected the change: {said}"
+    def __init__(self, hook: str, errors: str) -> None:
+        veto = f"Hook '{hook}' rejected the change: {errors}"
         super().__init__(f"Mutating hook '{hook}' vetoed the state change: '{veto}'")
         self.args = (f"Update rejected by mutating hook '{hook}': '{veto}'",)
 
 
 class HookFailed(UpdateRejected):
-    """A mutating hook could not do its work."""
+    """A mutating hook failed."""
 
     rule = "hook"
 

@@ -1,7 +1,7 @@
 """Resource usage of workloads: who requested it, which agents still have to report, and how long they measure.
 
 Input: requests of clients, reports of agents, passed seconds. Output: effects. The values are stored in the execution
-states and removed when nobody requests them any more. Owns the open requests and the ages of the last reports.
+states and removed when they are not requested any more. Owns the open requests and the ages of the last reports.
 
 A request is answered as soon as every agent that can measure has reported since, or reported so recently that its
 values are still valid. After `MAX_WAIT` seconds it is answered with the values of the others.
@@ -40,7 +40,7 @@ class UsageCollector:
         self._owners = RequestsByOwner()
 
     def agent_connected(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
-        """An agent that does not announce usage is never sent a message that it does not know."""
+        """An agent that does not announce usage is not sent this message, because it does not support it."""
         if not hello.usage:
             return []
         self._ages[agent] = None
@@ -69,7 +69,7 @@ class UsageCollector:
         return effects
 
     def report(self, agent: str, report: grpc.UsageReport) -> list[Effect]:
-        """Values that nobody requested are ignored, as are those of workloads of other agents."""
+        """Values that were not requested are ignored, as are those of workloads of other agents."""
         if agent not in self._ages or not self._seconds_left:
             return []
         values = {

@@ -8,23 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec import Struct
 
-from ankaios.common.execution_state import (
-    FAILED_EXEC_FAILED,
-    HEALTHY,
-    PENDING_WAITING_TO_START,
-    RUNNING_OK,
-    SUCCEEDED_OK,
-    ExecutionState,
-)
+from ankaios.common.dependency_conditions import blocks_stop, fulfils
+from ankaios.common.execution_state import ExecutionState
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
 
-_FULFILLED_BY = {
-    "ADD_COND_RUNNING": RUNNING_OK,
-    "ADD_COND_HEALTHY": RUNNING_OK,
-    "ADD_COND_SUCCEEDED": SUCCEEDED_OK,
-    "ADD_COND_FAILED": FAILED_EXEC_FAILED,
-}
 _CONDITION_TEXTS = {
     "ADD_COND_RUNNING": "to run",
     "ADD_COND_HEALTHY": "to be healthy",
@@ -62,16 +50,9 @@ def unmet_dependencies(dependencies: Mapping[str, str], facts: ClusterFacts) -> 
     for name, condition in sorted(dependencies.items()):
         states = [state for _, state in facts.states_of(name)]
         if not any(fulfils(state, condition) for state in states):
-            text = f"dependency '{name}' {_CONDITION_TEXTS.get(condition, condition)}, {_currently(states)}"
+            text = f"dependency '{name}' {_CONDITION_TEXTS[condition]}, {_currently(states)}"
             reasons.append(WaitingReason("dependency", text, name))
     return reasons
-
-
-def fulfils(state: ExecutionState, condition: str) -> bool:
-    wanted = _FULFILLED_BY.get(condition)
-    if condition == "ADD_COND_HEALTHY" and (state.health is None or state.health.status != HEALTHY):
-        return False
-    return wanted is not None and state.is_same(wanted)
 
 
 def _currently(states: Iterable[ExecutionState]) -> str:
@@ -90,14 +71,8 @@ def blocking_dependents(dependents: Iterable[str], facts: ClusterFacts) -> list[
     return reasons
 
 
-def blocks_stop(state: ExecutionState) -> bool:
-    return state.state in ("Pending", "Running") and not state.is_same(PENDING_WAITING_TO_START)
-
-
 def agent_obstacles(name: InstanceName, form: Form, facts: ClusterFacts) -> list[WaitingReason]:
     """Why the agent cannot start the workload now, apart from dependencies."""
-    if not name.agent:
-        return []
     if not facts.is_connected(name.agent):
         return [WaitingReason("agent", f"agent '{name.agent}', which is not connected")]
     reasons = []

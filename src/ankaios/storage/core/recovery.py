@@ -7,7 +7,7 @@ The order of preference:
 1. the rows of the database, if they are complete according to its summary;
 2. the same, with missing entries taken from its history;
 3. the copy with all later revisions of the database that can be read without a gap: an older, but complete state;
-4. without a copy: whatever could be read.
+4. without a copy: the entries that could be read.
 """
 
 from collections.abc import Mapping

@@ -72,6 +72,15 @@ class EtcdClient:
         """The status of one member."""
         return await self._unary("Maintenance/Status", StatusRequest(), StatusResponse, limit)
 
+    async def member_problems(self, limit: float) -> dict[EtcdEndpoint, str]:
+        """Why each member does not respond; empty if it does. A member that has lost the others does not respond."""
+
+        async def read(member: EtcdMember, seconds: float) -> None:
+            request, path = RangeRequest(key=b"\0"), "/etcdserverpb.KV/Range"
+            await member.channel.unary(path, request, RangeResponse, time_limit=seconds, metadata=member.metadata)
+
+        return await self._members.ask_each(read, limit)
+
     async def _unary(self, method: str, request: Message, kind: type[M], limit: float) -> M:
         async def call(member: EtcdMember, seconds: float) -> M:
             path = f"/etcdserverpb.{method}"

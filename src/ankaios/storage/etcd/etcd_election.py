@@ -105,7 +105,7 @@ class EtcdElection:
         self._keeper = asyncio.create_task(self._keep_supervised(leadership), name=_KEEPER)
 
     async def _keep_supervised(self, leadership: Leadership) -> None:
-        """Without renewal there is no leadership, whatever the reason."""
+        """Without renewal there is no leadership, for any reason."""
         await run_once(_KEEPER, lambda: self._keep(leadership), leadership.end)
         leadership.end("the lease is not renewed any more")
 

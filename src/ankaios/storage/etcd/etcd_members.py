@@ -121,6 +121,22 @@ class EtcdMembers:
                 await asyncio.sleep(min(_PAUSE_SECONDS, max(deadline - now(), 0)))
         raise EtcdUnavailable(f"etcd did not respond within {limit:g} s{failures}", may_be_done=failures.may_be_done)
 
+    async def ask_each(
+        self, call: Callable[[EtcdMember, float], Awaitable[None]], seconds: float
+    ) -> dict[EtcdEndpoint, str]:
+        """Call all members at the same time. Returns for each why it did not respond; empty if it did."""
+
+        async def problem(member: EtcdMember) -> str:
+            try:
+                await self._attempt_one(member, call, seconds, _Failures())
+            except CallFailed as failure:
+                is_response = failure.status not in _TRANSIENT  # such as a user without rights
+                return "" if is_response else failure.text
+            return ""
+
+        problems = await asyncio.gather(*map(problem, self._members))
+        return {member.endpoint: text for member, text in zip(self._members, problems, strict=True)}
+
     async def _attempt_one(
         self,
         member: EtcdMember,
@@ -159,7 +175,7 @@ class _Failures:
             text = f"etcd rejected the request: {failure}"
             raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
         self.count += 1
-        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure says more
+        if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure is more precise
             self._texts.setdefault(str(member.endpoint), failure.text)
         else:
             self._texts[str(member.endpoint)] = str(failure)

@@ -10,11 +10,11 @@ from ankaios.storage.core.etcd_layout import KeySpace, range_end
 from ankaios.storage.core.etcd_transactions import put_key
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, TxnRequest
-from ankaios.storage.server_registry import PublishedServer
+from ankaios.storage.server_registry import PublishedServer, StorageMemberStatus
 from ankaios.storage.state_store import StorageFailed
 
 LEASE_SECONDS = 10
-_LIMIT, _REVOKE_LIMIT = 5.0, 1.0
+_LIMIT, _REVOKE_LIMIT, _MEMBER_LIMIT = 5.0, 1.0, 2.0
 
 
 class EtcdRegistry:
@@ -34,6 +34,10 @@ class EtcdRegistry:
         request = RangeRequest(key=self._all, range_end=range_end(self._all))
         response = await self._client.range(request, _LIMIT)
         return [PublishedServer(pair.value, pair.mod_revision) for pair in response.kvs]
+
+    async def members(self) -> list[StorageMemberStatus]:
+        problems = await self._client.member_problems(_MEMBER_LIMIT)
+        return [StorageMemberStatus(str(endpoint), problem) for endpoint, problem in problems.items()]
 
     async def close(self) -> None:
         if self._lease:

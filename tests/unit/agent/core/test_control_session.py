@@ -123,7 +123,7 @@ def test_an_update_without_new_state_never_reaches_the_server() -> None:
 
 def test_a_workload_that_missed_the_acceptance_has_to_say_hello_again() -> None:
     session = greeted()
-    session.not_greeted()
+    session.acceptance_failed()
     assert session.receive(hello()) == Accept()
 
 

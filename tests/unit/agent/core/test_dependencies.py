@@ -75,6 +75,7 @@ def gone(spec: WorkloadSpec, **conditions: DeleteCondition) -> DeletedWorkload:
     ],
 )
 def test_add_conditions(condition: AddCondition, state: ExecutionState, met: bool) -> None:
+    """[utest->swdd~workload-add-conditions-for-dependencies~1]"""
     assert may_start({"db": condition}, states(db=state)) is met
     assert not may_start({"db": condition}, states())
 
@@ -100,6 +101,7 @@ def test_any_instance_of_a_dependency_will_do_but_all_dependencies_are_needed() 
     ],
 )
 def test_delete_conditions(state: ExecutionState, let_go: bool, runs: bool) -> None:
+    """[utest->swdd~workload-delete-conditions-for-dependencies~1]"""
     assert may_stop({"ui": LET_GO}, states(ui=state)) is let_go
     assert may_stop({"ui": RUNS}, states(ui=state)) is runs
     assert may_stop({"ui": LET_GO}, states())

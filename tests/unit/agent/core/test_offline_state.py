@@ -71,7 +71,7 @@ def test_the_file_of_another_agent_is_rejected() -> None:
 
 def test_a_file_of_a_later_version_is_rejected_with_the_reason() -> None:
     odd = encode_offline_state(replace(STATE, agent=5))
-    with pytest.raises(Rejected, match="it has another content than expected: Expected `str`"):
+    with pytest.raises(Rejected, match="it has unexpected content: Expected `str`"):
         decode_offline_state(odd, "A")
 
 

@@ -98,7 +98,7 @@ def test_create_starts_a_finished_container_again() -> None:
 @pytest.mark.parametrize("name", [InstanceName("/etc/", "", "A"), InstanceName("web", "../x", "A")])
 def test_a_name_that_might_lead_elsewhere_is_not_started(name: InstanceName) -> None:
     bad = replace(WEB, instance_name=name)
-    refused = Report(name, PENDING_STARTING_FAILED.because(f"'{name}' is no name of a workload instance"))
+    refused = Report(name, PENDING_STARTING_FAILED.because(f"'{name}' is not a valid name of a workload instance"))
     assert reduce(Workload(bad), Create())[1] == [refused]
     w, _ = reduce(RUNNING, Update(bad))
     assert reduce(w, Deleted())[1][-1] == refused

@@ -41,7 +41,8 @@ NOT_DECLARED = {
          "PlanResponse", "PlannedWorkload", "PlannedEntry", "FieldChange", "RecordsRequest", "RecordsResponse",
          "WorkloadRecord", "WhyRequest", "WhyResponse", "Cause", "AtomicOptions", "RolloutsRequest",
          "RolloutsResponse", "RolloutInfo", "RolloutWorkload", "HistoryRequest", "HistoryResponse", "RevisionInfo",
-         "EntryChange", "RollbackRequest", "ServersRequest", "ServersResponse", "ServerInfo"),
+         "EntryChange", "RollbackRequest", "ServersRequest", "ServersResponse", "ServerInfo",
+         "StorageMember"),
         "content of a request; handled as protobuf message",
     ),
     **dict.fromkeys(

@@ -98,6 +98,8 @@ def test_a_fresh_id_takes_the_instance_with_the_most_free_slots() -> None:
     """[utest->akri~cl-allocate-most-free-slots-first~1]"""
     ledger = a_ledger(A="- node-b", B="- - -", C="- -")
     assert joined(allocate_configuration(ledger, "cam", "node-a", [["0"]])) == {"0": "B-0"}
+    even = allocate_configuration(a_ledger(A="- -", B="- -"), "cam", "node-a", [["0"], ["1"], ["2"]])
+    assert joined(even) == {"0": "A-0", "1": "B-0", "2": "A-1"}  # also after what this call has taken
 
 
 def test_containers_of_one_call_share_what_is_free_but_not_their_uniqueness() -> None:

@@ -448,6 +448,20 @@ def test_logs_of_workloads_that_are_to_run_are_asked_of_their_agents() -> None:
     assert (asked.follow, asked.tail, asked.since, asked.until) == (True, 3, "s", "u")
 
 
+def test_a_logs_request_is_sent_to_an_agent_that_connects_later() -> None:
+    """After a failover a workload repeats its request before the agent of the other workload is connected."""
+    story = two_agents()
+    story.gone("n2")
+    story.ask_logs([DB], follow=True)
+    assert "n2: logs cli-conn-1@l of [db]" in effects_as_lines(story.hello("n2"))
+    story.gone("n2")
+    assert "n2: logs cli-conn-1@l of [db]" not in effects_as_lines(story.hello("n2"))
+    story.gone("n2")
+    story.ask_logs([DB], follow=True)
+    story.goodbye()
+    assert not any("logs" in line for line in effects_as_lines(story.hello("n2")))
+
+
 def test_unset_wishes_of_a_logs_request_stay_unset() -> None:
     first = two_agents().ask_logs([web()])[0]
     assert isinstance(first, ToAgent)

@@ -9,6 +9,7 @@ from ankaios.common.execution_state import (
     PENDING_STARTING,
     PENDING_STARTING_FAILED,
     PENDING_WAITING_TO_START,
+    REMOVED,
     RUNNING_OK,
     STOPPING_DELETE_FAILED,
     STOPPING_WAITING_TO_STOP,
@@ -130,6 +131,54 @@ def test_a_change_that_a_hook_rejected_is_part_of_the_answer_until_a_change_is_a
     story.update(a_state({"web": a_form(config="third")}))
     story.server.handle(HooksFinished(None))
     assert all(kind != "rejected" for _, kind, _ in why(story, "web"))
+
+
+def test_a_lack_of_memory_is_named() -> None:
+    story = a_story({"web": a_form()}, web=exited(137))
+    last = story.server.state.records.last_of(instance("web"))
+    assert last is not None
+    record = StateRecord(instance("web"), last.time_ms, exited(137), exit_code=137, out_of_memory=True)
+    story.from_agent("n1", workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record)]))
+    text = "Exit code: '137', killed because it was out of memory"
+    assert why(story, "web") == [("web", "failed", f"has failed: {text}")]
+    story.report("n1", {instance("web"): PENDING_STARTING})
+    assert why(story, "web") == [("web", "restart", f"starts again; before that it failed: {text}")]
+
+
+def test_a_workload_that_is_gone_is_explained_by_its_last_state() -> None:
+    story = a_story({"web": a_form()}, web=exited(1))
+    story.report("n1", {instance("web"): REMOVED})
+    assert why(story, "web") == [("web", "unknown", "has no state yet")]
+    story.update(a_state({}))
+    assert why(story, "web") == [("web", "removed", "was removed (Failed(ExecFailed))")]
+
+
+def test_a_workload_that_a_hook_has_removed_names_the_hook() -> None:
+    story = Story(has_hooks=True)
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.server.handle(HooksFinished(grpc.UpdateWorkload()))
+    assert why(story, "web") == [("web", "hook", "was removed from the change by a mutating hook")]
+
+
+def test_a_workload_without_agent_waits_for_one() -> None:
+    assert why(a_story({"web": a_form("")}), "web") == [("web", "placement", "waits for an agent: none is named")]
+
+
+def test_a_new_instance_waits_until_the_previous_one_has_stopped() -> None:
+    story = a_story({"web": a_form()}, web=RUNNING_OK)
+    story.update(a_state({"web": a_form(config="other")}))
+    story.report("n1", {instance("web"): STOPPING_DELETE_FAILED.because("busy")})
+    text = "waits until its previous instance has stopped, which is Stopping(DeleteFailed): busy"
+    assert why(story, "web") == [("web", "stopping", text)]
+
+
+def test_only_dependencies_that_are_not_fulfilled_are_named() -> None:
+    needs = {"db": "ADD_COND_RUNNING", "bus": "ADD_COND_HEALTHY", "gone": "ADD_COND_SUCCEEDED"}
+    workloads = {"web": a_form(dependencies=needs), "db": a_form(), "bus": a_form()}
+    story = a_story(workloads, db=RUNNING_OK, bus=RUNNING_OK, web=PENDING_WAITING_TO_START)
+    text = "dependency 'bus' to be healthy, which is Running(Ok); and for dependency 'gone' to succeed"
+    assert why(story, "web")[0] == ("web", "dependency", f"waits for {text}, which does not exist")
 
 
 def test_an_unknown_workload_is_an_error() -> None:

@@ -8,6 +8,7 @@ from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import HooksFinished, NextUpdate, RunHooks
 from ankaios.server.core.update_rejected import HookVeto
@@ -220,3 +221,22 @@ def test_states_that_are_not_final_are_named() -> None:
     web = {"db": a_form(), "web": a_form(dependencies={"db": "ADD_COND_FAILED"})}
     (workload,) = plan(story, a_state(web)).workloads
     assert list(workload.waitsFor) == ["dependency 'db' to fail, which is Pending(Starting)"]
+
+
+def test_a_hook_may_delete_an_instance_that_the_server_does_not_know() -> None:
+    story = Story(has_hooks=True)
+    story.hello("n1")
+    (shown,) = story.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
+    assert isinstance(shown, RunHooks)
+    name = instance_name_to_pb(InstanceName.of("other", "n1", CONFIG))
+    shown.update.deletedWorkloads.add(instanceName=name)
+    response = the_response(story.server.handle(HooksFinished(shown.update))).planResponse
+    assert actions(response) == {"web": "PLANNED_CREATE", "other": "PLANNED_DELETE"}
+
+
+def test_entries_that_a_workload_may_not_read_are_shown_without_values() -> None:
+    rules = [{"type": "StateRule", "operation": "Write", "filterMasks": ["desiredState.configs.port"]}]
+    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules})}, configs={"port": "80"})
+    request = plan_request(a_state({}, configs={"port": "81"}), "desiredState.configs.port")
+    response = the_response(story.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse
+    assert [(it.kind, it.name, list(it.fields)) for it in response.entries] == [("config", "port", [])]

@@ -23,7 +23,8 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
+from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
+from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
 from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
@@ -291,3 +292,91 @@ def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
     second.report("n1", {WEB2: exited(1)})
     assert second.status()[0] == "restoring"
     assert second.config_of("web") == CONFIG
+
+
+def test_a_previous_state_that_another_change_has_made_impossible_is_reported() -> None:
+    """`web` needed `db` before the change; meanwhile `db` needs `web`."""
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))
+    story.report("n1", {WEB: RUNNING_OK})
+    story.apply({"web": a_form(config=NEW)})
+    story.update(a_state({"db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}), "desiredState.workloads.db")
+    replaced(story, exited(1))
+    phase, reason = story.status()
+    assert phase == "restore_incomplete"
+    assert "Exit code: '1'; the previous state cannot be restored: workload dependency" in reason
+    assert story.config_of("web") == NEW
+
+
+def test_a_deleted_workload_has_to_be_gone() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.report("n1", {WEB: RUNNING_OK})
+    update = base.UpdateStateRequest(
+        newState=COMPLETE_STATE.from_form(a_state({})), atomic=base.AtomicOptions(timeoutMs=3_000, settleMs=0)
+    )
+    story.ask("u", updateStateRequest=update)
+    story.passes(3)
+    assert story.status() == ("restoring", "not ready within 3 s: workload 'web' is not removed")
+
+
+def test_a_workload_whose_state_is_gone_is_not_ready() -> None:
+    story = updating()
+    story.report("n1", {WEB: REMOVED, WEB2: REMOVED})
+    story.passes(60)
+    assert story.status()[1] == "not ready within 60 s: workload 'web' on agent 'n1' has no state"
+
+
+def test_states_of_other_workloads_do_not_concern_a_rollout() -> None:
+    story = updating()
+    story.update(a_state({"db": a_form()}), "desiredState.workloads.db")
+    story.ask("f", rolloutsRequest=base.RolloutsRequest(follow=True))
+    assert responses(story.report("n1", {InstanceName.of("db", "n1", CONFIG): RUNNING_OK})) == []
+
+
+def test_followers_get_only_the_rollouts_that_they_named_and_end_with_their_connection() -> None:
+    story = updating()
+    story.apply({"db": a_form()})
+    story.ask("f", rolloutsRequest=base.RolloutsRequest(names=["rollout-2"], follow=True))
+    assert responses(story.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK})) == []
+    db = InstanceName.of("db", "n1", CONFIG)
+    assert len(responses(story.report("n1", {db: RUNNING_OK}))) == 1
+    story.goodbye()
+    assert responses(story.report("n1", {db: exited(1)})) == []
+
+
+def test_a_connection_follows_a_bounded_number_of_times() -> None:
+    story = updating()
+    wanted = base.RolloutsRequest(follow=True)
+    for number in range(MAX_OPEN_REQUESTS):
+        the_response(story.ask(f"f{number}", rolloutsRequest=wanted))
+    assert "subscriptions for rollouts" in error_of(story.ask("more", rolloutsRequest=wanted))
+
+
+def test_the_number_of_running_rollouts_is_bounded() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    for number in range(MOST_RUNNING):
+        assert story.apply({f"w{number}": a_form()}).UpdateStateSuccess.HasField("rollout")
+    assert (
+        f"{MOST_RUNNING} rollouts are running, wait until one has ended" in story.apply({"x": a_form()}).error.message
+    )
+    assert story.config_of("x") is None
+
+
+def test_only_the_last_rollouts_are_kept() -> None:
+    story = updating()
+    for number in range(MOST_ENDED + 2):
+        story.apply({f"w{number}": a_form()}, settle=0)
+        story.report("n1", {InstanceName.of(f"w{number}", "n1", CONFIG): RUNNING_OK})
+        story.passes(1)
+    infos = the_response(story.ask("s", rolloutsRequest=base.RolloutsRequest())).rolloutsResponse.rollouts
+    assert [info.name for info in infos] == ["rollout-1", *(f"rollout-{n}" for n in range(4, MOST_ENDED + 4))]
+
+
+def test_a_workload_that_is_no_longer_desired_is_not_waited_for() -> None:
+    rollout = Rollout("rollout-1", "ank", 0, 60_000, 5_000, 60_000, (), ("broker",))
+    facts = RolloutFacts(view=lambda _: None, exists=lambda _: False)
+    assert advance(rollout, facts, 1).phase == "settling"

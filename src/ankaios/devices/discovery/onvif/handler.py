@@ -81,7 +81,7 @@ class OnvifHandler:
         interface: str | None = None,
         port: int = ws_discovery.PORT,
         post_seconds: float = POST_SECONDS,
-        second: float = 1.0,  # how long `discoveryTimeoutSeconds` takes each: on a loopback answers come at once
+        second: float = 1.0,  # how long `discoveryTimeoutSeconds` takes each: on a loopback answers come immediately
     ) -> None:
         self._second = second
         self._poll_seconds = poll_seconds

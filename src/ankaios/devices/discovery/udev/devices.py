@@ -92,7 +92,7 @@ def _device(group: Sequence[UdevDevice], options: UdevOptions) -> DiscoveredDevi
 
 
 def _passthrough(resource: str, usb: re.Match[str] | None, devpath: str) -> dict[str, str]:
-    """Properties from which device plugins for virtual machines learn which device to pass through."""
+    """Properties that tell device plugins for virtual machines which device to pass through."""
     suffix = resource.upper().replace(".", "_").replace("/", "_")
     if usb is not None:
         return {f"USB_RESOURCE_{suffix}": f"{int(usb[1])}:{int(usb[2])}"}
