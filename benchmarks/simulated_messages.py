@@ -20,7 +20,7 @@ from ankaios.middleware.traffic import ServerTraffic
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
 from ankaios.simulation.isolation import InternalErrors, close, quiet
-from ankaios.simulation.operator import Operator
+from ankaios.simulation.operator import ACCEPTED, Operator
 from ankaios.simulation.runtime import RUNTIME_NAME
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
@@ -70,11 +70,13 @@ async def scenario(cluster: SimulatedCluster, counted: Counted, show: Callable[[
     show("start of all agents")
     await asyncio.sleep(REST)
     at_rest = show(f"{REST:.0f} s at rest")
-    config = {"agent": "n50", "runtime": RUNTIME_NAME, "restartPolicy": "ALWAYS", "runtimeConfig": "v: 2"}
-    began = cluster.loop.now
-    await Operator(cluster.server_urls).write("w50", config, "2")
-    await asyncio.sleep(SETTLE)
-    changed = counted.since_last()[0] - at_rest / REST * (cluster.loop.now - began)
+    config = {"agent": "n20", "runtime": RUNTIME_NAME, "restartPolicy": "ALWAYS", "runtimeConfig": "v: 2"}
+    end = cluster.loop.now + REST
+    operation = await Operator(cluster.server_urls).write("w20", config, "2")
+    if operation.outcome != ACCEPTED:
+        raise SystemExit(f"the update was {operation.outcome}: {operation.text}")
+    await asyncio.sleep(end - cluster.loop.now)
+    changed = counted.since_last()[0] - at_rest
     print(f"          change of one workload {changed:8.0f} messages")
     return changed
 
