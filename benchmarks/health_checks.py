@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.real_cluster import AGENT, RealCluster, real_cluster, verdict
 from tests.support.isolated_podman import IMAGE
 
-MAX_SHARE, COUNT, INTERVAL, SETTLE, WINDOW = 0.01, 50, 5.0, 8.0, 30.0
+MAX_SHARE, COUNT, INTERVAL, SETTLE, WINDOW = 0.01, 50, 5.0, 3.0, 15.0
 COMMANDS = 5
 WORKLOAD = """\
   web-{number}:

@@ -1,8 +1,9 @@
 """Promise: an update with `startNewFirst` has at most 20 ms without a running instance.
 
 A client connects to the port of a native workload again and again. Instances share the port (SO_REUSEPORT), and each
-has a health check on a port of its own. The longest time without a successful connection counts. An update that stops
-the old instance first is measured as well, for comparison. Needs no rights.
+has a health check on another port. The longest time between two successful connections with a refused one in between
+counts, so that a busy machine that delays the client is not a gap. An update that stops the old instance first is
+measured as well, for comparison. Needs no rights.
 """
 
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.real_cluster import verdict
 from tests.support.cluster import Cluster, free_port
 
 LIMIT, ROUNDS = 0.020, 3
@@ -31,7 +33,7 @@ while True:
 
 
 class ProbingClient:
-    """Connects to the port until it is stopped; knows the longest time without success."""
+    """Connects to the port until it is stopped, and measures the longest time in which connections were refused."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -42,11 +44,16 @@ class ProbingClient:
         self._thread.start()
 
     def _run(self) -> None:
+        was_refused = False
         while self._is_running:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self._port)) == 0:
                     now = time.monotonic()
-                    self._longest, self._last = max(self._longest, now - self._last), now
+                    if was_refused:
+                        self._longest = max(self._longest, now - self._last)
+                    self._last, was_refused = now, False
+                else:
+                    was_refused = True
             time.sleep(0.001)
 
     def stop(self) -> float:
@@ -94,7 +101,7 @@ def main() -> int:
         new_first = longest_gap(cluster, new_first=True)
     print(f"stop, then start: {stop_first * 1000:.1f} ms without an instance")
     print(f"startNewFirst: {new_first * 1000:.1f} ms, at most {LIMIT * 1000:.0f} ms")
-    return int(new_first > LIMIT)
+    return verdict(new_first <= LIMIT)
 
 
 if __name__ == "__main__":

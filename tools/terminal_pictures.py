@@ -46,7 +46,8 @@ PLAIN = Console(file=StringIO(), force_terminal=True, color_system="truecolor")
 class Scene:
     """`command` is typed in a terminal of this size once `cluster` runs; the picture is taken when `until` is seen.
 
-    Both are typed in the repository, or in a folder with nothing but the manifest `shop.yaml`.
+    Both are typed in the repository, or in a folder with nothing but the manifest `shop.yaml`. `setup` is typed before
+    `command` and is not part of the picture; it needs such a folder.
     """
 
     title: str
@@ -56,6 +57,7 @@ class Scene:
     height: int = 24
     cluster: str | None = None
     shop: str = ""
+    setup: str = ""
     stop: bool = False  # by Ctrl+C, because it would go on for ever
     fresh: bool = False  # `ank` is not on the path, as in a new clone
 
@@ -112,6 +114,42 @@ workloads:
     runtimeConfig: |
       command: [python3, -m, http.server, "0"]
 """
+FAILING = """\
+apiVersion: v1
+workloads:
+  api:
+    agent: front
+    runtime: native
+    dependencies: {database: ADD_COND_RUNNING}
+    runtimeConfig: |
+      command: ["/bin/sh", "-c", "sleep 1; echo cannot open /data/db; exit 4"]
+  report:
+    agent: rear
+    runtime: native
+    dependencies: {api: ADD_COND_SUCCEEDED}
+    runtimeConfig: |
+      command: ["/bin/sh", "-c", "echo all is well"]
+"""
+
+
+def safe_changes(width: int) -> "dict[str, Scene]":
+    """The commands of the tutorial about safe updates, in a terminal of this width."""
+    apply = "ank --no-wait apply shop.yaml; until ank why report | grep -q data/db; do sleep 0.2; done"
+    shown = {
+        "plan": ("ank plan shop.yaml", r"report(?s:.)*^\$$", ""),
+        "rollout": ("ank rollout status", r"restored(?s:.)*^\$$", "ank apply --atomic shop.yaml"),
+        "why": ("ank why report", r"data/db(?s:.)*^\$$", apply),
+        "timeline": ("ank describe workload api", r"Timeline(?s:.)*ExecFailed(?s:.)*^\$$", apply),
+    }
+    return {
+        f"{name}-{width}": Scene(
+            f"{command}, {width} columns", command, until,
+            width=width, height=40, cluster=up("dependencies"), shop=FAILING, setup=setup,
+        )
+        for name, (command, until, setup) in shown.items()
+    }  # fmt: skip
+
+
 SCENES = {
     "demo": Scene(
         "scripts/demo",
@@ -145,6 +183,8 @@ SCENES = {
         r"single(?s:.)*akri.sh(?s:.)*^\$$",
         cluster=up("device-sharing"),
     ),
+    **safe_changes(80),
+    **safe_changes(120),
 }
 
 
@@ -180,6 +220,16 @@ class Terminal:
                 raise SystemExit(f"'{pattern}' was not seen in time, but:\n{self.shown()}")
             time.sleep(0.1)
 
+    def prepare(self, command: str) -> None:
+        """Run a command and clear the screen."""
+        self.type(f"{command}; clear; touch done", "Enter")
+        until = time.monotonic() + WAIT_SECONDS
+        while not (self._folder / "done").exists():
+            if time.monotonic() > until:
+                raise SystemExit(f"'{command}' has not ended in time:\n{self.shown()}")
+            time.sleep(0.1)
+        self.wait_for(r"^\$$")
+
     def close(self) -> None:
         self._tmux("kill-server")
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -194,6 +244,8 @@ def play(scene: Scene) -> str:
             cluster.type(scene.cluster, "Enter")
             cluster.wait_for(r"Running\(Ok\)(?s:.)*Running\(Ok\)")
         terminal.wait_for(r"^\$$")
+        if scene.setup:
+            terminal.prepare(scene.setup)
         terminal.type(scene.command, "Enter")
         terminal.wait_for(scene.until)
         screen = terminal.shown(colours=True)
@@ -226,6 +278,7 @@ def draw(scene: Scene, screen: str) -> str:
 def with_fixed_times(screen: str) -> str:
     """Times of this century are replaced, one second after the other: a picture depends on the program alone."""
     seconds = count()
+    screen = re.sub(r"\d\d:\d\d:\d\d \(\d+ s\)", "10:31:00 (2 s)", screen)
     return re.sub(
         r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", lambda _: f"2026-01-15 10:31:{next(seconds):02}.000", screen
     )

@@ -122,6 +122,30 @@ def test_everything_runs(browser: Browser, dashboard: Dashboard) -> None:
     picture(page, "workloads")
 
 
+def test_a_workload_and_a_node_have_their_pages(browser: Browser, dashboard: Dashboard, cluster: Cluster) -> None:
+    page = browser.page(f"{dashboard.url}/#/workloads/api")
+    needs = page.locator("section", has_text="It needs")
+    expect(needs.get_by_role("link", name="database")).to_be_visible()
+    expect(needs.get_by_role("link", name="camera-app")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text(re.compile("native.*Restarts.*CPU.*Memory.*Uptime"))
+    expect(page.locator(".timeline rect.good").first).to_be_attached()
+    expect(page.locator("pre").first).to_contain_text("database: ADD_COND_RUNNING")
+    page.get_by_text("As rendered for the agent").click()
+    expect(page.locator("pre").last).to_be_visible()
+    expect(page.locator("pre").last).to_contain_text("agent: edge-1")
+    open_page(page, "nodes/edge-1")
+    expect(page.locator(".card", has_text="Free memory")).to_contain_text(re.compile("[KMG]iB"))
+    expect(page.locator("tbody tr", has_text="akri.sh/cameras").first).to_be_visible()
+    expect(page.locator("table.workloads tbody tr")).to_have_count(3)
+    open_page(page, "graph")
+    expect(page.locator(".graph .edge")).to_have_count(2)
+    apply(cluster, {"workloads": {"more": sleeps(dependencies={"api": "ADD_COND_RUNNING"})}})
+    expect(page.locator(".graph .edge")).to_have_count(3)
+    expect(page.locator(".graph .node.good", has_text="more")).to_be_visible()
+    cluster.ank("delete", "workload", "more")
+    expect(page.locator(".graph .edge")).to_have_count(2)
+
+
 def test_a_failure_is_visible_with_its_reason(browser: Browser, dashboard: Dashboard, cluster: Cluster) -> None:
     page = browser.page(dashboard.url)
     apply(cluster, {"workloads": {"failing": a_process("echo cannot open the port >&2; exit 3")}})
@@ -129,6 +153,7 @@ def test_a_failure_is_visible_with_its_reason(browser: Browser, dashboard: Dashb
     card = page.locator(".problems .card")
     expect(card).to_contain_text("failing")
     expect(card).to_contain_text("Exit code: '3'")
+    expect(card).to_contain_text("cannot open the port")
     picture(page, "problem")
     card.get_by_role("link", name="failing").click()
     expect(page.locator("h1")).to_have_text("failing")

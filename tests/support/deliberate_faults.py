@@ -9,24 +9,34 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from msgspec import Struct
 
-from ankaios.agent import workload_task
+from ankaios.agent import server_link, workload_task
 from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
-from ankaios.agent.core.workload_events import Deleted, Identified
-from ankaios.agent.server_link import Outbox
+from ankaios.agent.core.authorizer import Authorizer
+from ankaios.agent.core.workload_events import Deleted
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.agent.workload_task import WorkloadTask
 from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.slot_ledger import SlotLedger
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.middleware import client
+from ankaios.middleware.server import MiddlewareServer
 from ankaios.server.commit_queue import CommitQueue
 from ankaios.server.core import ankaios_server
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.replies import Decision
+from ankaios.server.core.state_interests import StateInterests
+from ankaios.server.state_leader import StateLeader
 from ankaios.simulation.runtime import SimulatedRuntime
+from ankaios.storage.core import etcd_transactions
+from ankaios.storage.core.etcd_transactions import put_key
+from ankaios.storage.etcd.etcd_election import EtcdElection
+from ankaios.storage.leader_election import Leadership
+from ankaios.storage.pb.etcd_api_pb2 import Compare, TxnRequest
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
 
 
@@ -81,16 +91,52 @@ def _twice(original: Any) -> Any:
     return lambda *args: [item for item in original(*args) for _ in range(2)]
 
 
-def _reversed(original: Any) -> Any:
-    return lambda *args: list(original(*args))[::-1]
+def _swapped(original: Any) -> Any:
+    """Every fifth message is sent after the one that follows it."""
+    held: list[Any] = []
+    count = 0
+
+    def dispatch(self: MiddlewareServer, effect: Any) -> None:
+        nonlocal count
+        count += 1
+        if count % 5 == 0:
+            held.append(effect)
+            return
+        original(self, effect)
+        while held:
+            original(self, held.pop())
+
+    return dispatch
+
+
+async def _true(*_args: Any) -> bool:
+    return True
+
+
+def _leads_without_check(_original: Any) -> Any:
+    """The leader key is written even if another server has written it."""
+
+    async def create(self: EtcdElection, lease: int) -> int:
+        value = msgspec.json.encode(self._candidate)
+        request = TxnRequest(success=[put_key(self._keys.leader, value, lease)])
+        return (await self._client.txn(request, float(self._seconds))).header.revision
+
+    return create
+
+
+def _rollback_to_current(original: Any) -> Any:
+    def change(history: Any, desired: Any, request: Any, tags: Any) -> Any:
+        return original(history, desired, type(request)(revision=history.current, workloads=request.workloads), tags)
+
+    return change
+
+
+def _without_guard(_original: Any) -> Any:
+    return lambda _key, _revision: Compare(key=b"missing", target=Compare.CREATE, create_revision=0)
 
 
 async def _deleted(*_args: Any) -> Deleted:
     return Deleted()
-
-
-async def _not_found(*_args: Any) -> Identified:
-    return Identified(None)
 
 
 async def _no_workloads(*_args: Any) -> list[Any]:
@@ -124,7 +170,6 @@ FAULTS = (
     DeliberateFault(
         "a restarted agent does not list containers", SimulatedRuntime, "existing_workloads", lambda _: _no_workloads
     ),
-    DeliberateFault("a container is not found again", WorkloadTask, "_identify", lambda _: _not_found),
     DeliberateFault("containers are not watched", WorkloadTask, "_watch", _always(None)),
     DeliberateFault("every third watch is missing", WorkloadTask, "_watch", _every(3, lambda *_: None)),
     DeliberateFault(
@@ -133,17 +178,19 @@ FAULTS = (
         "put_state",
         _every(4, lambda *_: None),
     ),
-    DeliberateFault(
-        "the last state is not repeated", Outbox, "go_offline", lambda _: lambda self: self._queue.go_offline()
-    ),
     DeliberateFault("a silent peer is not noticed", AsyncConnection, "_check_keepalive", _always(None)),
     DeliberateFault("failed starts are not retried", workload_task, "retry_limit", _always(10_000_000.0)),
     DeliberateFault("failed starts are retried without a delay", workload_task, "retry_limit", _always(0.0)),
-    DeliberateFault("agents receive no states of others", ankaios_server, "states_for_agent", _always([])),
+    DeliberateFault(
+        "agents receive no states of workloads that others depend on",
+        StateInterests,
+        "completed",
+        lambda _: lambda _self, effects: list(effects),
+    ),
     DeliberateFault(
         "every fourth update is not sent to agents", ankaios_server, "updates_for_agents", _every(4, lambda *_: [])
     ),
-    DeliberateFault("updates are sent to agents in the wrong order", AnkaiosServer, "_consequences", _reversed),
+    DeliberateFault("messages are sent in the wrong order", MiddlewareServer, "dispatch", _swapped),
     DeliberateFault("slots are not released", SlotAllocator, "release", _always(None)),
     DeliberateFault(
         "a slot is given twice",
@@ -158,4 +205,27 @@ FAULTS = (
     DeliberateFault(
         "restart policies are ignored", workload_lifecycle, "_restart", lambda _: lambda w, _state: (w, [])
     ),
+    DeliberateFault("deletes do not wait for dependents", dependencies, "may_stop", _always(True)),
+    DeliberateFault(
+        "a leader commands although its lease has ended",
+        Leadership,
+        "is_valid",
+        lambda _: property(lambda _: True),
+        "etcd",
+    ),
+    DeliberateFault(
+        "a server becomes the leader although another one leads",
+        EtcdElection,
+        "_create_leader_key",
+        _leads_without_check,
+        "etcd",
+    ),
+    DeliberateFault("writes of an old leader are accepted", etcd_transactions, "has_revision", _without_guard, "etcd"),
+    DeliberateFault("a failed commit is acknowledged", StateLeader, "_is_stored", lambda _: _true, "sqlite"),
+    DeliberateFault("access rules are not checked", Authorizer, "allows", _always(True)),
+    DeliberateFault("the response to an update is lost", MiddlewareServer, "dispatch", _every(9, lambda *_: None)),
+    DeliberateFault("a container is observed for ever", WorkloadTask, "_stop_watching", _always(None)),
+    DeliberateFault("connections are not closed", client, "_close", lambda _: _nothing),
+    DeliberateFault("connections are retried without a delay", server_link, "reconnect_pause", _always(0.0)),
+    DeliberateFault("a rollback changes nothing", ankaios_server, "change_by_rollback", _rollback_to_current),
 )

@@ -170,9 +170,12 @@ def test_a_workload_that_loses_its_camera_does_as_configured(cluster: Cluster, p
     cluster.wait_for("web", "Running(Ok)")
     availability(cluster).write_text("OFFLINE")
     if left:
-        reason = f"its device '{FOO0}' is lost"
-        cluster.wait_until("its state names the camera", lambda: cluster.states()["web"] == ("Running(Ok)", reason))
+        reason = f"its device '{FOO0}' is lost since 20"
+        cluster.wait_until("its state names the camera", lambda: cluster.states()["web"][1].startswith(reason))
         assert "node-a (lost)" in cluster.ank("get", "devices").stdout
+        for command in (["describe", "workload", "web"], ["why", "web"]):
+            assert reason in " ".join(cluster.ank(*command).stdout.split())
+        assert ", since 20" in cluster.ank("describe", "device", FOO0).stdout
     else:
         cluster.wait_until("the camera is gone", lambda: not instances(cluster))
     cluster.wait_until("the workload did as configured", lambda: running(cluster) == left)

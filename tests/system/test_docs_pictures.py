@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="pictures o
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("scene", ["validate", "describe", "devices"])
+@pytest.mark.parametrize("scene", ["validate", "describe", "devices", "plan-80"])
 def test_a_picture_is_what_the_program_shows(scene: str) -> None:
     command = [*isolated(), sys.executable, str(ROOT / "tools/terminal_pictures.py"), "--check", scene]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=140)

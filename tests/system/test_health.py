@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb.control_api_pb2 import HealthNotification, Hello, ToAnkaios
+from ankaios.common.version import PROTOCOL_VERSION
 from tests.support.cluster import Cluster, free_port
 from tests.support.podman_env import CALL_LIMIT, IMAGE, PodmanEnv, needs_podman, podman_env  # noqa: F401
 
@@ -185,6 +187,37 @@ def test_a_native_process_reports_its_health_with_sd_notify(cluster: Cluster) ->
     wait_for_health(cluster, "tells", "Healthy")
     found = wait_for_health(cluster, "tells", "Unhealthy")
     assert found["health"]["text"] == "notify check failed once: the workload reports: no more coffee"
+
+
+def frame(message: ToAnkaios) -> str:
+    """A frame of the control interface as `printf` prints it."""
+    data = message.SerializeToString()
+    return "".join(f"\\{byte:03o}" for byte in bytes([len(data)]) + data)
+
+
+def test_a_container_reports_its_health_over_the_control_interface(cluster: Cluster) -> None:
+    """It needs no access rule and no SDK: two frames."""
+    hello = frame(ToAnkaios(hello=Hello(protocolVersion=PROTOCOL_VERSION)))
+    good = frame(ToAnkaios(healthNotification=HealthNotification(healthy=True)))
+    bad = frame(ToAnkaios(healthNotification=HealthNotification(healthy=False, text="no more coffee")))
+    folder = "/run/ankaios/control_interface"
+    script = (
+        f'cat {folder}/input > /dev/null & exec 3> {folder}/output; printf "{hello}{good}" >&3; '
+        f'until test -e /tmp/bad; do sleep 0.1; done; printf "{bad}" >&3; sleep 1000'
+    )
+    check = "{notify: {interval: 20s, failures: 1}, onUnhealthy: none}"
+    apply(cluster, a_workload("tells", script, check, runtime="podman"))
+    wait_for_health(cluster, "tells", "Healthy")
+    (container,) = cluster_podman(cluster, "ps", "--quiet", "--filter=name=tells").split()
+    cluster_podman(cluster, "exec", container, "touch", "/tmp/bad")
+    found = wait_for_health(cluster, "tells", "Unhealthy")
+    assert found["health"]["text"] == "notify check failed once: the workload reports: no more coffee"
+
+
+def cluster_podman(cluster: Cluster, *arguments: str) -> str:
+    command = ["podman", *arguments]
+    done = subprocess.run(command, env=cluster.environ, check=True, capture_output=True, text=True, timeout=CALL_LIMIT)
+    return done.stdout
 
 
 def test_the_healthcheck_of_an_image_is_used(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811

@@ -154,6 +154,33 @@ def test_alert_rules_and_configuration_are_valid() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@needs_prometheus
+def test_alerts_fire_for_a_damaged_store_a_lost_leader_and_failed_workloads(tmp_path: Path) -> None:
+    values = {
+        'ankaios_server_store_damaged{store="sqlite"}': ("1x10", "AnkaiosStoreDamaged"),
+        'ankaios_server_store_usable{store="sqlite"}': ("0x10", "AnkaiosStoreNotUsable"),
+        "ankaios_server_is_leader": ("0x10", "AnkaiosNoLeader"),
+        'ankaios_server_workloads{agent="n1", state="Failed"}': ("1x10", "AnkaiosWorkloadsFailed"),
+        'ankaios_agent_workload_health{instance="n1", status="unhealthy"}': ("1x10", "AnkaiosWorkloadsUnhealthy"),
+    }
+    series = [{"series": name, "values": text} for name, (text, _) in values.items()]
+    firing = [
+        {"expr": f'ALERTS{{alertname="{name}", alertstate="firing"}}', "eval_time": "5m"} for _, name in values.values()
+    ]
+    counted = [
+        {**one, "expr": f"count({one['expr']})", "exp_samples": [{"labels": "{}", "value": 1}]} for one in firing
+    ]
+    rules = str(PACKAGING / "prometheus/ankaios-alerts.yml")
+    cases = [{"interval": "30s", "input_series": series, "promql_expr_test": counted}]
+    (tmp_path / "test.yml").write_text(
+        json.dumps({"rule_files": [rules], "evaluation_interval": "30s", "tests": cases})
+    )
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(tmp_path / "test.yml")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_rules_and_dashboard_use_only_metrics_that_exist() -> None:
     known = {
         name

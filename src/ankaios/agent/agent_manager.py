@@ -315,7 +315,7 @@ class AgentManager:
     def _wake(self, owner: str) -> None:
         """Let a workload that waits for devices claim them again."""
         if workload := self._current(owner):
-            workload.devices_changed()
+            self._work.devices_changed(workload.current.workload)
 
     def _restart(self, owner: str) -> None:
         if workload := self._current(owner):

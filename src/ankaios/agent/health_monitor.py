@@ -64,6 +64,7 @@ class HealthMonitor:
         self._checked = checked
         self._checks: list[AnyCheck] = checks_of(spec.health)
         self._health = WorkloadHealth()
+        self._early_notification: HealthResult | None = None  # received while the checks are prepared
         self._reported = HealthState(STARTING)
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -85,6 +86,8 @@ class HealthMonitor:
 
     def notified(self, result: HealthResult) -> None:
         """A notification finishes the notify check before it is due."""
+        if not self._health.checks:
+            self._early_notification = result
         for number, check in enumerate(self._checks[: len(self._health.checks)]):
             if isinstance(check, NotifyCheck):
                 self._finish(number, result)
@@ -98,6 +101,8 @@ class HealthMonitor:
         self._health = begin_checks(map(CheckRules.of, self._checks), self._clock())
         if self._notify is not None:
             self._notify.attach(await self._connector.check_target(self._workload), self.notified)
+        if self._early_notification is not None:
+            self.notified(self._early_notification)
         self._schedule()
 
     async def _add_image_check(self) -> None:

@@ -106,9 +106,12 @@ class WorkloadObject:
     def restart(self) -> None:
         self._task.command(Restart())
 
-    def devices_changed(self) -> None:
-        if self._task.workload.lacks_devices:
-            self._task.signal(DevicesChanged())
+    @property
+    def lacks_devices(self) -> bool:
+        return self._task.workload.lacks_devices
+
+    def claim_devices(self) -> None:
+        self._task.signal(DevicesChanged())
 
     def deliver(self, response: Response) -> bool:
         """Return False if this workload has no control interface.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.control_callbacks import ControlCallbacks
-from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision
+from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision, may_start
 from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
@@ -62,6 +62,7 @@ class WorkloadOperations:
         self._outbox = outbox
         self._states = ParameterStorage()
         self._scheduler = DependencyScheduler()
+        self._held_claims: set[str] = set()  # workloads that wait for devices and whose dependencies have ended
         self.records = AgentRecords(folder.path / "records", outbox)
         health = HealthChecks(folder, tasks, outbox.observer.health_checked)
         services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
@@ -115,6 +116,19 @@ class WorkloadOperations:
     def recheck(self, changed: Iterable[str]) -> None:
         """Perform operations that waited for the states of these workloads."""
         self._decide(self._scheduler.recheck(changed, self._states))
+        held, self._held_claims = self._held_claims, set()
+        for name in sorted(held):
+            self.devices_changed(name)
+
+    def devices_changed(self, name: str) -> None:
+        """A workload that waits for devices claims them again, unless its dependencies have ended meanwhile."""
+        workload = self.workloads.get(name)
+        if workload is None or workload.target is None or not workload.lacks_devices:
+            return
+        if may_start(workload.target.dependencies, self._states):
+            workload.claim_devices()
+        else:
+            self._held_claims.add(name)
 
     def apply(self, plan: Plan) -> None:
         """Perform a plan. Errors are reported and not raised, because a plan is not repeated."""

@@ -120,6 +120,7 @@ class WorkloadTask:
         self._wake = asyncio.Event()
         self._checker: StateChecker | None = None
         self._monitor: HealthMonitor | None = None
+        self._early_notification: HealthResult | None = None  # received before the health checks began
         self._retry: asyncio.TimerHandle | None = None
         self._grants: tuple[DeviceGrant, ...] = ()
         self._successor = PreparedSuccessor(services.connectors)
@@ -248,6 +249,7 @@ class WorkloadTask:
         if connector is None:
             return StartImpossible(UNSUPPORTED_RUNTIME)
         interface = await self._interfaces.open(spec)
+        self._early_notification = None  # of an earlier start
         try:
             files = await self._write_files(spec)
             with self._slow_report(SLOW_START, spec, PENDING_STARTING, "started"):
@@ -315,6 +317,9 @@ class WorkloadTask:
         self._stop_health_checks()
         connector = self._services.connectors[spec.runtime]
         self._monitor = self._services.health.start(spec, runtime_id, connector, sink)
+        if self._early_notification is not None:
+            self.notified(self._early_notification)
+            self._early_notification = None
 
     def _stop_health_checks(self) -> None:
         if self._monitor is not None:
@@ -323,7 +328,9 @@ class WorkloadTask:
 
     def notified(self, result: HealthResult) -> None:
         """Handle a health notification from the control interface."""
-        if self._monitor is not None:
+        if self._monitor is None:
+            self._early_notification = result
+        else:
             self._monitor.notified(result)
 
     def _stop_watching(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ankaios.cli.output import CliOutput
-from ankaios.cli.table import printable, table_lines
+from ankaios.cli.table import WRAP, printable, table_lines
 
 
 class Description:
@@ -30,5 +30,5 @@ class Description:
         for title, header, rows in self._tables:
             cells = [tuple(map(printable, row)) for row in rows] if output.is_terminal else rows
             lines += ["", f"{output.paint(title, 'header')}:"]
-            lines += [f"  {line}" for line in table_lines(header, cells, output.width - 2)]
+            lines += [f"  {line}" for line in table_lines(header, cells, output.width - 2, WRAP)]
         return "\n".join(lines)

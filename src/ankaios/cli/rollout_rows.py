@@ -5,7 +5,7 @@ from typing import Any
 
 from ankaios.cli.output import CliOutput
 from ankaios.cli.record_rows import span_text, utc_time
-from ankaios.cli.table import printable
+from ankaios.cli.table import one_line
 from ankaios.cli.workload_rows import info_text, state_style, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -46,9 +46,9 @@ def rollout_lines(output: CliOutput, rollout: base.RolloutInfo, now_ms: int) -> 
         sign = output.paint("ok", "good") if workload.isReady else output.paint("..", "busy")
         shown = output.paint(state, state_style(state))
         where = f" ({name.agentName})" if name.agentName else ""
-        yield f"  {sign} {name.workloadName}{where} {shown}{f': {printable(info)}' if info else ''}"
+        yield f"  {sign} {name.workloadName}{where} {shown}{f': {one_line(info)}' if info else ''}"
     if rollout.reason:
-        yield f"  reason: {printable(rollout.reason)}"
+        yield f"  reason: {one_line(rollout.reason)}"
 
 
 def rollout_form(rollout: base.RolloutInfo) -> dict[str, Any]:

@@ -19,8 +19,10 @@ CUT_LAST = "cut last"
 CUT_LINES = "cut lines"
 
 
-def print_table(output: CliOutput, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    output.line("\n".join(styled_table(output, header, rows)))
+def print_table(
+    output: CliOutput, header: Sequence[str], rows: Sequence[Sequence[str]], overflow: str = CUT_LINES
+) -> None:
+    output.line("\n".join(styled_table(output, header, rows, overflow)))
 
 
 def styled_table(
@@ -134,6 +136,11 @@ def clip(text: str, width: int) -> str:
         if used > width:
             return text[:index]
     return text
+
+
+def one_line(text: str) -> str:
+    """A text of several lines, as programs report errors, as one printable line."""
+    return printable(" ".join(text.splitlines()))
 
 
 def printable(text: str) -> str:

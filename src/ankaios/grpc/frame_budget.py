@@ -15,7 +15,8 @@ from collections.abc import Hashable
 SLICE = 0.1  # seconds
 TOTAL_SECONDS = 0.02  # of each slice
 _SMALLEST_SHARE = 0.0005
-_FIRST_ESTIMATE, _LEAST_ESTIMATE = 50e-6, 1e-6  # seconds for one frame; a coarse clock measures zero
+_FIRST_ESTIMATE = 50e-6  # seconds for one frame
+_SMALLEST_ESTIMATE = 1e-6  # a clock with large steps shows that frames take no time at all
 
 
 class FrameBudget:
@@ -43,7 +44,7 @@ class FrameBudget:
         self._used_in_total += seconds
         if frames:
             estimate = self._seconds_for_frame + 0.1 * (seconds / frames - self._seconds_for_frame)
-            self._seconds_for_frame = max(estimate, _LEAST_ESTIMATE)
+            self._seconds_for_frame = max(estimate, _SMALLEST_ESTIMATE)
 
     def _equal_share(self) -> float:
         if self._used_in_total < self._total:

@@ -21,6 +21,7 @@ from ankaios.common.supervision import internal_error
 from ankaios.server.settings import read_server_settings
 from ankaios.server.shell import serve
 from ankaios.simulation.devices import SimulatedDevices, SimulatedHandler
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.etcd import SimulatedEtcd
 from ankaios.simulation.network import SimulatedNetwork
 from ankaios.simulation.runtime import RUNTIME_NAME, NodeContainers, SimulatedContainer, SimulatedRuntime
@@ -71,10 +72,13 @@ class ClusterOptions(Struct, frozen=True):
 
 
 class SimulatedCluster:
-    def __init__(self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions) -> None:
+    def __init__(
+        self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions, disks: SimulatedDisks
+    ) -> None:
         self.loop = loop
         self.options = options
         self.network = SimulatedNetwork(loop, random)
+        self.disks = disks
         self.record: list[Happening] = []
         # Called with each change of a container, before anything else can happen.
         self.observers: list[Callable[[str, SimulatedContainer, str], None]] = []
@@ -102,6 +106,13 @@ class SimulatedCluster:
         folder.mkdir(parents=True)
         containers = NodeContainers(name, self._random, changed)
         self.nodes[name] = SimulatedNode(name, folder, containers, SimulatedHandler(name), tags or {})
+
+    @property
+    def processes(self) -> list[SimulatedProcess]:
+        """The servers and agents that run."""
+        servers = [server.process for server in self.servers.values()]
+        nodes = [node.process for node in self.nodes.values()]
+        return [process for process in (*servers, *nodes) if process is not None]
 
     @property
     def server_urls(self) -> str:
@@ -156,10 +167,12 @@ class SimulatedCluster:
             self.note(name, "the server is killed")
             process.kill()
             self.servers[name].process = None
+            self.disks.process_ended(self.servers[name].folder)
 
     def power_off_server(self, name: str) -> None:
         self.network.power_off(name)
         self.kill_server(name)
+        self.disks.power_cut(self.servers[name].folder)
 
     # --- agents ---
 
@@ -206,6 +219,7 @@ class SimulatedCluster:
         self.network.power_off(name)
         self.kill_agent(name)
         self.nodes[name].containers.power_off()
+        self.disks.power_cut(self.nodes[name].folder)
 
     async def _run(self, process: SimulatedProcess, work: object) -> None:
         """A process that ends by itself has failed."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ankaios.grpc.server import GrpcServer, ServerCall, server_streaming, unary
 from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.simulation.network import SimulatedNetwork
-from ankaios.simulation.virtual_time import SimulatedProcess
+from ankaios.simulation.virtual_time import SimulatedProcess, current_process
 from ankaios.storage.pb.etcd_api_pb2 import (
     CompactionRequest,
     CompactionResponse,
@@ -207,12 +207,19 @@ class SimulatedEtcd:
         await asyncio.Event().wait()
 
     async def _ready(self) -> float:
-        """Wait until the members have a leader; return the present time."""
+        """Wait until this member is one of most members that have a leader; return the present time."""
         clock = asyncio.get_running_loop().time
-        while len(self._alive) * 2 <= len(self.hosts) or clock() < self._elected_at:  # noqa: ASYNC110
+        while not self._has_majority() or clock() < self._elected_at:  # noqa: ASYNC110
             await asyncio.sleep(0.1)  # the members notice by themselves
         self.data.expire(clock())
         return clock()
+
+    def _has_majority(self) -> bool:
+        process = current_process()
+        assert process is not None, "members are processes"
+        own = process.host
+        reached = [host for host in self._alive if host == own or self._network.is_reachable(own, host)]
+        return len(reached) * 2 > len(self.hosts)
 
     async def _range(self, request: RangeRequest, _: Mapping[str, str]) -> RangeResponse:
         await self._ready()

@@ -16,9 +16,9 @@ from ankaios.common.workload import InstanceName
 from ankaios.simulation.operator import ACCEPTED, REJECTED, OperatorChange
 
 LOST_CHANGE = "no acknowledged change is lost"
-REJECTED_CHANGE = "no rejected change exists"
 TWO_INSTANCES = "never two live instances of a workload on a node"
-START_ORDER = "start order is kept"
+ORDER = "start and stop order is kept"
+RIGHTS = "access rights never widen"
 EVENTS = "subscribers see every change once and in order"
 CONVERGENCE = "the cluster converges after the last fault"
 TRUE_STATES = "a reported state is true"
@@ -75,6 +75,7 @@ class LiveInstances:
     def __init__(self) -> None:
         self._running: dict[str, dict[str, set[str]]] = {}
         self._last_running: dict[InstanceName, float] = {}
+        self._started_at: dict[str, float] = {}  # running containers
         self._started_once: set[str] = set()
 
     def changed(self, node: str, container: str, name: InstanceName, what: str, now: float) -> str | None:
@@ -83,12 +84,26 @@ class LiveInstances:
         self._last_running[name] = float("inf") if what == "started" else now
         if what == "started":
             self._started_once.add(name.workload)
+            self._started_at[container] = now
             running.add(container)
             if len(running) > 1:
                 return f"'{name.workload}' runs as {' and '.join(sorted(running))} on {node}"
         else:
             running.discard(container)
+            self._started_at.pop(container, None)
         return None
+
+    def has_run(self, name: InstanceName) -> bool:
+        return name in self._last_running
+
+    def ran_since(self, workload: str, time: float) -> bool:
+        """Whether an instance ran at this time or later."""
+        return any(last >= time for name, last in self._last_running.items() if name.workload == workload)
+
+    def running_since(self, workload: str, time: float) -> list[str]:
+        """The running containers that were started before this time."""
+        containers = (found for workloads in self._running.values() for found in workloads.get(workload, ()))
+        return [container for container in containers if self._started_at[container] < time]
 
     def was_started(self, workload: str) -> bool:
         return workload in self._started_once

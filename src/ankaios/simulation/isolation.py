@@ -6,9 +6,13 @@ import asyncio
 import gc
 import logging
 import sys
+import traceback
 from contextlib import suppress
+from typing import Any
 
 from ankaios.simulation.virtual_time import VirtualTimeLoop, forget_killed
+
+_collect = gc.collect  # programs in a simulation do not collect, see `determinism.py`
 
 
 class InternalErrors(logging.Handler):
@@ -18,9 +22,21 @@ class InternalErrors(logging.Handler):
         super().__init__(logging.ERROR)
         self.texts: list[str] = []
 
+    def in_callback(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The handler of the event loop for what no task catches."""
+        error = context.get("exception")
+        place = _last_place(error) if error is not None else ""
+        self.texts.append(f"{context['message']}: {error!r}{place}")
+
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "ankaios.common.supervision":
             self.texts.append(record.getMessage())
+
+
+def _last_place(error: BaseException) -> str:
+    """Where it was raised; the traceback itself would keep everything alive."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {frames[-1].name} in {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
 
 
 class quiet:  # noqa: N801 - used like a function
@@ -53,7 +69,7 @@ def close(loop: VirtualTimeLoop) -> None:
                 task.get_coro().close()
         loop.close()
         forget_killed()
-        gc.collect()
+        _collect()
     finally:
         logging.disable(logging.NOTSET)
         sys.unraisablehook = hook

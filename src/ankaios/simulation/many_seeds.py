@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import resource
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from ankaios.simulation.shrinking import as_test, shrink
 
 # Worker processes are replaced after so many seeds, because objects of killed processes stay in memory.
 SEEDS_PER_WORKER = 20
+PROGRESS = 500  # seeds between two reports while it runs
 
 
 class SimulationReport(Struct):
@@ -47,7 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
         report.add(result)
         if result.violations:
             print(f"seed {result.scenario.seed}: {result.violations[0]}", flush=True)
-    _print(report, time.monotonic() - began)
+        if report.seeds % PROGRESS == 0 and report.seeds < options.seeds:
+            _print(report, time.monotonic() - began, time.process_time())
+    if options.record:
+        return 0
+    _print(report, time.monotonic() - began, time.process_time())
     for scenario, texts, invariant in report.failed[: options.shrink]:
         _print_shrunk(scenario, texts, invariant)
     return 1 if report.failed else 0
@@ -91,11 +97,19 @@ def _play(scenario: Scenario) -> SimulationResult:
     return result
 
 
-def _print(report: SimulationReport, seconds: float) -> None:
-    print(f"{report.seeds} seeds, {report.hours:.1f} virtual hours in {seconds:.0f} s")
+def _print(report: SimulationReport, seconds: float, own_cpu: float) -> None:
+    cpu = own_cpu + _cpu_of_workers()
+    speed = f"{report.hours / cpu:.2f} virtual hours for each second of CPU time" if cpu else "no CPU time"
+    print(f"{report.seeds} seeds, {report.hours:.1f} virtual hours in {seconds:.0f} s, {speed}")
     print("faults: " + ", ".join(f"{kind} {count}" for kind, count in report.faults.most_common()))
     print("changes: " + ", ".join(f"{kind} {count}" for kind, count in report.operations.most_common()))
-    print(f"seeds with violations: {len(report.failed)}")
+    print(f"seeds with violations: {len(report.failed)}", flush=True)
+
+
+def _cpu_of_workers() -> float:
+    """Of those that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _print_shrunk(scenario: Scenario, texts: list[str], invariant: str) -> None:

@@ -16,6 +16,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any, cast
 
+from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.simulation.virtual_time import SimulatedProcess, VirtualTimeLoop, current_process
 
 # Seconds after which an attempt to connect to a host that does not answer ends.
@@ -35,6 +36,7 @@ class SimulatedNetwork:
         self._blocked: set[frozenset[str]] = set()
         self._silent_hosts: set[str] = set()
         self._next_port = 40000
+        self.attempts = 0  # to connect
         self._known_processes: set[SimulatedProcess] = set()
         loop.network = self
 
@@ -46,6 +48,9 @@ class SimulatedNetwork:
     def block(self, one: str, other: str) -> None:
         """Nothing passes between two hosts until `unblock`; the streams between them stay."""
         self._blocked.add(frozenset((one, other)))
+        for pair in self._pairs:
+            if pair.hosts == {one, other}:
+                pair.resume_pings()
 
     def unblock(self, one: str, other: str) -> None:
         self._blocked.discard(frozenset((one, other)))
@@ -62,10 +67,18 @@ class SimulatedNetwork:
             pair.reset("connection reset by the network")
         return len(found)
 
+    def silence(self, one: str, other: str) -> None:
+        """The connections between two hosts become half-open: nothing passes, no side notices, new ones work."""
+        for pair in [pair for pair in self._pairs if pair.hosts == {one, other}]:
+            pair.resume_pings()
+            pair.silence()
+            self._pairs.remove(pair)
+
     def power_off(self, host: str) -> None:
         """The host does not answer any more, and its peers do not notice."""
         self._silent_hosts.add(host)
         for pair in [pair for pair in self._pairs if host in pair.hosts]:
+            pair.resume_pings()
             pair.silence()
             self._pairs.remove(pair)
         self._listeners = {key: it for key, it in self._listeners.items() if key[0] != host}
@@ -79,6 +92,10 @@ class SimulatedNetwork:
     @property
     def open_connections(self) -> int:
         return len(self._pairs)
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(pair.held_bytes for pair in self._pairs)
 
     def _resume(self) -> None:
         for pair in list(self._pairs):
@@ -95,7 +112,7 @@ class SimulatedNetwork:
         listener = SimulatedListeningSocket(key, self._forget_listener)
         self._listeners[key] = listener
         if process is not None:
-            process.at_end.append(listener.close)
+            process.at_end.append(lambda _: listener.close())
         return listener
 
     def _forget_listener(self, listener: SimulatedListeningSocket) -> None:
@@ -107,6 +124,7 @@ class SimulatedNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         process = current_process()
         own_host = process.host if process is not None else OUTSIDE
+        self.attempts += 1
         await asyncio.sleep(self.delay())
         if not self.is_reachable(own_host, host):
             await asyncio.sleep(CONNECT_PATIENCE)
@@ -129,7 +147,7 @@ class SimulatedNetwork:
     def _reset_at_end(self, process: SimulatedProcess | None) -> None:
         if process is not None and process not in self._known_processes:
             self._known_processes.add(process)
-            process.at_end.append(lambda: self._process_ended(process))
+            process.at_end.append(self._process_ended)
 
     def _process_ended(self, process: SimulatedProcess) -> None:
         self._known_processes.discard(process)
@@ -252,9 +270,17 @@ class _Pair:
     def delay(self) -> float:
         return self._network.delay()
 
+    @property
+    def held_bytes(self) -> int:
+        return self.client.get_write_buffer_size() + self.server.get_write_buffer_size()
+
     def resume(self) -> None:
         self.client.send_held()
         self.server.send_held()
+
+    def resume_pings(self) -> None:
+        self.client.resume_pings()
+        self.server.resume_pings()
 
     def reset(self, reason: str) -> None:
         """Both sides notice; a side that is not reachable notices when it next sends."""
@@ -288,6 +314,7 @@ class SimulatedTransport(asyncio.Transport):
         self._last_arrival = 0.0
         self._is_closing = False
         self._is_lost = False
+        self._paused_pings: AsyncConnection | None = None
 
     def prepare(self, context: Context) -> None:
         """Both ends are prepared before one of them sends."""
@@ -409,6 +436,30 @@ class SimulatedTransport(asyncio.Transport):
             protocol.buffer_updated(size)
             view = view[size:]
 
+    # --- keep-alive ---
+
+    @property
+    def would_answer(self) -> bool:
+        """The peer would answer a ping: the path is open, nothing is on its way, and both processes run."""
+        return (
+            self._pair.is_open
+            and not self.is_silent
+            and not self._is_closing
+            and not (self._held or self._arriving or self.peer._held or self.peer._arriving)
+            and not (self.peer._is_closing or self.peer._is_paused)
+        )
+
+    def pause_pings(self, connection: AsyncConnection) -> None:
+        self._paused_pings = connection
+
+    def resume_pings(self) -> None:
+        """A ping was answered at some time before, so the next one is due within the interval."""
+        if (connection := self._paused_pings) is not None and self._context is not None:
+            self._paused_pings = None
+            connection._keepalive_timer.received(self._loop.time())
+            if connection.reason is None:
+                self._context.run(connection._plan_wake_up)
+
     # --- the end ---
 
     def lose(self, error: Exception | None) -> None:
@@ -427,3 +478,19 @@ class SimulatedTransport(asyncio.Transport):
                 self._notify()
             else:
                 self._protocol.connection_lost(error)
+
+
+def ping_only_if_needed(check: Callable[[AsyncConnection], None]) -> Callable[[AsyncConnection], None]:
+    """As long as the peer would answer, no pings are sent: the timer is started again when a fault affects the path.
+
+    Idle connections are most of the work of a long simulation otherwise. Intervals and limits are the real ones.
+    """
+
+    def check_keepalive(connection: AsyncConnection) -> None:
+        transport = connection._transport
+        if isinstance(transport, SimulatedTransport) and transport.would_answer:
+            transport.pause_pings(connection)
+        else:
+            check(connection)
+
+    return check_keepalive

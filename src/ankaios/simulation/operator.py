@@ -7,11 +7,13 @@ again only after a rejected connection; an answer that never came is recorded as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 
+from ankaios.agent.server_link import FOLLOW_TIMEOUT
 from ankaios.common.errors import Unavailable
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
@@ -21,15 +23,22 @@ from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
+from ankaios.middleware.server_targets import ServerTargets, server_urls
 
-ANSWER_LIMIT = 10.0
+ANSWER_LIMIT, CONNECT_LIMIT = 10.0, 5.0
+EVENT_DELAY = 5.0
 WATCHED = ("desiredState", "workloadStates")
 
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
+# An error of the server that does not say whether the change is stored.
+UNKNOWN_TEXT = "it is not known whether the change is stored"
 
 
 class OperatorChange(Struct):
-    """One requested change of one workload. `value` is its version, None if it was deleted."""
+    """One requested change of one workload. `value` is its version, None if it was deleted.
+
+    `revision` is the one that contains the change, 0 if that is not known.
+    """
 
     workload: str
     value: str | None
@@ -37,10 +46,35 @@ class OperatorChange(Struct):
     ended: float = float("inf")
     outcome: str = UNKNOWN
     text: str = ""
+    revision: int = 0
+
+
+@asynccontextmanager
+async def connected(urls: str) -> AsyncIterator[ServerConnection]:
+    """Connect to the server that leads, with the rules that agents and `ank` use for several servers."""
+    async with AsyncExitStack() as stack:
+        yield await _connect_to_leader(stack, urls)
+
+
+async def _connect_to_leader(stack: AsyncExitStack, urls: str) -> ServerConnection:
+    clock = asyncio.get_running_loop().time
+    targets, began = ServerTargets(server_urls(urls), CONNECT_LIMIT), clock()
+    url = targets.first
+    while True:
+        limit = FOLLOW_TIMEOUT if targets.can_follow else CONNECT_LIMIT
+        settings = ConnectionSettings(url, connect_timeout=limit)
+        try:
+            return await stack.enter_async_context(connect(settings, Method.COMMAND, hello()))
+        except Unavailable as error:
+            target = targets.after(error, clock() - began)
+            if target is None:
+                raise
+        url = target.url
+        await asyncio.sleep(target.pause)
 
 
 def hello() -> ToServer:
-    return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION))
+    return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION, user="operator"))
 
 
 class Operator:
@@ -59,12 +93,24 @@ class Operator:
         request = base.UpdateStateRequest(
             newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.workloads.{workload}"]
         )
-        response = await self.request(base.Request(updateStateRequest=request))
+        return await self._finish(operation, base.Request(updateStateRequest=request))
+
+    async def undo(self, done: OperatorChange, value: str | None) -> OperatorChange:
+        """Roll back to the revision before an accepted change of a workload, which had this version then."""
+        operation = OperatorChange(done.workload, value, asyncio.get_running_loop().time())
+        self.operations.append(operation)
+        request = base.RollbackRequest(revision=done.revision - 1, workloads=[done.workload])
+        return await self._finish(operation, base.Request(rollbackRequest=request))
+
+    async def _finish(self, operation: OperatorChange, request: base.Request) -> OperatorChange:
+        response = await self.request(request)
         operation.ended = asyncio.get_running_loop().time()
         if response is not None and response.HasField("UpdateStateSuccess"):
-            operation.outcome = ACCEPTED
+            operation.outcome, operation.revision = ACCEPTED, response.UpdateStateSuccess.revision
         elif response is not None and response.HasField("error"):
             operation.outcome, operation.text = REJECTED, response.error.message
+            if UNKNOWN_TEXT in operation.text:
+                operation.outcome = UNKNOWN
         return operation
 
     async def configure_devices(self, configurations: Mapping[str, Any]) -> bool:
@@ -90,7 +136,7 @@ class Operator:
         request.requestId = f"r{self._number}"
         try:
             async with asyncio.timeout(ANSWER_LIMIT):
-                async with connect(ConnectionSettings(self._urls), Method.COMMAND, hello()) as connection:
+                async with connected(self._urls) as connection:
                     await connection.send(ToServer(request=request))
                     return await _response(connection, request.requestId)
         except (Unavailable, TimeoutError):
@@ -113,14 +159,18 @@ class Subscriber:
         self._report = changed
         self.copy: Form | None = None
         self.faults: list[str] = []
+        # Since when there is a connection, and what the events have shown since then: workload and version.
+        self.connected_since = float("inf")
+        self.seen: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
         while True:
             try:
-                async with connect(ConnectionSettings(self._urls), Method.COMMAND, hello()) as connection:
+                async with connected(self._urls) as connection:
                     await self._follow(connection)
             except Unavailable:
                 self.copy = None
+                self.connected_since = float("inf")
             await asyncio.sleep(1)
 
     async def _follow(self, connection: ServerConnection) -> None:
@@ -128,6 +178,7 @@ class Subscriber:
         await connection.send(ToServer(request=base.Request(requestId="s", completeStateRequest=subscribe)))
         first = await _response(connection, "s")
         self.copy = COMPLETE_STATE.to_form(first.completeStateResponse.completeState)
+        self.connected_since = asyncio.get_running_loop().time()
         while True:
             event = (await _response(connection, "s")).completeStateResponse
             self._apply(COMPLETE_STATE.to_form(event.completeState), event.alteredFields)
@@ -151,7 +202,25 @@ class Subscriber:
             else:
                 set_value(self.copy, path, value)
                 changed.append(path)
+        self._note_versions(state)
         self._report(changed)
+
+    def _note_versions(self, state: Form) -> None:
+        for name, form in state.get("desiredState", {}).get("workloads", {}).items():
+            if version := form.get("runtimeConfig"):
+                self.seen.add((name, version))
+
+    def missed(self, operations: Sequence[OperatorChange], now: float) -> list[str]:
+        """Accepted changes that no event has shown although there was a connection all the time."""
+        return [
+            f"no event has shown '{done.workload}' with version {done.value}"
+            for done in operations
+            if done.outcome == ACCEPTED
+            and done.value is not None
+            and self.connected_since < done.began
+            and done.ended < now - EVENT_DELAY
+            and (done.workload, done.value) not in self.seen
+        ]
 
 
 def watched_part(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,31 +9,36 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.state_manipulation import get_value
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
+from ankaios.simulation.checks import RunningChecks
 from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
-from ankaios.simulation.operator import Operator, Subscriber, watched_part
-from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
+from ankaios.simulation.leaders import ObservedLeaders
+from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, watched_part
+from ankaios.simulation.runtime import RuntimeFaults
 from ankaios.simulation.scenario import Action, Scenario, Workloads
 from ankaios.simulation.virtual_time import VirtualTimeLoop
+from ankaios.simulation.workload_requests import request_through_fifos
 
 # Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
 # 300 s, and the workload that depends on it starts after it.
 CONVERGENCE_LIMIT = 900.0
 _LOOK_INTERVAL = 5.0
-# Seconds between the end of a container and the last report that it runs.
-REPORT_DELAY = 10.0
-# Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
-CALLS_INTERVAL, MOST_CALLS = 10.0, 150
+_TOTAL_FAILURE = 10.0  # seconds; in longer faults every call of a runtime fails
 _FAST = Path("/dev/shm")
 
 
@@ -50,10 +55,12 @@ def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
     """Run the scenario from its start to rest. `stop_early`: the first violation ends it."""
     loop = VirtualTimeLoop()
     errors = InternalErrors()
+    loop.set_exception_handler(errors.in_callback)
     parent = _FAST if _FAST.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="ank-sim-", dir=parent, ignore_cleanup_errors=True) as folder:
         player = Player(loop, scenario, Path(folder), errors, stop_early=stop_early)
-        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference):
+        replaced = player.replaced()
+        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference, replaced):
             try:
                 return loop.run_until_complete(player.run())
             finally:
@@ -76,23 +83,29 @@ class Player:
         self._stop_early = stop_early
         self._violations: list[inv.Violation] = []
         self._workloads = Workloads(scenario.nodes)
-        self._live = inv.LiveInstances()
+        self._disks = SimulatedDisks(self._random)
+        self._leaders = ObservedLeaders(partial(self._violated, inv.TERMS), lambda *line: self._cluster.note(*line))
         self._cluster: SimulatedCluster
         self._operator: Operator
+        self._checks: RunningChecks
         self._subscriber: Subscriber
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[str, asyncio.Lock] = {}
+        self._requests = 0
+
+    def replaced(self) -> list[tuple[Any, str, Any]]:
+        return [*self._disks.replaced(), *self._leaders.replaced()]
 
     async def run(self) -> SimulationResult:
         scenario = self._scenario
         options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage)
-        self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options)
-        self._cluster.observers.append(self._container_changed)
+        self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options, self._disks)
         self._operator = Operator(self._cluster.server_urls)
-        self._subscriber = Subscriber(self._cluster.server_urls, self._states_reported)
+        self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self._violated)
+        self._subscriber = self._new_subscriber()
         self._cluster.start()
         self._begin(self._subscriber.run(), "the subscriber")
-        self._begin(self._count_calls(), "the count of calls")
+        self._begin(self._checks.run(self._subscriber), "the periodic checks")
         for node in self._cluster.nodes:
             self._plug(node)
         await self._configure_devices()
@@ -132,50 +145,12 @@ class Player:
         self._violations.append(inv.Violation(self._loop.now, invariant, text))
         self._cluster.note("", f"VIOLATION {invariant}: {text}")
 
-    # --- observations ---
+    def _new_subscriber(self) -> Subscriber:
+        subscriber = Subscriber(self._cluster.server_urls, lambda paths: checks.states_reported(subscriber, paths))
+        checks = self._checks
+        return subscriber
 
-    def _container_changed(self, node: str, container: SimulatedContainer, what: str) -> None:
-        name = container.instance_name
-        if fault := self._live.changed(node, container.id, name, what, self._loop.now):
-            self._violated(inv.TWO_INSTANCES, fault)
-        if what == "started":
-            self._check_order(name)
-            self._check_slots(node, self._workloads.device_of(name.workload))
-
-    def _check_order(self, name: InstanceName) -> None:
-        dependency = self._workloads.dependency_of(name.workload)
-        if dependency is not None and not self._live.was_started(dependency):
-            self._violated(inv.START_ORDER, f"'{name.workload}' started before '{dependency}', which it depends on")
-
-    def _check_slots(self, node: str, device: str | None) -> None:
-        """Each node has one local device with one slot, and there is one shared device with one slot."""
-        if device is None:
-            return
-        where = node if device == sc.LOCAL else None
-        users = self._live.users(lambda workload: self._workloads.device_of(workload) == device, where)
-        if len(users) > 1 and device == sc.LOCAL:
-            self._violated(inv.SLOTS, f"{' and '.join(users)} use the only slot of '{device}' on {node}")
-
-    def _states_reported(self, paths: list[tuple[str, ...]]) -> None:
-        """Running may be reported only of what ran shortly before, unless states are wrong on purpose."""
-        copy = self._subscriber.copy
-        for path in {path[:4] for path in paths if path[0] == "workloadStates" and len(path) >= 4}:
-            _, agent, workload, identifier = path
-            name = InstanceName(workload, identifier, agent)
-            is_running = (get_value(copy, path) or {}).get("state") == "Running"
-            if is_running and not self._live.was_running_since(name, self._loop.now - REPORT_DELAY):
-                self._violated(inv.TRUE_STATES, f"'{name}' was reported as running and did not run")
-
-    async def _count_calls(self) -> None:
-        while True:
-            before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
-            await asyncio.sleep(CALLS_INTERVAL)
-            for name, node in self._cluster.nodes.items():
-                if node.containers.calls - before[name] > MOST_CALLS:
-                    text = (
-                        f"{node.containers.calls - before[name]} calls of the runtime in {CALLS_INTERVAL:g} s on {name}"
-                    )
-                    self._violated(inv.RETRIES, text)
+    # --- devices ---
 
     def _plug(self, node: str) -> None:
         devices = self._cluster.nodes[node].handler
@@ -196,11 +171,19 @@ class Player:
     def _perform(self, action: Action) -> None:
         self._cluster.note("", f"-- {str(action).strip()}")
         cluster = self._cluster
+        if action.kind in sc.FAULTS and action.kind != sc.CLOCK_JUMP:
+            self._checks.fault_lasts(action.seconds)
         match action:
             case Action(_, sc.APPLY, name, version):
                 self._begin(self._write(name, version), "an apply")
             case Action(_, sc.DELETE, name):
                 self._begin(self._write(name, None), "a delete")
+            case Action(_, sc.UNDO, name, version):
+                self._begin(self._write_and_undo(name, version), "a rollback")
+            case Action(_, sc.SUBSCRIBE):
+                self._begin(self._subscribe(action.seconds), "a further subscriber")
+            case Action(_, sc.REQUEST, _, config):
+                self._begin(self._request_of_workload(config), "a workload request")
             case Action(_, sc.KILL_AGENT, node):
                 cluster.kill_agent(node)
                 self._later(action, lambda: cluster.start_agent(node))
@@ -218,6 +201,11 @@ class Player:
             case Action(_, sc.PARTITION, one, other):
                 cluster.network.block(one, other)
                 self._later(action, lambda: cluster.network.unblock(one, other))
+            case Action(_, sc.HALF_OPEN, one, other):
+                cluster.network.silence(one, other)
+            case Action(_, sc.FULL_DISK, host):
+                self._disks.fill(host)
+                self._later(action, lambda: self._disks.free(host))
             case Action(_, sc.SLOW_NETWORK):
                 cluster.network.longest_delay = 0.5
                 self._later(action, self._fast_network)
@@ -241,10 +229,64 @@ class Player:
 
     async def _write(self, name: str, version: str | None) -> None:
         """Changes of one workload follow each other, so that the last accepted one decides."""
-        async with self._busy.setdefault(name, asyncio.Lock()):
-            form = None if version is None else self._workloads.form(name, version)
-            operation = await self._operator.write(name, form, version)
-            self._cluster.note("operator", f"{name} = {version}: {operation.outcome} {operation.text}".rstrip())
+        async with self._lock(name):
+            await self._change(name, version)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._busy.setdefault(name, asyncio.Lock())
+
+    async def _change(self, name: str, version: str | None) -> OperatorChange:
+        form = None if version is None else self._workloads.form(name, version)
+        operation = await self._operator.write(name, form, version)
+        self._note_operation("", operation)
+        return operation
+
+    def _note_operation(self, prefix: str, done: OperatorChange) -> None:
+        text = f"{prefix}{done.workload} = {done.value}: {done.outcome} {done.text}".rstrip()
+        self._cluster.note("operator", text)
+
+    async def _write_and_undo(self, name: str, version: str) -> None:
+        """The version before is known for certain if the state can be read and the change is accepted."""
+        async with self._lock(name):
+            state = await self._operator.read("desiredState")
+            done = await self._change(name, version)
+            if state is not None and done.outcome == ACCEPTED:
+                before = inv.stored_values(state.get("desiredState", {})).get(name)
+                self._note_operation("roll back ", await self._operator.undo(done, before))
+
+    async def _subscribe(self, seconds: float) -> None:
+        subscriber = self._new_subscriber()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await subscriber.run()
+        self._checks.events_seen(subscriber)
+
+    async def _request_of_workload(self, config: str) -> None:
+        """The first workload writes a configuration item through its control interface."""
+        containers = self._cluster.nodes[self._workloads.node_of(sc.MANAGER)].containers
+        found = [each for each in containers.running() if each.instance_name.workload == sc.MANAGER]
+        if not found or found[0].control_interface is None:
+            return
+        self._requests += 1
+        state = {"desiredState": {"apiVersion": "v1", "workloads": {}, "configs": {config: str(self._requests)}}}
+        update = base.UpdateStateRequest(
+            newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.configs.{config}"]
+        )
+        request = base.Request(requestId=f"w{self._requests}", updateStateRequest=update)
+        response = await request_through_fifos(found[0].control_interface, request)
+        outcome = "no response" if response is None else response.WhichOneof("ResponseContent")
+        self._cluster.note(sc.MANAGER, f"writes '{config}': {outcome}")
+        if response is not None:
+            version = self._version_of(found[0].instance_name)
+            self._checks.response_received(version, config, response.HasField("UpdateStateSuccess"))
+
+    def _version_of(self, name: InstanceName) -> str:
+        versions = (done.value for done in self._operator.operations if done.workload == name.workload)
+        return next(
+            version
+            for version in versions
+            if version is not None and InstanceName.of(name.workload, name.agent, version) == name
+        )
 
     def _harm_container(self, name: str, kind: str) -> None:
         for node in self._cluster.nodes.values():
@@ -262,7 +304,7 @@ class Player:
             case sc.RUNTIME_SLOW:
                 faults.longest_call = 8.0
             case sc.RUNTIME_FAILS:
-                faults.failure_rate = 0.5
+                faults.failure_rate = 1.0 if seconds > _TOTAL_FAILURE else 0.5
             case sc.RUNTIME_HANGS:
                 faults.hangs_until = self._loop.now + seconds
             case sc.WRONG_STATES:
@@ -281,6 +323,7 @@ class Player:
         began = self._loop.now
         cluster = self._cluster
         cluster.network.unblock_all()
+        self._disks.free_all()
         self._fast_network()
         await asyncio.sleep(61)  # the longest fault
         for name in cluster.nodes:
@@ -299,13 +342,14 @@ class Player:
         return self._loop.now - began
 
     async def _faults_at_rest(self) -> list[str]:
-        if any(not task.done() and task.get_name() in ("an apply", "a delete") for task in self._tasks):
+        if any(not task.done() and task.get_name() in ("an apply", "a delete", "a rollback") for task in self._tasks):
             return ["an operator still waits"]
         state = await self._operator.read()
         if state is None:
             return ["no server answered"]
         running = self._running()
         faults = inv.check_convergence(state["desiredState"], running, self._cluster.nodes, self._group_of)
+        faults += self._checks.slots_at_rest()
         return faults or inv.check_states(state.get("workloadStates", {}), running)
 
     def _group_of(self, workload: str) -> str | None:
@@ -325,8 +369,8 @@ class Player:
             return
         for fault in inv.check_changes(self._operator.operations, state["desiredState"], self._workloads.names):
             self._violated(inv.LOST_CHANGE, fault)
-        for fault in self._subscriber.faults:
-            self._violated(inv.EVENTS, fault)
+        self._checks.configs_at_rest(state["desiredState"].get("configs", {}))
+        self._checks.events_seen(self._subscriber)
         copy = self._subscriber.copy
         if copy is None:
             self._violated(inv.EVENTS, "the subscriber has no connection")

@@ -1,6 +1,6 @@
 """The one list of what a simulation replaces, and why. Everything else is the code that runs in production.
 
-`docs/reference/simulation.md` shows this list.
+`docs/simulation.md` shows this list.
 """
 
 from msgspec import Struct
@@ -53,6 +53,37 @@ REPLACEMENTS = (
         "device plugins of other programs, the kubelet interface and mutating hooks",
         "left out",
         "they are other processes; integration and system tests cover them",
+    ),
+    Replacement(
+        "pings of idle connections",
+        "not sent while the peer would answer; the timers start again when a fault affects the path",
+        "they were most of the work of a long simulation; intervals and limits are the real ones",
+    ),
+    Replacement(
+        "intervals of background traffic",
+        "load reports every 60 s instead of 2 s, announcements of servers every 30 s instead of 2 s, leases of leaders "
+        "of 10 s instead of 2 s",
+        "idle hours take little time; no decision depends on their length, and the rules for leases are real",
+    ),
+    Replacement(
+        "writes to a full disk",
+        "`SimulatedDisks`: `os.write`, `Path.write_bytes` and commits of SQLite fail with the errors of a full disk",
+        "full disks on command; files and databases are real ones in memory",
+    ),
+    Replacement(
+        "power cuts of disks",
+        "files that were not synchronized are truncated, and half a transaction is appended to the log of SQLite",
+        "torn and lost writes; SQLite recovers with its real code, because databases are copied to new files",
+    ),
+    Replacement(
+        "load and memory of the machine",
+        "constant values",
+        "they would differ between two runs of a seed",
+    ),
+    Replacement(
+        "garbage collection by server and agent",
+        "once, at the end of a simulation",
+        "many programs share one process",
     ),
     Replacement(
         "locks of files",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from random import Random
 
 from msgspec import Struct, field
@@ -35,6 +36,9 @@ from ankaios.runtimes.runtime_connector import (
 
 RUNTIME_NAME = "simulated"
 
+# What can happen to a container: the agent deletes it, or something else removes it.
+STARTED, ENDED, REMOVED, DELETED = "started", "ended", "removed", "deleted"
+
 
 class SimulatedContainer(Struct):
     id: WorkloadId
@@ -42,6 +46,7 @@ class SimulatedContainer(Struct):
     runtime: str
     state: ExecutionState = RUNNING_OK
     output: list[bytes] = field(default_factory=list)
+    control_interface: Path | None = None
 
 
 class RuntimeFaults(Struct):
@@ -67,29 +72,31 @@ class NodeContainers:
         self._number = 0
         self._checkers: list[SimulatedChecker] = []
 
-    def create(self, name: InstanceName, runtime: str) -> WorkloadId:
+    def create(self, name: InstanceName, runtime: str, control_interface: Path | None = None) -> WorkloadId:
         self._number += 1
-        container = SimulatedContainer(f"{self.node}-{self._number}", name, runtime)
+        container = SimulatedContainer(
+            f"{self.node}-{self._number}", name, runtime, control_interface=control_interface
+        )
         self.containers[container.id] = container
-        self._changed(container, "started")
+        self._changed(container, STARTED)
         return container.id
 
     def start_again(self, workload: WorkloadId) -> WorkloadId:
         if (container := self.containers.get(workload)) is None:
             raise RuntimeFailed(f"cannot start '{workload}': no such container")
         container.state = RUNNING_OK
-        self._changed(container, "started")
+        self._changed(container, STARTED)
         return workload
 
     def end(self, workload: WorkloadId, state: ExecutionState = FAILED_EXEC_FAILED) -> None:
         container = self.containers[workload]
         container.state = state
-        self._changed(container, "ended")
+        self._changed(container, ENDED)
         self._notify(workload)
 
-    def remove(self, workload: WorkloadId) -> None:
+    def remove(self, workload: WorkloadId, what: str = REMOVED) -> None:
         if (container := self.containers.pop(workload, None)) is not None:
-            self._changed(container, "removed")
+            self._changed(container, what)
             self._notify(workload)
 
     def power_off(self) -> None:
@@ -98,7 +105,7 @@ class NodeContainers:
         for container in self.containers.values():
             if container.state == RUNNING_OK:
                 container.state = FAILED_EXEC_FAILED
-                self._changed(container, "ended")
+                self._changed(container, ENDED)
 
     def state_of(self, workload: WorkloadId) -> ExecutionState:
         found = self.containers.get(workload)
@@ -106,6 +113,10 @@ class NodeContainers:
 
     def running(self) -> list[SimulatedContainer]:
         return [container for container in self.containers.values() if container.state == RUNNING_OK]
+
+    @property
+    def checker_count(self) -> int:
+        return len(self._checkers)
 
     def watch(self, checker: SimulatedChecker) -> None:
         self._checkers.append(checker)
@@ -173,7 +184,7 @@ class SimulatedRuntime:
         await self._call(f"start '{spec.instance_name}'")
         if extras.reuse:
             return self._containers.start_again(extras.reuse)
-        created = self._containers.create(spec.instance_name, self.name)
+        created = self._containers.create(spec.instance_name, self.name, extras.control_interface)
         await self._call(f"confirm the start of '{spec.instance_name}'", can_fail=False)
         return created
 
@@ -186,7 +197,7 @@ class SimulatedRuntime:
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self._call(f"delete '{workload}'")
-        self._containers.remove(workload)
+        self._containers.remove(workload, DELETED)
         await self._call(f"confirm the end of '{workload}'", can_fail=False)
 
     async def check_target(self, workload: WorkloadId, container: str | None = None) -> CheckTarget:

@@ -13,8 +13,8 @@ from random import Random
 import msgspec
 from msgspec import Struct
 
-# Actions of operators: who, and what they change.
-APPLY, DELETE = "apply", "delete"
+# Actions of operators and workloads: who, and what they change. An undo is a change and its rollback.
+APPLY, DELETE, UNDO, SUBSCRIBE, REQUEST = "apply", "delete", "apply and roll back", "subscribe", "workload request"
 # Faults. `seconds` is their duration.
 KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
     "kill agent",
@@ -23,14 +23,14 @@ KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
     "cut power of server",
 )
 CUT, PARTITION, SLOW_NETWORK = "cut connections", "partition", "slow network"
+HALF_OPEN, FULL_DISK = "half-open connections", "full disk"
 RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS = "slow runtime", "failing runtime", "hanging runtime"
 WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED = "wrong states", "container dies", "container removed"
 CLOCK_JUMP, KILL_ETCD = "clock jump", "kill etcd member"
 UNPLUG = "unplug device"
 
-OPERATIONS = (APPLY, DELETE)
 FAULTS = (
-    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, SLOW_NETWORK),
+    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, SLOW_NETWORK, FULL_DISK),
     *(RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS, WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED),
     *(CLOCK_JUMP, KILL_ETCD, UNPLUG),
 )
@@ -79,6 +79,10 @@ DEVICE_CONFIGURATIONS = {
 """A device configuration whose devices belong to one node each, and one whose only device all nodes see."""
 
 
+# The workload with a control interface, and the configuration items that it may and may not write.
+MANAGER, ALLOWED_CONFIG, OTHER_CONFIG = "w0", "allowed", "other"
+
+
 class Workloads:
     """The workloads of a simulation; nodes, dependencies and devices follow from their numbers."""
 
@@ -101,6 +105,14 @@ class Workloads:
             return LOCAL
         return SHARED if number in (3, count + 2) else None
 
+    def dependent_of(self, name: str) -> str | None:
+        later = f"w{int(name[1:]) + 1}"
+        return later if later in self.names and self.dependency_of(later) == name else None
+
+    def may_write(self, name: str, version: str, config: str) -> bool:
+        """The first workload may write one of two configuration items, in every second version."""
+        return name == MANAGER and config == ALLOWED_CONFIG and has_write_access(version)
+
     def form(self, name: str, version: str) -> dict[str, object]:
         dependency, device = self.dependency_of(name), self.device_of(name)
         return {
@@ -110,7 +122,18 @@ class Workloads:
             "restartPolicy": "ALWAYS",
             **({"dependencies": {dependency: "ADD_COND_RUNNING"}} if dependency else {}),
             **({"resources": [{"name": device, "quantity": 1}]} if device else {}),
+            **({"controlInterfaceAccess": _access(version)} if name == MANAGER else {}),
         }
+
+
+def has_write_access(version: str) -> bool:
+    return int(version[1:]) % 2 == 0
+
+
+def _access(version: str) -> dict[str, object]:
+    mask = f"desiredState.configs.{ALLOWED_CONFIG}"
+    operation = "ReadWrite" if has_write_access(version) else "Read"
+    return {"allowRules": [{"type": "StateRule", "operation": operation, "filterMasks": [mask]}]}
 
 
 def draw_scenario(
@@ -118,27 +141,47 @@ def draw_scenario(
 ) -> Scenario:
     """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
     random = Random(seed)
-    storage = storage or random.choice(("memory", "sqlite", "sqlite", "sqlite", "etcd"))
-    servers = servers or 1
+    storage = storage or random.choice(("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite", "etcd"))
+    drawn = random.choice((1, 2, 3, 3))
+    servers = servers or (drawn if storage == "etcd" else 1)
     names = tuple(f"node{number + 1}" for number in range(nodes))
     scenario = Scenario(seed, hours, names, servers, storage)
     return scenario.with_actions(sorted(_actions(random, scenario), key=lambda action: action.time))
 
 
+# Seconds between two actions of operators, and between two faults, in short and in long scenarios.
+_SHORT_PACE, _LONG_PACE = (15, 30), (60, 90)
+_LONG_HOURS = 0.5
+
+
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
     seconds = scenario.hours * 3600
     workloads = Workloads(scenario.nodes)
+    operation_pace, fault_pace = _LONG_PACE if scenario.hours >= _LONG_HOURS else _SHORT_PACE
     actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
-    for number in range(max(4, int(seconds / 20))):
-        kind = APPLY if random.random() < 0.7 else DELETE
-        version = f"v{number + 1}" if kind == APPLY else ""
-        actions.append(Action(random.uniform(20, seconds), kind, random.choice(workloads.names), version))
-    kinds = random.sample(_possible_faults(scenario), random.randint(2, 6))
-    count = max(3, int(seconds / 30))
+    for number in range(max(4, int(seconds / operation_pace))):
+        time = random.uniform(20, seconds)
+        actions.append(_operation(random, time, f"v{number + 1}", random.choice(workloads.names)))
+    possible = _possible_faults(scenario)
+    kinds = random.sample(possible, random.randint(2, min(6, len(possible))))
     faults = (
-        _fault(random, random.choice(kinds), random.uniform(5, seconds), scenario, workloads) for _ in range(count)
+        _fault(random, random.choice(kinds), random.uniform(5, seconds), scenario, workloads)
+        for _ in range(max(3, int(seconds / fault_pace)))
     )
     return [*actions, *faults]
+
+
+def _operation(random: Random, time: float, version: str, name: str) -> Action:
+    (kind,) = random.choices((APPLY, DELETE, UNDO, SUBSCRIBE, REQUEST), (10, 5, 2, 1, 2))
+    match kind:
+        case "subscribe":
+            return Action(time, kind, seconds=round(random.uniform(5, 60), 3))
+        case "workload request":
+            return Action(time, kind, MANAGER, random.choice((ALLOWED_CONFIG, OTHER_CONFIG)))
+        case "delete":
+            return Action(time, kind, name)
+        case _:
+            return Action(time, kind, name, version)
 
 
 def _possible_faults(scenario: Scenario) -> list[str]:
@@ -150,18 +193,22 @@ def _possible_faults(scenario: Scenario) -> list[str]:
 
 
 def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads: Workloads) -> Action:
-    hosts = (*scenario.nodes, *(f"server{number}" for number in range(scenario.servers)))
+    servers = tuple(f"server{number}" for number in range(scenario.servers))
+    members = ("etcd0", "etcd1", "etcd2") if scenario.storage == "etcd" else ()
     seconds = round(random.choice((random.uniform(0.1, 3), random.uniform(3, 60))), 3)
     match kind:
         case "kill server" | "cut power of server":
-            return Action(time, kind, f"server{random.randrange(scenario.servers)}", seconds=seconds)
-        case "cut connections" | "partition":
-            one, other = random.sample(hosts, 2)
-            return Action(time, kind, one, other, seconds)
+            return Action(time, kind, random.choice(servers), seconds=seconds)
+        case "cut connections" | "partition" | "half-open connections":
+            one = random.choice(servers)
+            others = (*scenario.nodes, *servers, *members)
+            return Action(time, kind, one, random.choice([host for host in others if host != one]), seconds)
+        case "full disk":
+            return Action(time, kind, random.choice((*scenario.nodes, *servers)), seconds=seconds)
         case "container dies" | "container removed":
             return Action(time, kind, random.choice(workloads.names))
         case "kill etcd member":
-            return Action(time, kind, f"etcd{random.randrange(3)}", seconds=seconds)
+            return Action(time, kind, random.choice(members), seconds=seconds)
         case "clock jump":
             return Action(time, kind, seconds=round(random.uniform(-7200, 7200), 1))
         case "slow network":

@@ -10,8 +10,10 @@ process is killed: no cleanup code runs, as with `kill -9`.
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
@@ -35,8 +37,10 @@ class SimulatedProcess:
         self.name = name
         self.host = host
         self.alive = True
-        # Called when the process ends, in the order of registration; the kernel closes its sockets and files.
-        self.at_end: list[Callable[[], None]] = []
+        # Called with the process when it ends, in the order of registration; the kernel closes its sockets and files.
+        self.at_end: list[Callable[[SimulatedProcess], None]] = []
+        # Open files of this process that it waits for.
+        self.descriptors: set[int] = set()
         # Tasks of a killed process must not be collected: that would run their cleanup code.
         self.tasks: set[asyncio.Task[Any]] = set()
 
@@ -51,10 +55,11 @@ class SimulatedProcess:
             self.alive = False
             _KILLED.append(self)
             for end in self.at_end:
-                end()
+                end(self)
 
 
 _KILLED: list[SimulatedProcess] = []
+_ALWAYS = SimulatedProcess("no process", "")
 
 
 def forget_killed() -> None:
@@ -79,11 +84,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.now = 0.0
         self.network: StreamNetwork | None = None
         self._selector_on_virtual_time = _VirtualSelector(self)
+        self._writers: set[int] = set()
         super().__init__(self._selector_on_virtual_time)
         self.set_task_factory(_new_task)
 
     def time(self) -> float:
         return self.now
+
+    @property
+    def timer_count(self) -> int:
+        """Timers that are set; those that were cancelled are removed later."""
+        return sum(not timer.cancelled() for timer in self._scheduled)  # type: ignore[attr-defined]
 
     # The arguments are those of the base class.
 
@@ -121,13 +132,41 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if hasattr(fd, "set_reader"):  # a simulated socket
             fd.set_reader(lambda: callback(*args))
         else:
-            super().add_reader(fd, callback, *args)
+            super().add_reader(fd, _call_if_alive, *self._owned(fd, callback, args))
 
     def remove_reader(self, fd: Any) -> bool:
         if not hasattr(fd, "set_reader"):
+            if (process := current_process()) is not None and fd not in self._writers:
+                process.descriptors.discard(fd)
             return super().remove_reader(fd)
         fd.set_reader(None)
         return True
+
+    def add_writer(self, fd: Any, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        self._writers.add(fd)
+        super().add_writer(fd, _call_if_alive, *self._owned(fd, callback, args))
+
+    def remove_writer(self, fd: Any) -> bool:
+        self._writers.discard(fd)
+        return super().remove_writer(fd)
+
+    def _owned(self, fd: int, callback: Any, args: Any) -> tuple[Any, Any, Any]:
+        """The kernel closes the descriptors of a killed process, here those that it waits for."""
+        process = current_process()
+        if process is None:
+            return _ALWAYS, callback, args
+        process.descriptors.add(fd)
+        if self._close_descriptors not in process.at_end:
+            process.at_end.append(self._close_descriptors)
+        return process, callback, args
+
+    def _close_descriptors(self, process: SimulatedProcess) -> None:
+        for fd in process.descriptors:
+            super().remove_reader(fd)
+            self.remove_writer(fd)
+            with suppress(OSError):
+                os.close(fd)
+        process.descriptors.clear()
 
     async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **options: Any) -> Any:
         protocol = protocol_factory()

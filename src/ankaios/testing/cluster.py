@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
@@ -20,6 +21,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import get_value
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.operator import Operator, Subscriber
 from ankaios.simulation.runtime import SimulatedContainer
@@ -46,9 +48,12 @@ class TestCluster:
         self._loop = VirtualTimeLoop()
         self._random = Random(seed)
         self._errors = InternalErrors()
+        self._loop.set_exception_handler(self._errors.in_callback)
         options = ClusterOptions(nodes=(), storage=storage, runtimes=RUNTIMES)
-        with seeded(self._loop, self._random):
-            self._cluster = SimulatedCluster(self._loop, self._random, Path(self._folder.name) / "hosts", options)
+        self._disks = SimulatedDisks(self._random)
+        with self._seeded():
+            folder = Path(self._folder.name) / "hosts"
+            self._cluster = SimulatedCluster(self._loop, self._random, folder, options, self._disks)
         self._operator = Operator(self._cluster.server_urls)
         self._subscriber = Subscriber(self._cluster.server_urls, self._state_changed)
         self._following: asyncio.Task[None] | None = None
@@ -65,8 +70,11 @@ class TestCluster:
         self._following = asyncio.create_task(self._subscriber.run(), name="the subscriber")
         await asyncio.sleep(_START)
 
+    def _seeded(self) -> AbstractContextManager[None]:
+        return seeded(self._loop, self._random, others=self._disks.replaced())
+
     def _run(self, work: Coroutine[Any, Any, R]) -> R:
-        with quiet(self._errors), seeded(self._loop, self._random):
+        with quiet(self._errors), self._seeded():
             return self._loop.run_until_complete(work)
 
     def close(self) -> None:
@@ -89,7 +97,7 @@ class TestCluster:
 
     def add_node(self, name: str, tags: Mapping[str, str] | None = None) -> None:
         """Add a node and start its agent."""
-        with seeded(self._loop, self._random):
+        with self._seeded():
             self._cluster.add_node(name, tags)
         self.start(name)
         self.advance(_START)
@@ -126,7 +134,7 @@ class TestCluster:
 
     def kill(self, node: str) -> None:
         """Cut the power of a node: its agent and its workloads end without a message."""
-        with seeded(self._loop, self._random):
+        with self._seeded():
             self._cluster.power_off_node(self._known(node))
 
     def kill_agent(self, node: str) -> None:
@@ -258,12 +266,13 @@ class WorkloadUnderTest:
         return ", ".join(filter(None, (state.get("additionalInfo", "") for state in self.states.values())))
 
     def should_be_running(self, on: str | None = None) -> None:
-        """It runs exactly once, and is reported so."""
+        """It runs exactly once, and is reported so by the node on which it runs."""
         nodes = self._cluster.running_on(self.name)
         self._check(
             len(nodes) == 1 and on in (None, *nodes), f"runs on {nodes or 'no node'}", f"run on {on or 'one node'}"
         )
-        self._check(self.state == "Running(Ok)", f"is reported as '{self.state}'", "be reported as 'Running(Ok)'")
+        reported = _state_text(self.states.get(nodes[0], {}))
+        self._check(reported == "Running(Ok)", f"is reported as '{reported}'", "be reported as 'Running(Ok)'")
 
     def should_not_be_running(self) -> None:
         nodes = self._cluster.running_on(self.name)

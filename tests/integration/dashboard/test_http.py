@@ -60,6 +60,15 @@ def test_pages_have_a_strict_policy_and_other_hosts_are_refused(cluster: Cluster
         assert missing == {"written": "", "rendered": "", "timeline": []}
 
 
+def test_open_opens_the_address_in_the_browser_of_the_machine(cluster: Cluster) -> None:
+    opened = cluster.folder / "opened"
+    browser = cluster.write("browser", f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    with Dashboard(cluster, "--open", environ={"BROWSER": f"{browser} %s"}) as dashboard:
+        cluster.wait_until("the browser is started", lambda: opened.exists() and opened.read_text())
+        assert opened.read_text().strip().rstrip("/") == dashboard.url
+
+
 def test_changes_need_the_token_of_the_page(cluster: Cluster) -> None:
     with Dashboard(cluster, "--allow-changes") as dashboard:
         client = Client(dashboard)

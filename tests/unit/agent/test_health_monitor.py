@@ -114,3 +114,9 @@ async def test_each_finished_check_is_reported_with_its_kind_and_result() -> Non
 def test_the_kind_of_a_check_is_its_key_in_the_manifest() -> None:
     checks = (ExecCheck(), HttpCheck(), TcpCheck(), FileCheck(), NotifyCheck())
     assert [check_kind(check) for check in checks] == ["exec", "http", "tcp", "file", "notify"]
+
+
+async def test_a_notification_that_arrives_while_the_checks_are_prepared_counts() -> None:
+    async with a_monitor(FakeRuntime(), Health(notify=NotifyCheck(interval="1h"))) as (monitor, _, until):
+        monitor.notified(HealthResult())
+        await until("Healthy")

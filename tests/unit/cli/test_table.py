@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, printable, table_lines
+from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, one_line, printable, table_lines
 
 HEADER = ("A", "LAST")
 
@@ -82,3 +82,9 @@ def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int
 def test_wrapping_loses_nothing(text: str, width: int) -> None:
     lines = table_lines(HEADER, [("a", text)], width, WRAP)
     assert "".join(line[4:].rstrip() for line in lines[1:]) == text
+
+
+def test_a_text_of_several_lines_becomes_one_line() -> None:
+    assert one_line("Error: no such image\nTrying to pull\r\n\x1b[2Jdone") == (
+        "Error: no such image Trying to pull \N{REPLACEMENT CHARACTER}[2Jdone"
+    )

@@ -1,6 +1,8 @@
 """Requests over real sockets."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -77,3 +79,9 @@ async def test_an_address_in_use_is_a_failed_start() -> None:
             await second.start("127.0.0.1", first.port)
     finally:
         first.close()
+
+
+def test_nothing_is_loaded_for_metrics_until_they_are_served() -> None:
+    modules = "ankaios.server.program, ankaios.server.durable_serving, ankaios.agent.agent"
+    script = f"import sys, {modules}; print('prometheus_client' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

@@ -56,8 +56,9 @@ def test_the_number_of_frames_follows_the_time_that_they_take() -> None:
     assert budget.allowance("b", 1.0) in range(ALL * 5 - 20, ALL * 5 + 1)
 
 
-def test_a_clock_that_measures_zero_does_not_make_the_allowance_infinite() -> None:
+def test_frames_that_take_no_measurable_time_keep_the_budget_usable() -> None:
+    """A clock with large steps shows no time for thousands of frames; found by the simulation."""
     budget = FrameBudget()
     for _ in range(10_000):
         budget.spend("a", 1, 0.0)
-    assert 0 < budget.allowance("a", 1.0) <= TOTAL_SECONDS * 1e6
+    assert budget.allowance("a", 0.0) >= ALL

@@ -806,7 +806,7 @@ def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> N
     lost.slotOwners.values[f"{CAM}-0"] = str(web("n1"))
     lost.lost, lost.offlineSinceMs = True, 1_700_000_000_000
     story.from_agent("n1", deviceReport=grpc.DeviceReport(seen={CAM: lost}))
-    assert story.why("n1", "web") == f"Running: its device '{CAM}' is lost"
+    assert story.why("n1", "web") == f"Running: its device '{CAM}' is lost since 2023-11-14T22:13:20Z"
     assert story.get("deviceInstances")["deviceInstances"][CAM]["lost"] is True
     story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=str(web("n1")))
     assert story.why("n1", "web") == "Running: "

@@ -42,14 +42,18 @@ class FakeMiddleware:
 
 
 class Leading:
-    def __init__(self, start: StartState | None = None, store: FailingStore | None = None) -> None:
+    def __init__(
+        self, start: StartState | None = None, store: FailingStore | None = None, *, is_shared: bool = False
+    ) -> None:
         self.store = store or FailingStore()
         self.election = SoleElection(Candidate("s", "u"))
         self.middleware = FakeMiddleware()
         self.shell = ServerShell(None, ())
         self.shell.middleware = self.middleware  # type: ignore[assignment]
         storage = Storage(self.store, self.election)
-        self.leader = StateLeader(self.shell, storage, (), start or StartState(), Candidate("s", "u"))
+        self.leader = StateLeader(
+            self.shell, storage, (), start or StartState(), Candidate("s", "u"), is_shared=is_shared
+        )
 
     async def update(self, name: str, request_id: str = "1") -> None:
         content = base.UpdateStateRequest(
@@ -173,6 +177,13 @@ async def test_metrics_show_storage_and_leadership() -> None:
         await until(lambda: metrics.store_usable.read() == {("memory",): 0})
     await it.election.resign()
     assert metrics.is_leader.read() == {(): 0}
+
+
+async def test_a_server_that_shares_its_state_has_a_term_while_it_leads() -> None:
+    async with leading(is_shared=True) as it:
+        assert it.shell.metrics.term.read() == {(): 1}
+        await it.election.resign()
+        assert it.shell.metrics.term.read() == {(): 0}
 
 
 async def test_nothing_leaves_after_the_end_of_the_leadership() -> None:

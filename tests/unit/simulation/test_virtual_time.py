@@ -62,7 +62,7 @@ def test_a_killed_process_runs_no_cleanup_code(loop: VirtualTimeLoop) -> None:
 
     async def work() -> None:
         process = SimulatedProcess("server", "host")
-        process.at_end.append(lambda: seen.append("sockets closed"))
+        process.at_end.append(lambda _: seen.append("sockets closed"))
         process.start(program())
         await asyncio.sleep(1)
         process.kill()

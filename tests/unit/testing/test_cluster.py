@@ -1,4 +1,4 @@
-"""The test kit, used as its users use it. The three examples are those of the documentation."""
+"""The test kit, used as its users use it."""
 
 import subprocess
 import sys
@@ -23,34 +23,6 @@ workloads:
     runtimeConfig: "image: web:1"
     dependencies: {db: ADD_COND_RUNNING}
 """
-CAMERA = """
-apiVersion: v1
-workloads:
-  viewer:
-    runtime: podman
-    agent: zone1
-    runtimeConfig: "image: viewer:1"
-    resources: [{name: camera, quantity: 1}]
-deviceConfigurations:
-  camera:
-    discoveryHandler: {name: udev, discoveryDetails: "udevRules: []"}
-    offlineGraceSeconds: 1
-    onDeviceLost: stop
-"""
-
-
-def test_start_order_under_failure(cluster: TestCluster) -> None:
-    """`web` waits as long as `db` cannot be started."""
-    cluster.add_node("zone1")
-    cluster.fail_starts("zone1")
-    cluster.apply(TWO)
-    cluster.advance(5)
-    cluster.workload("web").should_be("Pending(WaitingToStart)")
-    cluster.workload("db").should_not_be_running()
-    cluster.fail_starts("zone1", 0)
-    cluster.advance(60)
-    cluster.workload("db").should_be_running(on="zone1")
-    cluster.workload("web").should_be_running(on="hpc")
 
 
 def test_a_node_that_returns_runs_its_workloads_again(cluster: TestCluster) -> None:
@@ -63,18 +35,6 @@ def test_a_node_that_returns_runs_its_workloads_again(cluster: TestCluster) -> N
     cluster.start("zone1")
     cluster.advance(10)
     cluster.workload("db").should_be_running(on="zone1")
-
-
-def test_an_unplugged_camera(cluster: TestCluster) -> None:
-    cluster.apply(CAMERA)
-    cluster.advance(5)
-    assert "camera" in cluster.workload("viewer").reason
-    cluster.plug("zone1", "cam0")
-    cluster.advance(5)
-    cluster.workload("viewer").should_be_running()
-    cluster.unplug("zone1", "cam0")
-    cluster.advance(60)
-    cluster.workload("viewer").should_not_be_running()
 
 
 def test_a_rejected_manifest_raises_with_the_reason(cluster: TestCluster) -> None:

@@ -117,6 +117,11 @@ class DependencyScheduler:
             case UpdateOperation(spec, deleted), UpdateOperation(never, running):
                 self._never_started(never.instance_name, spec.instance_name, decision)
                 return UpdateOperation(spec, replace(deleted, instance_name=running.instance_name))
+            case UpdateOperation(spec, deleted), DeleteOperation(waiting):
+                # A workload that is added again while its delete waits: its dependents still need the old instance.
+                return UpdateOperation(
+                    spec, replace(deleted, dependencies=deleted.dependencies or waiting.dependencies)
+                )
             case DeleteOperation(deleted), UpdateOperation(never, running):
                 self._never_started(never.instance_name, running.instance_name, decision)
                 return DeleteOperation(replace(deleted, instance_name=running.instance_name))

@@ -34,7 +34,7 @@ def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
 def _print_records(call: CommandCall) -> None:
     """What happened to workloads since then; with `-f` also what happens from now on."""
     from ankaios.cli.record_rows import HEADER, record_as_json, record_rows
-    from ankaios.cli.table import print_table
+    from ankaios.cli.table import WRAP, print_table
 
     wanted = base.RecordsRequest(
         workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
@@ -43,7 +43,7 @@ def _print_records(call: CommandCall) -> None:
         request_id, records = session.records(wanted)
         as_json = call.values["format"] == "json"
         if not as_json:
-            print_table(call.output, HEADER, record_rows(records))
+            print_table(call.output, HEADER, record_rows(records), WRAP)
         for record in records if as_json else ():
             call.output.line(record_as_json(record))
         if call.values["follow"]:

@@ -9,7 +9,7 @@ from ankaios.cli.interruptible import until_signal
 from ankaios.cli.output import CliError
 from ankaios.cli.rollout_rows import HEADER, rollout_form, rollout_lines, rollout_rows
 from ankaios.cli.session import RequestRejected, Session
-from ankaios.cli.table import print_table
+from ankaios.cli.table import WRAP, print_table
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -45,7 +45,7 @@ def _show(call: CommandCall, rollouts: list[base.RolloutInfo], in_detail: bool) 
         call.output.line(json.dumps([rollout_form(rollout) for rollout in rollouts], ensure_ascii=False, indent=2))
         return
     if not in_detail:
-        print_table(call.output, HEADER, rollout_rows(rollouts, now_ms))
+        print_table(call.output, HEADER, rollout_rows(rollouts, now_ms), WRAP)
         return
     for rollout in rollouts:
         for line in rollout_lines(call.output, rollout, now_ms):

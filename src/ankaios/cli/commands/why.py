@@ -10,7 +10,7 @@ from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.record_rows import since_text, span_text, utc_time
 from ankaios.cli.session import RequestRejected, Session
 from ankaios.cli.suggestions import did_you_mean
-from ankaios.cli.table import printable
+from ankaios.cli.table import one_line, printable
 from ankaios.common.pb import ank_base_pb2 as base
 
 _GOOD = {"running", "succeeded"}
@@ -41,7 +41,7 @@ def cause_lines(output: CliOutput, causes: Iterable[base.Cause], now_ms: int) ->
     for depth, cause in enumerate(causes):
         indent = "   " * depth
         head = f"{cause.workload} ({cause.agent})" if cause.agent else cause.workload
-        parts = [f"{printable(cause.text)}{_next_attempt(cause, now_ms)}", since_text(cause.sinceMs, now_ms)]
+        parts = [f"{one_line(cause.text)}{_next_attempt(cause, now_ms)}", since_text(cause.sinceMs, now_ms)]
         style = "good" if cause.kind in _GOOD else "bad" if cause.kind in ("failed", "restart", "rejected") else "busy"
         arrow = "\u2514\u2500 " if depth else ""
         yield f"{indent[3:]}{arrow}{output.paint(printable(head), style)} {', '.join(filter(None, parts))}"

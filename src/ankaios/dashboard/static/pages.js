@@ -7,6 +7,7 @@ import { lineDifferences } from "./differences.js";
 import { counts, dependents, fetchJson, model, NAMES, post, reason, rows, sorted } from "./model.js";
 
 const MAX_LINES = 5000;
+const EXPLAINED = 5;
 const link = (kind, name) => h("a", { href: `#/${kind}/${encodeURIComponent(name)}` }, name);
 const chip = (style, text) => h("span", { class: `chip ${style}` }, text);
 const muted = (text) => h("p", { class: "muted" }, text);
@@ -40,7 +41,7 @@ export function overview() {
     show(summary, [found, all.length], () => summaryContent(found, all.length));
     const bad = sorted(all.filter((row) => row.style === "bad"));
     problemsSection.hidden = !bad.length;
-    problemList.update(bad.slice(0, 50).map((row) => [key(row), { ...row, usage: null, reason: reason(row) }]));
+    problemList.update(bad.slice(0, 50).map((row, place) => [key(row), { ...row, usage: null, reason: reason(row), explained: place < EXPLAINED }]));
     nodeList.update(nodeEntries(all));
     devicesSection.hidden = !model.devices.size;
     show(devices, deviceTotals(), deviceSummary);
@@ -64,10 +65,19 @@ function summaryContent(found, total) {
 
 const plural = (count, word) => (count === 1 ? word : `${word}s`);
 
+// The last line of output often names the cause. It is loaded for the first cards only, once for each change.
+async function showLastOutput(place, name) {
+  const answer = await fetchJson(`/api/workloads/${encodeURIComponent(name)}/why`);
+  const line = answer.data?.[0]?.output?.at(-1);
+  if (line) place.textContent = line;
+}
+
 function problemCard(row) {
+  const output = h("p", { class: "last-output" });
+  if (row.explained) showLastOutput(output, row.name);
   return h("li", { class: "card bad" },
     h("div", { class: "card-head" }, link("workloads", row.name), chip("bad", row.health?.status === "unhealthy" ? "unhealthy" : row.words)),
-    h("p", {}, row.reason || "No reason is known."),
+    h("p", {}, row.reason || "No reason is known."), output,
     h("p", { class: "muted small" }, row.agent ? ["on ", link("nodes", row.agent)] : "on no node",
       row.restarts ? ` · ${row.restarts} ${plural(row.restarts, "restart")}` : ""));
 }

@@ -140,7 +140,7 @@ def _explain_running(instance: InstanceName, state: ExecutionState, facts: Cause
         return _Link("health", f"runs but is unhealthy: {state.health.text or 'its health check fails'}")
     if (end := _recent_end(instance, facts)) is not None:
         return _Link("running", f"runs again; before that it failed: {_end_text(end)}", 0, end.output)
-    return _Link("running", f"runs{_health_text(state)}")
+    return _Link("running", "; ".join(filter(None, [f"runs{_health_text(state)}", state.additional_info])))
 
 
 def _recent_end(instance: InstanceName, facts: CauseFacts) -> StateRecord | None:

@@ -8,6 +8,7 @@ brokers, and which of these are outdated.
 import logging
 from collections.abc import Container, Iterable, Mapping
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import replace
 
 from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, RUNNING_OK, STOPPING, SUCCEEDED_OK, ExecutionState
@@ -199,7 +200,7 @@ class DeviceCoordinator:
     def _explain_offline(self, name: str, before: Form, now: Form) -> None:
         """The state of a workload that runs with a device that no agent sees names the device."""
         offline = now and not now.get("attributes", {}).get("online", True)
-        text = f"its device '{name}' is {'lost' if now.get('lost') else 'offline'}" if offline else ""
+        text = _offline_text(name, now) if offline else ""
         owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}
         for owner in owners:
             holds = owner in now.get("slotOwners", {}).values()
@@ -401,6 +402,13 @@ class DeviceCoordinator:
 
     def _lacks_devices(self, agent: str) -> bool:
         return agent in self._state.agents and not self._directory.offers_devices(agent)
+
+
+def _offline_text(name: str, device: Form) -> str:
+    text = f"its device '{name}' is {'lost' if device.get('lost') else 'offline'}"
+    if "offlineSinceMs" not in device:
+        return text
+    return f"{text} since {Timestamp(seconds=int(device['offlineSinceMs']) // 1000).ToJsonString()}"
 
 
 def _waits(state: ExecutionState) -> bool:

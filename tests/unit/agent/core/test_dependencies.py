@@ -356,3 +356,14 @@ def an_operation(name: str, data: st.DataObject) -> Operation:
     deleted = DeletedWorkload(a_workload(name, "A").instance_name, data.draw(DEL))
     operations: list[Operation] = [CreateOperation(spec), UpdateOperation(spec, deleted), DeleteOperation(deleted)]
     return data.draw(st.sampled_from(operations))
+
+
+def test_an_update_in_place_of_a_waiting_delete_keeps_the_delete_conditions() -> None:
+    """A workload is deleted, waits for its dependent, and is added again: found by the simulation."""
+    scheduler, ui_runs = DependencyScheduler(), states(ui=RUNNING_OK)
+    scheduler.schedule([DeleteOperation(gone(web(), ui=LET_GO))], ui_runs)
+    update = UpdateOperation(web("two"), gone(web()))
+    assert scheduler.schedule([update], ui_runs).ready == []
+    (waiting,) = scheduler.entries.values()
+    assert scheduler.recheck(["ui"], states(ui=SUCCEEDED_OK)).ready == [waiting]
+    assert isinstance(waiting, UpdateOperation) and waiting.spec == web("two")

@@ -63,6 +63,7 @@ def test_a_chain_leads_from_a_waiting_workload_to_the_root_cause() -> None:
     ("state", "kind", "text"),
     [
         (RUNNING_OK, "running", "runs"),
+        (RUNNING_OK.because("its device 'cam-1' is lost"), "running", "runs; its device 'cam-1' is lost"),
         (SUCCEEDED_OK, "succeeded", "has succeeded"),
         (exited(3), "failed", "has failed: Exit code: '3'"),
         (FAILED_LOST, "failed", "has failed: Failed(Lost)"),

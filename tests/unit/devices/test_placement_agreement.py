@@ -1,0 +1,362 @@
+"""A server that places workloads and keeps replicas, and agents, in any interleaving and with crashes at any step.
+
+The server is the real `AnkaiosServer`, agents have the real device manager. Operators change the workloads; agents and
+the server are killed, nodes lose power for good and return, devices vanish, and messages are lost with connections. No
+slot has two users, and at the end each workload runs exactly once for each wanted instance, or waits because no agent
+has the devices.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ankaios.common.execution_state import (
+    PENDING_INITIAL,
+    PENDING_WAITING_TO_START,
+    REMOVED,
+    RUNNING_OK,
+    STOPPING,
+    ExecutionState,
+)
+from ankaios.common.messages import FromAgent, ToAgent
+from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb, workload_state_to_pb
+from ankaios.common.workload import InstanceName
+from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
+from ankaios.server.core.replies import Effect, SecondPassed
+from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
+from tests.unit.server.story import Story, a_form, success_of
+
+NAMES = ("a", "b", "c")
+SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
+CONFIGURATION = {"discoveryHandler": {"name": "fake"}, "capacity": 1, "onDeviceLost": "restart"}
+CONFIGURATIONS = {
+    "cam": CONFIGURATION | {"offlineGraceSeconds": 10},
+    "mic": CONFIGURATION | {"offlineGraceSeconds": 10},
+}
+PLACED, REPLICATED, EVERYWHERE = ("p0", "p1", "p2"), "web", "probe"
+nodes = st.sampled_from(NAMES)
+
+
+class PlacedNode(Node):
+    """An agent that runs what the server sends, and reports its states."""
+
+    def __init__(self, name: str, loop: StandingClock) -> None:
+        super().__init__(name, loop, SHARED, LOCAL)
+        self.reported: dict[str, ExecutionState] = {}
+        self.is_greeted = False
+        self.is_on = True
+
+    def connect(self) -> None:
+        if self.is_on:
+            self.is_greeted = False
+            self.connected = True
+            hello = grpc.AgentHello(agentName=self.name, protocolVersion="1.0.0", devices=True)
+            self.outbox.append(grpc.ToServer(agentHello=hello))
+            self.loop.do(self.process.manager.connected)
+
+    def kill(self) -> None:
+        """The agent forgets what it was sent; its containers run on."""
+        self.wanted = {owner: needs for owner, needs in self.wanted.items() if owner in self.containers}
+        self.reported = {}
+        super().kill()
+
+    def lose_power(self) -> None:
+        self.containers.clear()
+        self.wanted.clear()
+        self.kill()
+        self.is_on = False
+
+    def receive(self) -> None:
+        message = self.inbox[0]
+        match message.WhichOneof("FromServerEnum"):
+            case "deviceUpdate" | "slotResponse":
+                super().receive()
+                return
+            case "serverHello":
+                added = {self._owner(it): self._needs(it) for it in message.serverHello.addedWorkloads}
+                for owner in [owner for owner in self.wanted if owner not in added]:
+                    self.end(owner)
+                self._begin(added)
+                self.is_greeted, self.reported = True, {}
+            case "updateWorkload":
+                for deleted in message.updateWorkload.deletedWorkloads:
+                    self.end(str(instance_name_from_pb(deleted.instanceName)))
+                self._begin({self._owner(it): self._needs(it) for it in message.updateWorkload.addedWorkloads})
+            case "tellWorkloads":
+                known = map(InstanceName.parse, self.wanted.keys() | self.containers.keys())
+                names = [instance_name_to_pb(name) for name in known if name is not None]
+                self.outbox.append(grpc.ToServer(knownWorkloads=grpc.KnownWorkloads(instanceNames=names)))
+        self.inbox.popleft()
+
+    def _begin(self, workloads: dict[str, tuple[str, int]]) -> None:
+        for owner, (configuration, quantity) in workloads.items():
+            self.want(owner, configuration, quantity)
+
+    @staticmethod
+    def _owner(added: grpc.AddedWorkload) -> str:
+        return str(instance_name_from_pb(added.instanceName))
+
+    @staticmethod
+    def _needs(added: grpc.AddedWorkload) -> tuple[str, int]:
+        (request,) = added.workload.resources.resources or [None]
+        return (request.name, request.quantity) if request is not None else ("", 0)
+
+    def report(self) -> bool:
+        """Send the states that changed. Returns whether there are some."""
+        if not (self.connected and self.is_greeted):
+            return False
+        states = {owner: self._state(owner) for owner in self.process.workloads}
+        gone = dict.fromkeys(self.reported.keys() - states.keys(), REMOVED)
+        changed = {owner: it for owner, it in {**states, **gone}.items() if self.reported.get(owner) != it}
+        names = {owner: InstanceName.parse(owner) for owner in changed}
+        messages = [workload_state_to_pb(name, changed[owner]) for owner, name in names.items() if name is not None]
+        self.reported = states
+        if messages:
+            update = grpc.UpdateWorkloadState(workloadStates=messages)
+            self.outbox.append(grpc.ToServer(updateWorkloadState=update))
+        return bool(messages)
+
+    def _state(self, owner: str) -> ExecutionState:
+        workload = self.process.workloads[owner]
+        if workload.stopping:
+            return STOPPING
+        if owner in self.containers:
+            return RUNNING_OK
+        return PENDING_INITIAL if workload.waits is None else PENDING_WAITING_TO_START.because(workload.waits)
+
+
+class PlacementAgreement(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = StandingClock()
+        self.nodes = {name: PlacedNode(name, self.loop) for name in NAMES}
+        self.workloads: dict[str, dict[str, Any]] = {}
+        self.versions = count()
+        self.start_server()
+        for node in self.nodes.values():
+            self.loop.do(node.process.start)
+        self.all_is_well(SETTLE_TICKS)
+
+    # --- the server ---
+
+    def start_server(self) -> None:
+        """With the startup manifest."""
+        self.story = Story()
+        state = {"apiVersion": "v1", "workloads": self.workloads, "deviceConfigurations": CONFIGURATIONS}
+        success_of(self.story.update({"desiredState": state}, "desiredState"))
+
+    def perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, ToAgent) and self.nodes[effect.agent].connected:
+                self.nodes[effect.agent].inbox.append(effect.message)
+
+    def serve(self, node: PlacedNode) -> None:
+        self.perform(self.story.server.handle(FromAgent(node.name, node.outbox.popleft())))
+
+    def deliver_all(self) -> None:
+        busy = True
+        while busy:
+            busy = False
+            for node in self.nodes.values():
+                busy |= node.report()
+                if node.outbox:
+                    self.serve(node)
+                elif node.inbox:
+                    node.receive()
+                busy |= bool(node.outbox or node.inbox)
+
+    def all_is_well(self, seconds: int) -> None:
+        for node in self.nodes.values():
+            if not node.connected:
+                node.connect()
+        self.deliver_all()
+        while any(node.paused for node in self.nodes.values()):
+            for node in self.nodes.values():
+                node.go_on(0)
+            self.deliver_all()
+        self.pass_time(seconds)
+
+    def pass_time(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.perform(self.story.server.handle(SecondPassed()))
+        self.loop.now += seconds
+        self.loop.settle()
+        for node in self.nodes.values():
+            self.loop.do(node.process.time_passed)
+            node.review()
+
+    def change(self, name: str, form: dict[str, Any] | None) -> None:
+        self.workloads.pop(name, None)
+        if form is not None:
+            form["runtimeConfig"] = f"version {next(self.versions)}"
+            self.workloads[name] = form
+        workloads = {} if form is None else {name: form}
+        state = {"desiredState": {"apiVersion": "v1", "workloads": workloads}}
+        effects = self.story.update(state, f"desiredState.workloads.{name}")
+        success_of(effects)
+        self.perform(effects)
+
+    # --- what may happen ---
+
+    @rule(name=st.sampled_from(PLACED), configuration=st.sampled_from(["cam", "mic"]), quantity=st.integers(1, 2))
+    def workload_is_wanted(self, name: str, configuration: str, quantity: int) -> None:
+        resources = [{"name": configuration, "quantity": quantity if configuration == "cam" else 1}]
+        self.change(name, a_form(agent="", placement={}, resources=resources))
+
+    @rule(replicas=st.integers(0, 3), spread=st.booleans(), configuration=st.sampled_from(["cam", "mic", ""]))
+    def replicas_are_wanted(self, replicas: int, spread: bool, configuration: str) -> None:
+        resources: dict[str, Any] = {"resources": [{"name": configuration, "quantity": 1}]} if configuration else {}
+        self.change(REPLICATED, a_form(agent="", placement={"replicas": replicas, "spread": spread}, **resources))
+
+    @rule()
+    def an_instance_on_every_agent_is_wanted(self) -> None:
+        self.change(EVERYWHERE, a_form(agent="", placement={"everyAgent": True}))
+
+    @rule(name=st.sampled_from([*PLACED, REPLICATED, EVERYWHERE]))
+    def workload_is_not_wanted_any_more(self, name: str) -> None:
+        if name in self.workloads:
+            self.change(name, None)
+
+    @rule(name=nodes, number=st.integers(1, 4))
+    def server_gets_messages(self, name: str, number: int) -> None:
+        self.nodes[name].report()
+        for _ in range(min(number, len(self.nodes[name].outbox))):
+            self.serve(self.nodes[name])
+
+    @rule(name=nodes, number=st.integers(1, 6))
+    def agent_gets_messages(self, name: str, number: int) -> None:
+        for _ in range(min(number, len(self.nodes[name].inbox))):
+            self.nodes[name].receive()
+
+    @rule(name=nodes, number=st.integers(0, 3))
+    def disk_or_runtime_continues(self, name: str, number: int) -> None:
+        self.nodes[name].go_on(number)
+
+    @rule()
+    def for_a_while_all_goes_well(self) -> None:
+        self.all_is_well(1)
+
+    @rule(name=nodes)
+    def connection_breaks(self, name: str) -> None:
+        if self.nodes[name].connected:
+            self.nodes[name].cut()
+            self.perform(self.story.gone(name))
+
+    @rule(name=nodes)
+    def agent_connects(self, name: str) -> None:
+        if not self.nodes[name].connected:
+            self.nodes[name].connect()
+
+    @rule(name=nodes)
+    def agent_is_killed_and_starts_again(self, name: str) -> None:
+        self.connection_breaks(name)
+        self.nodes[name].kill()
+
+    @rule(name=nodes, for_good=st.booleans())
+    def node_loses_power(self, name: str, for_good: bool) -> None:
+        """The server gives up an agent that is away for long."""
+        self.connection_breaks(name)
+        self.nodes[name].lose_power()
+        if for_good:
+            self.all_is_well(NODE_LOST_TICKS + 1)
+        self.all_is_well(1)
+
+    @rule(name=nodes)
+    def node_has_power_again(self, name: str) -> None:
+        self.nodes[name].is_on = True
+
+    @rule(really=st.booleans())
+    def server_is_killed_and_starts_again(self, really: bool) -> None:
+        """Agents that are on connect in time."""
+        if not really:
+            return
+        for node in self.nodes.values():
+            node.cut()
+        self.start_server()
+        for _ in range(SETTLE_TICKS + 1):
+            self.all_is_well(1)
+
+    @rule(name=nodes, configuration=st.sampled_from(["cam", "mic"]), count=st.integers(0, 2))
+    def devices_vanish_or_return(self, name: str, configuration: str, count: int) -> None:
+        _, devices = self.nodes[name].devices[configuration]
+        self.nodes[name].show(configuration, devices[:count])
+
+    @rule(seconds=st.sampled_from([2, 6, 11]))
+    def time_passes(self, seconds: int) -> None:
+        self.pass_time(seconds)
+
+    # --- what must always be so ---
+
+    @invariant()
+    def no_slot_has_two_users(self) -> None:
+        used = Counter(slot for node in self.nodes.values() for slot in node.users())
+        assert max(used.values(), default=1) == 1, used
+
+    @invariant()
+    def no_task_has_failed(self) -> None:
+        for node in self.nodes.values():
+            for workload in node.process.workloads.values():
+                assert not workload.task.done() or workload.task.exception() is None
+
+    # --- what must be so in the end ---
+
+    def teardown(self) -> None:
+        try:
+            for node in self.nodes.values():
+                node.is_on = True
+                for configuration, (_, devices) in node.devices.items():
+                    node.show(configuration, devices)
+            for _ in range(10):
+                self.all_is_well(11)
+            self.check()
+        finally:
+            for node in self.nodes.values():
+                self.loop.do(node.process.kill)
+            self.loop.close()
+
+    def check(self) -> None:
+        running = Counter(owner.partition(".")[0] for node in self.nodes.values() for owner in node.containers)
+        wanted = self.wanted_instances()
+        assert set(running) <= set(wanted), running
+        assert max(running.values(), default=1) == 1, running
+        for name, form in wanted.items():
+            if name not in running:
+                self.check_waiting(name, form)
+        for node in self.nodes.values():
+            node.check_at_rest()
+
+    def wanted_instances(self) -> dict[str, dict[str, Any]]:
+        found = {name: form for name, form in self.workloads.items() if name in PLACED}
+        if REPLICATED in self.workloads:
+            form = self.workloads[REPLICATED]
+            found |= {f"{REPLICATED}-{number}": form for number in range(form["placement"]["replicas"])}
+        if EVERYWHERE in self.workloads:
+            found |= {f"{EVERYWHERE}-{name}": self.workloads[EVERYWHERE] for name in NAMES}
+        return found
+
+    def check_waiting(self, name: str, form: dict[str, Any]) -> None:
+        """It may wait only if no agent has enough free devices. All agents see the shared ones."""
+        (request,) = form["resources"]
+        used = {slot.rpartition("-")[0] for node in self.nodes.values() for slot in node.users()}
+        instances = self.story.get("deviceInstances")["deviceInstances"]
+        free = [it for it in instances if it.startswith(f"{request['name']}-") and it not in used]
+        assert len(free) < request["quantity"] if request["name"] == "cam" else not free, (name, free)
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr("ankaios.devices.device_manager.ForeignDevices", FakeForeign)
+        patched.setattr("ankaios.devices.workload_claims.asyncio.to_thread", slow_disk)
+        yield
+
+
+TestPlacementAgreement = PlacementAgreement.TestCase
+TestPlacementAgreement.settings = settings(max_examples=25, stateful_step_count=30, deadline=None, derandomize=True)
