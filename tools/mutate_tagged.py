@@ -99,7 +99,7 @@ def _changed_constant(source: str, value: ast.expr) -> str | None:
     """Another number or text for the first constant of an expression."""
     for part in ast.walk(value):
         if isinstance(part, ast.Constant) and isinstance(part.value, int | float | str) and part.end_col_offset:
-            other = f"{part.value}x" if isinstance(part.value, str) else part.value * 120 + 1
+            other = _other_value(part.value)
             lines = [line.encode() for line in _lines_of(source)]
             if part.lineno != part.end_lineno:
                 continue
@@ -107,6 +107,12 @@ def _changed_constant(source: str, value: ast.expr) -> str | None:
             lines[part.lineno - 1] = line[: part.col_offset] + repr(other).encode() + line[part.end_col_offset :]
             return b"".join(lines).decode()
     return None
+
+
+def _other_value(value: float | str) -> object:
+    if isinstance(value, bool):
+        return not value
+    return f"{value}x" if isinstance(value, str) else value * 120 + 1
 
 
 def _of_function(source: str, node: Function) -> Iterator[tuple[str, str | None]]:

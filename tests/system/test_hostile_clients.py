@@ -227,10 +227,9 @@ def test_manifests_that_are_hostile_are_rejected_and_nothing_else_happens(attack
         "a cycle": {"a": {"dependencies": {"dependencies": {"a": "ADD_COND_RUNNING"}}}},
         "a long name": {"x" * 1_000: {}},
         "a name with an at sign": {"a@b": {}},
-        "a template without end": {"t": {"runtimeConfig": "{{" * 1_000}},
     }
-    rejected = 0
-    for number, workloads in enumerate(cases.values()):
+    rejected = []
+    for number, (case, workloads) in enumerate(cases.items()):
         full = {
             name: {"agent": "n1", "runtime": "podman", "runtimeConfig": "x", **more} for name, more in workloads.items()
         }
@@ -238,9 +237,9 @@ def test_manifests_that_are_hostile_are_rejected_and_nothing_else_happens(attack
         answer = attacked.cli.answer(
             f"u{number}", updateStateRequest={"newState": state, "updateMask": ["desiredState.workloads"]}
         )
-        rejected += "error" in answer
-    print(f"{len(cases)} hostile manifests: {rejected} rejected")
-    assert rejected >= 3
+        rejected += [case] if "error" in answer else []
+    print(f"{len(cases)} hostile manifests: {len(rejected)} rejected")
+    assert rejected == list(cases)
     attacked.assert_unaffected()
 
 

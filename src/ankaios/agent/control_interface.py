@@ -54,12 +54,11 @@ class _Outgoing(Struct, frozen=True):
 
 
 class ControlInterface:
-    """[impl->swdd~agent-create-control-interface-pipes-per-workload~1]"""
-
     def __init__(self, spec: WorkloadSpec, folder: Path, callbacks: ControlCallbacks, tasks: Supervisor) -> None:
         """Raises OSError if the FIFOs cannot be created.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
+        [impl->swdd~agent-create-control-interface-pipes-per-workload~1]
         """
         self.spec = spec
         self.folder = folder

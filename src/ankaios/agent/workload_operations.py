@@ -227,8 +227,8 @@ class WorkloadOperations:
                 if workload is not None:
                     workload.update(None)
             case DeleteOperation(deleted):
-                # [impl->swdd~podman-adapter-request-stopping-container~2]
                 self._report_unowned(deleted.instance_name)
+                # [impl->swdd~podman-adapter-request-stopping-container~2]
                 if workload is not None:
                     workload.delete()
 

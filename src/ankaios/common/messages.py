@@ -2,8 +2,6 @@
 
 Most of them are the generated protobuf classes. The classes of this module add facts that protobuf does not describe:
 the end of a connection, and the receiver of a message.
-
-[impl->swdd~common-object-representation~1]
 """
 
 from msgspec import Struct

@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceGrant
+from ankaios.common.errors import Rejected
+from ankaios.common.yaml_text import check_depth
 from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET
 from ankaios.runtimes.runtime_connector import Unsupported
 
@@ -51,7 +53,10 @@ def load_documents(manifest: str) -> list[Any]:
     import ryaml
 
     try:
+        check_depth(manifest, "the manifest")
         return [document for document in ryaml.loads_all(manifest) or [] if document is not None]
+    except Rejected as fault:
+        raise Unsupported(str(fault)) from fault
     except ValueError as fault:
         raise Unsupported(f"cannot read the manifest: {fault}") from fault
 

@@ -85,7 +85,6 @@ class PodmanCli:
         """Call `run`, whose arguments include the given options of the user, or `start`.
 
         Return the id of the container. Earlier listings do not contain it, so they are invalidated.
-        [impl->swdd~podman-state-getter-reset-cache~1]
         """
         plain = self._plain_environment
         copied = options_take_environment(options) or settings_take_environment(plain)
@@ -93,7 +92,7 @@ class PodmanCli:
         try:
             container = (await self._call(arguments, self.settings.run_limit, environment=environment)).strip()
         finally:
-            self._states.reset()
+            self._states.reset()  # [impl->swdd~podman-state-getter-reset-cache~1]
         if not container:
             raise RuntimeFailed(f"podman printed no container id. Execution of 'podman {' '.join(arguments)}'")
         return container.rsplit(maxsplit=1)[-1]

@@ -41,11 +41,9 @@ _log = logging.getLogger(__name__)
 
 
 class PodmanKubeRuntime:
-    """[impl->swdd~podman-kube-implements-runtime-connector~1]
-    [impl->swdd~podman-kube-name-returns-podman-kube~1]
-    """
+    """[impl->swdd~podman-kube-implements-runtime-connector~1]"""
 
-    name = "podman-kube"
+    name = "podman-kube"  # [impl->swdd~podman-kube-name-returns-podman-kube~1]
 
     def __init__(self, podman: Podman) -> None:
         self._podman = podman

@@ -62,11 +62,9 @@ class Podman:
 
 
 class PodmanRuntime:
-    """[impl->swdd~podman-implements-runtime-connector~1]
-    [impl->swdd~podman-name-returns-podman~1]
-    """
+    """[impl->swdd~podman-implements-runtime-connector~1]"""
 
-    name = "podman"
+    name = "podman"  # [impl->swdd~podman-name-returns-podman~1]
 
     def __init__(self, podman: Podman) -> None:
         self._podman = podman

@@ -81,6 +81,9 @@ async def test_a_short_loss_of_the_connection_disturbs_no_workload() -> None:
 
 
 async def test_after_a_long_absence_the_agent_follows_the_new_state_of_the_server() -> None:
+    """[utest->swdd~podman-workload-sends-workload-state~1]
+    [utest->swdd~podman-adapter-request-stopping-container~2]
+    """
     old, kept, new = (a_workload(name, "A") for name in ("old", "kept", "new"))
     async with an_agent() as a:
         await a.server_says(server_hello(old, kept, WEB))

@@ -289,7 +289,10 @@ async def test_an_agent_that_takes_no_requests_holds_up_only_the_one_who_asks(
 
 
 async def test_a_workload_that_gets_no_answers_is_not_read_any_more(interface: ControlInterface, agent: Agent) -> None:
-    """Otherwise its requests would fill the connection of the agent to the server."""
+    """Otherwise its requests would fill the connection of the agent to the server.
+
+    [utest->swdd~agent-forward-responses-to-control-interface-pipe~1]
+    """
     with a_workload_at(interface) as pipes:
         pipes.hello()
         await pipes.hear()

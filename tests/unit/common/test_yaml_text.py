@@ -32,6 +32,20 @@ def test_bad_text_is_refused_with_the_reason(text: str | bytes, why: str) -> Non
     assert why in str(refusal.value)
 
 
+@pytest.mark.parametrize("piece", ["{a: ", "c: [[", '{"}]": ', "{'}': ", "[a'b, ", "[ # ]\n"])
+def test_the_parser_does_not_see_deep_nesting(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would need time for the square of the depth. Closing brackets in texts and comments hide nothing."""
+    import ryaml
+
+    monkeypatch.setattr(ryaml, "loads", lambda _: pytest.fail("the parser was called"))
+    with pytest.raises(Rejected, match="cannot read it: "):
+        load_yaml("c: " + piece * 100_000, "it")
+
+
+def test_many_brackets_beside_each_other_are_no_deep_nesting() -> None:
+    assert load_yaml("{" + ", ".join(f"w{number}: [a]" for number in range(5000)) + "}", "it")["w4999"] == ["a"]
+
+
 def test_an_alias_bomb_is_refused() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)

@@ -71,6 +71,7 @@ async def test_an_ended_container_is_started_again() -> None:
 async def test_a_failed_start_removes_what_it_left_by_label_and_tells_the_error() -> None:
     """The container may carry the user's own name, and one with our short name may belong to somebody else.
 
+    The error leads to `Pending(Starting)` and not to a failed state, as in the original's code (docs/differences.md).
     [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
     """
     cli = RecordingCli([labelled("half", "created"), a_container("foreign", Names=[NAME.short])])

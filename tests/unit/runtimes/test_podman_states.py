@@ -46,7 +46,11 @@ from ankaios.runtimes.podman_states import (
     ],
 )
 def test_each_word_of_podman_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
-    """[utest->swdd~podman-state-getter-maps-state~3]
+    """Where requirements differ, the newest table and the original's code count, see docs/differences.md.
+
+    Paused is unknown and not a state; the allowed states are those of this table and not those of an older list.
+    [utest->swdd~podman-state-getter-maps-state~3]
+    [utest->swdd~allowed-workload-states~2]
     [utest->swdd~podman-workload-maps-state~1]
     [utest->swdd~podman-workload-state~1]
     """
@@ -105,5 +109,8 @@ def test_a_missing_pod_counts_as_one_unknown_container() -> None:
 
 
 def test_no_pods_at_all_are_lost() -> None:
-    """[utest->swdd~podman-kube-state-getter-removed-if-no-container~1]"""
+    """Not removed as the text says: as in the original's code, only a delete removes a workload (docs/differences.md).
+
+    [utest->swdd~podman-kube-state-getter-removed-if-no-container~1]
+    """
     assert pods_state([]) == FAILED_LOST

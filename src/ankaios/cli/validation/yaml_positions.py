@@ -11,9 +11,10 @@ from typing import NamedTuple
 import yaml
 from msgspec import Struct
 
+from ankaios.common.yaml_text import MAX_DEPTH
+
 Path = tuple[str, ...]
 
-_MAX_DEPTH = 130  # ryaml rejects deeper texts
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser, where PyYAML was built with it
 
 
@@ -76,7 +77,7 @@ def find_positions(text: str) -> YamlPositions:
                     open_collections.append(_Collection(path, isinstance(event, yaml.MappingStartEvent)))
             elif isinstance(event, yaml.DocumentEndEvent):
                 break
-            if len(open_collections) > _MAX_DEPTH:
+            if len(open_collections) > MAX_DEPTH:
                 break
     return positions
 

@@ -190,6 +190,9 @@ def test_a_changed_workload_of_a_live_agent_is_updated() -> None:
 
 
 def test_a_workload_that_is_no_longer_wanted_is_deleted_or_no_longer_waits() -> None:
+    """[utest->swdd~agent-existing-workloads-finds-list~1]
+    [utest->swdd~agent-initial-list-existing-workloads~1]
+    """
     manager = a_manager()
     plan = manager.server_hello([], {"web": works_on(WEB)}, {"db": CreateOperation(DB)})
     assert plan == Plan(drop=["db"], operations=[DeleteOperation(gone(WEB))])

@@ -41,6 +41,7 @@ from ankaios.agent.core.workload_events import (
     StartHasNoRoom,
     StartImpossible,
     StateSeen,
+    StopHealthChecks,
     Unwatch,
     Update,
     Watch,
@@ -138,7 +139,10 @@ def test_a_success_ends_the_counting_of_failures() -> None:
 
 
 def test_what_can_never_work_is_not_tried_again() -> None:
-    """[utest->swdd~podman-workload-update-workload-state-on-start-failure~1]"""
+    """Pending and not failed as the text says: as in the original's code, see docs/differences.md.
+
+    [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
+    """
     w, effects = reduce(Workload(WEB), StartImpossible("bad config"))
     assert effects == [RemoveFiles(NAME), Report(NAME, PENDING_STARTING_FAILED.because("bad config"))]
     assert reduce(w, RetryDue(w.turn)) == (w, [])
@@ -250,7 +254,7 @@ def test_update_without_container_creates_at_once() -> None:
     _, effects = reduce(Workload(WEB), Update(WEB2))
     assert effects[0] == Report(NAME, STOPPING_REQUESTED_AT_RUNTIME)
     assert effects[-3:] == [Report(NAME, REMOVED), Report(NAME2, STARTING), Start(WEB2)]
-    assert not any(isinstance(effect, DeleteContainer) for effect in effects)
+    assert not any(isinstance(effect, DeleteContainer | StopHealthChecks) for effect in effects)
 
 
 def test_update_with_unchanged_id_keeps_the_folder_and_unchanged_rights_keep_the_interface() -> None:

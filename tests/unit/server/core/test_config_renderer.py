@@ -40,7 +40,9 @@ def fault(config: str = "x", aliases: dict[str, str] | None = None, **more: Any)
     ],
 )
 def test_templates_become_the_content_of_the_configs(template: str, result: str) -> None:
-    """[utest->swdd~config-renderer-renders-workload-configuration~2]"""
+    """[utest->swdd~config-renderer-renders-workload-configuration~2]
+    [utest->swdd~server-delegate-template-render-to-external-library~1]
+    """
     assert rendered(template).form["runtimeConfig"] == result
 
 
