@@ -299,3 +299,17 @@ def test_after_a_loss_of_the_server_unlisted_workloads_are_kept() -> None:
     assert manager.listed("podman", [found(WEB)], {}, {}) == Plan()
     manager.server_hello([], {}, {})
     assert manager.listed("podman", [found(WEB)], {}, {}).unneeded == [found(WEB)]
+
+
+def test_a_lost_workload_that_is_applied_again_is_not_started_again() -> None:
+    """Neither if it has a task, nor if the agent found it running after a restart."""
+    manager = a_manager()
+    manager.server_hello([], {"web": works_on(WEB)}, {}, keep_unlisted=True)
+    assert manager.update_workload([WEB], [], {"web": works_on(WEB)}, {}) == Plan(keep=["web"])
+
+    manager.server_hello([], {}, {}, keep_unlisted=True)
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan()
+    expected = a_manager()
+    expected.server_hello([WEB], {}, {})
+    assert manager.update_workload([WEB], [], {}, {}) == expected.listed("podman", [found(WEB)], {}, {})
+    assert manager.update_workload([WEB], [], {}, {}).operations == [CreateOperation(WEB)]
