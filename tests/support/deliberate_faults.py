@@ -15,7 +15,8 @@ from msgspec import Struct
 from ankaios.agent import server_link, workload_task
 from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
 from ankaios.agent.core.authorizer import Authorizer
-from ankaios.agent.core.workload_events import Deleted
+from ankaios.agent.core.workload_events import Deleted, Identified
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.agent.workload_task import WorkloadTask
 from ankaios.devices.claim_store import ClaimStore
@@ -139,6 +140,10 @@ async def _deleted(*_args: Any) -> Deleted:
     return Deleted()
 
 
+async def _not_found(*_args: Any) -> Identified:
+    return Identified(None)
+
+
 async def _no_workloads(*_args: Any) -> list[Any]:
     return []
 
@@ -169,6 +174,10 @@ FAULTS = (
     DeliberateFault("every third delete does nothing", WorkloadTask, "_delete", _every(3, _deleted)),
     DeliberateFault(
         "a restarted agent does not list containers", SimulatedRuntime, "existing_workloads", lambda _: _no_workloads
+    ),
+    DeliberateFault("a container is not found again", WorkloadTask, "_identify", lambda _: _not_found),
+    DeliberateFault(
+        "the last state is not repeated", Outbox, "go_offline", lambda _: lambda self: self._queue.go_offline()
     ),
     DeliberateFault("containers are not watched", WorkloadTask, "_watch", _always(None)),
     DeliberateFault("every third watch is missing", WorkloadTask, "_watch", _every(3, lambda *_: None)),

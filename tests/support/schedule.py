@@ -38,6 +38,7 @@ SECONDS = {
     "tests/browser/test_dashboard.py": 45,
     "tests/system/test_up.py": 45,
     "tests/system/test_devices_runtimes.py": 40,
+    "tests/system/test_safe_changes_podman.py": 40,
     "tests/system/test_server_start.py": 35,
     "tests/integration/devices/test_discovery_opcua.py": 35,
     "tests/system/test_agent_sdk_story.py": 30,

@@ -1,6 +1,6 @@
-"""Bad days of a node: each ends in the right state soon after the fault does, and the reason is told meanwhile.
+"""Faults of a node: the right state is reached soon after each fault ends, and the reason is reported meanwhile.
 
-Server, agent and `ank` are real; podman is a stand-in that runs processes and fails as it is told.
+Server, agent and `ank` are real; podman is replaced by a script that runs processes and fails on request.
 Needs: nothing but the repository.
 """
 
@@ -34,7 +34,7 @@ def podman(tmp_path: Path) -> Iterator[StandIn]:
 
 @pytest.fixture
 def cluster(podman: StandIn) -> Iterator[Cluster]:
-    """The only podman on the path is the stand-in."""
+    """The only podman on the path is the replacement."""
     with Cluster({**os.environ, "PATH": str(podman.folder)}) as made:
         yield made
 
@@ -85,7 +85,7 @@ def test_a_missing_podman_is_the_reason_until_it_is_installed(cluster: Cluster, 
     ],
     ids=["hangs", "prints garbage"],
 )
-def test_a_podman_that_does_not_say_what_exists_is_the_reason(
+def test_a_podman_that_cannot_list_is_reported_as_the_reason(
     cluster: Cluster, podman: StandIn, fault: dict[str, str], reason: str
 ) -> None:
     podman.script("ps", **fault)
@@ -96,7 +96,7 @@ def test_a_podman_that_does_not_say_what_exists_is_the_reason(
     assert len(podman.calls("run")) == len(podman.containers()) == 1
 
 
-def test_a_start_that_hangs_is_the_reason_and_ends_well_when_podman_goes_on(cluster: Cluster, podman: StandIn) -> None:
+def test_a_start_that_hangs_is_reported_and_succeeds_when_podman_continues(cluster: Cluster, podman: StandIn) -> None:
     podman.script("run", do="slow", seconds=13, times=1)
     start(cluster, a_manifest("web"))
     wait_for_reason(cluster, "web", "Pending(Starting)", "The runtime 'podman' has not started it within 10 s")
@@ -176,7 +176,7 @@ def test_a_server_that_comes_back_with_another_state(cluster: Cluster, podman: S
         cluster.wait_for(name, "Running(Ok)")
     stays = next(each for each in podman.containers() if podman.name_of(each).startswith("stays."))
     cluster.kill_server()
-    time.sleep(2.5)  # the agent tries in vain meanwhile
+    time.sleep(2.5)  # the attempts of the agent fail meanwhile
     new = a_manifest("changes", "new", image="two").splitlines()[2:]
     cluster.start_server(a_manifest("stays") + "\n".join([*new, ""]))
     for name in ("stays", "changes", "new"):

@@ -1,6 +1,6 @@
-"""Configurations and log requests that once ended an agent: it lives on, and so does every other workload.
+"""Configurations and log requests that once ended an agent: the agent and all other workloads continue.
 
-Server, agent and `ank` are real, workloads are plain processes.
+Server, agent and `ank` are real, workloads are native processes.
 Needs: nothing but the repository.
 """
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLEEPS = "command: [sleep, '1000']"
 TIMES = (["--since", "0001-01-01T00:00:00+23:59"], ["--until", "0001-01-01T00:00:00"])
 
-# Asks for logs through its control interface as no command line would, and notes each answer.
+# Requests logs through its control interface with values that `ank` does not send, and records each answer.
 ASKS_FOR_LOGS = """
 import asyncio, json, os, sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def a_manifest(**workloads: str) -> str:
-    """Each with a runtimeConfig, and whatever else follows it after an empty line."""
+    """Workloads with a runtimeConfig, and further keys after an empty line."""
     lines = ["apiVersion: v1", "workloads:"]
     for name, text in workloads.items():
         config, _, more = text.partition("\n\n")
@@ -78,7 +78,7 @@ def process_of(cluster: Cluster, workload: str) -> int:
 
 
 class Bystander:
-    """A workload and the agent, which are the same at the end as at the beginning."""
+    """The processes of a workload and the agent, which are the same at the end as at the start."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -121,7 +121,7 @@ def test_a_configuration_that_makes_no_sense_is_the_failure_of_its_workload_alon
 
 
 @pytest.mark.parametrize("times", TIMES, ids=" ".join)
-def test_a_time_that_makes_no_sense_is_told_to_who_asked_for_logs(cluster: Cluster, times: list[str]) -> None:
+def test_an_invalid_time_is_reported_to_the_requester_of_logs(cluster: Cluster, times: list[str]) -> None:
     bystander = Bystander(cluster)
     done = cluster.ank("logs", *times, "stays")
     assert f"cannot read the time '{times[1]}': expected RFC 3339" in done.stdout

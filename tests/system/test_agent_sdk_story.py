@@ -1,4 +1,4 @@
-"""A workload with the unmodified `ankaios-sdk` in a real container talks to a real server.
+"""A workload with the unmodified `ankaios-sdk` in a real container communicates with a real server.
 
 Needs: podman, root rights and the SDK in .venv/sdk, which scripts/install brings.
 """

@@ -44,13 +44,13 @@ def cluster(podman_env: PodmanEnv) -> Iterator[Cluster]:  # noqa: F811
 
 
 def started(env: PodmanEnv) -> dict[str, str]:
-    """Workload name -> id of its container, for those that run."""
+    """Return the container id of each running workload."""
     running = [each for each in env.containers() if each["State"] == "running"]
     return {each["Labels"]["name"].split(".")[0]: each["Id"] for each in running}
 
 
 def test_workloads_outlive_agent_and_server(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
-    """kill -9 of either changes nothing for what runs; what changed meanwhile is made up for."""
+    """kill -9 of server or agent does not affect running workloads; later changes are applied after the restart."""
     manifest = a_manifest(
         a_workload("stays", "agent_A", FOREVER),
         a_workload("goes", "agent_A", FOREVER),
@@ -77,13 +77,13 @@ def test_workloads_outlive_agent_and_server(cluster: Cluster, podman_env: Podman
     again = (a_workload("stays", "agent_A", FOREVER), a_workload("ends", "agent_A", "sleep 1; exit 3"))
     cluster.start_server(a_manifest(*again))
     cluster.wait_for("stays", "Running(Ok)")
-    # a live agent tells the state of what ended and does not run it once more
+    # a running agent reports the state of an ended workload and does not restart it
     assert cluster.wait_for("ends", "Failed(ExecFailed)") == "Exit code: '3'"
     assert started(podman_env) == {"stays": before["stays"]}
     assert [each["Id"] for each in podman_env.containers() if each["Labels"]["name"].startswith("ends.")] == ended
 
 
-def test_an_agent_that_is_asked_to_end_ends_and_its_workloads_do_not(
+def test_a_signal_ends_the_agent_but_not_its_workloads(
     cluster: Cluster,
     podman_env: PodmanEnv,  # noqa: F811
 ) -> None:
@@ -114,7 +114,7 @@ def test_restart_policies_and_retries(cluster: Cluster, podman_env: PodmanEnv) -
 
     first = container("failing")
     cluster.wait_until("a new container is made", lambda: container("failing") not in (None, first))
-    # the image appears, and the next attempt works
+    # the image becomes available, and the next attempt succeeds
     subprocess.run(
         ["podman", "tag", IMAGE, "localhost/no-such-image"], env=podman_env.environ, check=True, capture_output=True
     )

@@ -1,4 +1,4 @@
-"""A native workload of another user that does its worst with what root's agent gave it.
+"""A hostile native workload of another user, started by the agent of root.
 
 Needs: root rights and the right to make mount namespaces.
 """
@@ -43,7 +43,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_no_restart_gives_a_file_of_root_away(cluster: Cluster, tmp_path: Path, code: int) -> None:
-    """It exchanges a FIFO by a link and ends, again and again: the FIFO is made anew, and the link leads nowhere."""
+    """It repeatedly replaces a FIFO by a link and ends: the FIFO is created again, and the link is not followed."""
     victim = tmp_path / "shadow"
     victim.write_text("secret")
     victim.chmod(0o600)

@@ -1,7 +1,7 @@
-"""The first thing that a newcomer runs: scripts/demo works from anywhere, as often as you like, and leaves nothing.
+"""scripts/demo works from any folder, can be repeated, and leaves nothing behind.
 
-Needs: nothing but the repository; containers are shown where podman can run. That really nothing is left is seen on a
-copy of the whole machine, which needs root rights and overlay file systems.
+Needs: nothing but the repository; containers are shown where podman can run. The check that nothing is left
+runs on a copy of the whole machine, which needs root rights and overlay file systems.
 """
 
 import os
@@ -52,7 +52,7 @@ def folder() -> Iterator[Path]:
 
 
 def test_it_runs_through_and_cleans_up_twice_in_a_row(folder: Path) -> None:
-    """With podman where it can run, else without; it says which."""
+    """With podman where it can run, otherwise without; the output shows which."""
     for _ in range(2):
         done = completed([DEMO], folder)
         assert left_by(folder) == []
@@ -96,7 +96,7 @@ def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(fol
             terminal.hang_up()
         else:
             terminal.process.terminate()
-        # 1: it noticed at once that nobody sees its table any more.
+        # 1: it detected immediately that its output is closed.
         assert terminal.process.wait(LIMIT) in ((0, 1) if how == "closed window" else (0,)), terminal.seen
     assert left_by(folder) == []
     assert not (ROOT / ".demo").exists()

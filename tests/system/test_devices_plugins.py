@@ -1,4 +1,4 @@
-"""A real agent beside a kubelet, and a plugin of somebody else beside a real agent.
+"""A real agent with a kubelet, and a device plugin for Kubernetes with a real agent.
 
 Needs: nothing but the repository.
 """
@@ -48,7 +48,7 @@ def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
         kubelet.stop()
 
 
-def test_a_plugin_of_somebody_else_serves_our_workloads(cluster: Cluster) -> None:
+def test_a_device_plugin_for_kubernetes_serves_workloads(cluster: Cluster) -> None:
     """[stest->akri~kubelet-device-plugin-api~1]"""
     cluster.start_agent("node-a", runtimes=["native"])
     folder = cluster.folder / "run" / "node-a_io" / "devices" / "plugins"
@@ -70,5 +70,19 @@ def test_a_plugin_of_somebody_else_serves_our_workloads(cluster: Cluster) -> Non
         cluster.wait_for(waiting, "Running(Ok)")
         delete(cluster, waiting)
         assert plugin.allocated == [["g0"], ["g0"]]
+    finally:
+        plugin.stop()
+
+
+def test_plugins_register_in_the_folder_of_the_option(cluster: Cluster) -> None:
+    folder = cluster.folder / "p"
+    cluster.start_agent("node-a", "--plugin-dir", str(folder), runtimes=["native"])
+    cluster.wait_until("plugins can register", (folder / "kubelet.sock").exists)
+    plugin = ForeignPlugin(folder, "example.com/gpu", {"g0": "Healthy"})
+    plugin.start()
+    try:
+        apply(cluster, a_user("web", resource="example.com/gpu"))
+        cluster.wait_for("web", "Running(Ok)")
+        delete(cluster, "web")
     finally:
         plugin.stop()

@@ -1,7 +1,7 @@
-"""A real device of the kernel in workloads of the runtimes that the walk-through of the design does not show.
+"""A real device of the kernel in workloads of the runtimes that the walk-through of the design does not cover.
 
-A disk, which is a loop device with known content, is plugged in; a workload asks for it, reads it through the node it
-was given, and lets go.
+A disk, which is a loop device with known content, is added; a workload requests it, reads it through its
+device node, and releases it.
 Needs: root rights, podman, a free loop device and the Python package pyudev with libudev.
 """
 
@@ -29,7 +29,7 @@ READ = (
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """The file and the node."""
+    """Return the file and the device node."""
     image = tmp_path / "disk"
     with attached(image, CONTENT) as node:
         yield image, node
@@ -47,7 +47,7 @@ def a_reader(runtime: dict[str, Any], container: str | None = None) -> dict[str,
 
 
 def a_pod(node: str) -> dict[str, Any]:
-    """With a container that gets the disk, and one that does not."""
+    """A pod with a container that gets the disk, and one that does not."""
 
     def container(name: str, script: str) -> dict[str, Any]:
         return {"name": name, "image": IMAGE, "command": ["/bin/sh", "-c", script]}
@@ -61,7 +61,7 @@ def a_pod(node: str) -> dict[str, Any]:
 
 
 def read_and_let_go(cluster: Cluster, node: str, last: str = "done") -> str:
-    """The common part of the story; tells what the workload said."""
+    """The common part of the scenario; returns the output of the workload."""
     cluster.wait_for("reader", "Running(Ok)")
     said: list[str] = []
 
@@ -91,7 +91,7 @@ def read_and_let_go(cluster: Cluster, node: str, last: str = "done") -> str:
     return output
 
 
-def test_a_process_reads_a_disk_it_asked_for(disk: tuple[Path, str]) -> None:
+def test_a_process_reads_a_disk_that_it_requested(disk: tuple[Path, str]) -> None:
     """[stest->akri~workload-requests-resources~1]"""
     image, node = disk
     with a_cluster(shared=False) as cluster:
@@ -103,7 +103,7 @@ def test_a_process_reads_a_disk_it_asked_for(disk: tuple[Path, str]) -> None:
 
 
 @needs_podman
-def test_the_container_of_a_pod_that_asked_for_a_disk_reads_it_and_no_other_does(
+def test_only_the_container_of_a_pod_that_requested_a_disk_reads_it(
     disk: tuple[Path, str],
     podman_env: PodmanEnv,  # noqa: F811
 ) -> None:

@@ -104,7 +104,7 @@ def test_a_workload_that_ends_gives_its_camera_to_the_next(cluster: Cluster) -> 
 
 
 def test_claims_outlive_crashes_of_agent_and_server(cluster: Cluster) -> None:
-    """kill -9 of either: whoever has a camera keeps it, and nobody else gets it."""
+    """kill -9 of server or agent: a workload keeps its camera, and no other workload gets it."""
     started(cluster, "node-a", "node-b")
     apply(cluster, cameras("foo0", capacity=1), a_user("first", agent="node-a"), a_user("second", agent="node-b"))
     cluster.wait_until("one of them runs", lambda: len(running(cluster)) == 1)
@@ -126,7 +126,7 @@ def test_claims_outlive_crashes_of_agent_and_server(cluster: Cluster) -> None:
 
 
 def test_slots_of_a_workload_that_vanished_with_its_agent_are_freed(cluster: Cluster) -> None:
-    """The container is gone and nobody wants it any more when the agent is back.
+    """The container is removed and the workload is deleted while the agent does not run.
 
     [stest->akri~reconciler-frees-unused-slots~1]
     """
@@ -143,7 +143,7 @@ def test_slots_of_a_workload_that_vanished_with_its_agent_are_freed(cluster: Clu
     cluster.wait_until("the slot is free", lambda: usage(cluster) == {f"{FOO0}-0": ""}, seconds=60)
 
 
-def test_a_camera_that_flaps_disturbs_nobody(cluster: Cluster) -> None:
+def test_a_camera_that_flaps_does_not_affect_others(cluster: Cluster) -> None:
     started(cluster, "node-a")
     apply(cluster, cameras("foo0", capacity=1, offlineGraceSeconds=60), a_user("web"))
     cluster.wait_for("web", "Running(Ok)")

@@ -1,6 +1,6 @@
 """The walk-through of the design "Configuration-level Resources", with real processes and a real podman.
 
-The cameras exist only in words; their names are those of the design because the hashes are.
+The cameras are simulated; they have the names of the design, because the hashes depend on them.
 Needs: podman and root rights.
 """
 

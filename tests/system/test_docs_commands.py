@@ -1,9 +1,9 @@
 """Every command shown in README, docs and the pages of the examples runs, page by page, as a reader would type it.
 
-A page is one shell session in a folder that looks like a clone: everything of the repository is there, what the page
-writes stays out of it. Where the rights allow it the session has a network of its own, so the default port is free. A
-line ending in ` &` starts something that ends with the page. What cannot be typed as it is shown is in `INSTEAD`, with
-the reason, and the end of `scripts/test` says so.
+A page is one shell session in a folder that looks like a clone: it has all files of the repository, and changes
+by the page do not affect the repository. If permitted, the session has a separate network, so that the default port is
+free. A line that ends with ` &` starts a program that ends with the page. Commands that cannot be typed as shown are in
+`INSTEAD`, with the reason, and the end of `scripts/test` lists them.
 Needs: nothing but the repository; pages that show containers say so with `<!-- needs: podman -->`.
 """
 
@@ -52,7 +52,7 @@ INSTEAD = {
         WHOLE_RUN,
     ),
 }
-# In running text: who runs it.
+# In running text: the test that runs it.
 IN_TEXT = {
     ".venv/bin/mkdocs serve": "test_mkdocs_serves_the_site",
     "python3 -m build": "test_packaging.py",
@@ -83,14 +83,14 @@ IN_TEXT = {
 
 
 def shown(page: Path) -> list[Block]:
-    """The blocks that are run here."""
+    """The blocks that this test runs."""
     return [
         block for block in blocks(page) if block.language == "console" and KINDS.get(block.kind) == Path(__file__).name
     ]
 
 
 def script(page: Path) -> str:
-    """Stops at the first failing command and says which one it was."""
+    """Stop at the first failing command and report it."""
     lines = [
         "set -eEu -o pipefail",
         "trap 'code=$?; echo \"FAILED ($code): $BASH_COMMAND\" >&2; exit $code' ERR",
@@ -120,7 +120,7 @@ def typed_in(command: str, *, fails: bool = False) -> list[str]:
     run = INSTEAD.get(command, (command, ""))[0]
     if fails:
         run = f"if {run}; then false; fi"
-    elif run.split()[-1] == "doctor":  # what it finds wrong is a matter of the machine
+    elif run.split()[-1] == "doctor":  # its findings depend on the machine
         run = f"{run} || [ $? = 1 ]"
     lines = ["echo '$ " + command.replace("'", "'\\''") + "'", run]
     if command.endswith("&"):
@@ -144,7 +144,7 @@ def meanwhile(command: str, typed: list[str]) -> list[str]:
 
 
 def isolated() -> list[str]:
-    """A network of its own keeps the default port free and everybody else undisturbed."""
+    """A separate network keeps the default port free and does not affect other tests."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return []
     return ["unshare", "--net", "--", "/bin/sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
@@ -188,7 +188,7 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
 
 
 def type_in(text: str, home: Path, more: dict[str, str]) -> tuple[int, str]:
-    """A shell that knows nothing of this test run; exit code and all it printed."""
+    """Run a shell without variables of this test run; return exit code and output."""
     environ = {
         **{name: value for name, value in os.environ.items() if name != RUN_VARIABLE},
         **more,
@@ -229,15 +229,15 @@ def _end_group(group: int) -> None:
 
 
 def test_every_page_of_the_capabilities_shows_commands() -> None:
-    """A tutorial without commands would be left out of the test above unnoticed."""
+    """Without this check, the test above would silently skip a tutorial without commands."""
     silent = [page.name for page in (ROOT / "docs/tutorials").glob("*.md") if not shown(page)]
     assert not silent
 
 
-# --- nothing is shown that nobody runs
+# --- every shown command is run
 
 
-def test_every_block_of_commands_is_run_by_somebody() -> None:
+def test_every_block_of_commands_is_run_by_a_test() -> None:
     for page in PAGES:
         assert indented_code(page) == [], f"{page}: mark it as ```console and begin commands with '$ '"
         for block in blocks(page):
@@ -252,7 +252,7 @@ def test_every_block_of_commands_is_run_by_somebody() -> None:
 
 
 @pytest.mark.parametrize(("kind", "file"), sorted(KINDS.items()))
-def test_who_shall_run_a_kind_of_blocks_does_so(kind: str, file: str) -> None:
+def test_the_named_test_runs_its_kind_of_blocks(kind: str, file: str) -> None:
     assert f'"{kind}"' in (HERE / file).read_text() or kind == ""
     assert kind == "" or any(block.kind == kind for page in PAGES for block in blocks(page)), "no page has such a block"
 
@@ -264,7 +264,7 @@ def test_commands_that_are_run_in_another_form_are_still_shown() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
 def test_commands_in_running_text_exist(page: Path) -> None:
-    """Those of `ank` are what its parser understands; others are run by somebody."""
+    """Commands of `ank` are accepted by its parser; all others are run by a test."""
     executed = {command for page in PAGES for block in blocks(page) for command in block.commands}
     for command in in_text(page):
         words = command.split(" | ")[0].split()

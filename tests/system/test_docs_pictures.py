@@ -1,4 +1,4 @@
-"""Pictures of terminals show what the programs show today. Those that tell of one machine, as `ank doctor`, may differ.
+"""Pictures of terminals show what the programs show today. Those of one machine, such as `ank doctor`, may differ.
 
 Needs: tmux.
 """

@@ -1,9 +1,9 @@
 """Every example that `ank --help` gives, which is what docs/reference/cli.md shows, works on a real cluster.
 
-The cluster has what the examples speak of: the workloads `web` and `db` on the agent `n1`, a config item `ports`, a
-camera whose name there is `camera-1a2b3c`, and the programs `generate` and `edit`. Commands that go on for ever get
-Ctrl+C after a moment, on a terminal if they need one. Examples with the number of a revision or of a rollout get a
-cluster of their own, with seven revisions and three rollouts.
+The cluster has the objects of the examples: the workloads `web` and `db` on the agent `n1`, a config item `ports`, a
+camera whose name there is `camera-1a2b3c`, and the programs `generate` and `edit`. Commands without an end get
+Ctrl+C after a short time, on a terminal if they need one. Examples with the number of a revision or of a rollout use a
+separate cluster with seven revisions and three rollouts.
 Needs: nothing but the repository; examples with containers need podman and root.
 """
 
@@ -159,7 +159,7 @@ def test_an_example_runs(place: Place, podman: PodmanEnv | None, example: str) -
     while "Address already in use" in done.stderr and monotonic() < end:  # other tests use this port for a moment
         sleep(1)
         done = place.type_in(example)
-    # 130: ended by Ctrl+C. What `ank doctor` finds wrong is a matter of the machine.
+    # 130: ended by Ctrl+C. The findings of `ank doctor` depend on the machine.
     fine = (0, 130) if FOR_EVER.search(example) else (0, 1) if example == "ank doctor" else (0,)
     assert done.returncode in fine, done.stdout + done.stderr
 

@@ -38,7 +38,7 @@ def manifest(cluster: Cluster, *names: str, seconds: int = 1000) -> str:
 
 
 def pids(cluster: Cluster, name: str) -> list[int]:
-    """Of all processes that were ever started for the workload."""
+    """Return the ids of all processes that were started for the workload."""
     file = cluster.folder / f"{name}.pids"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
@@ -101,7 +101,7 @@ def test_a_lost_database_deletes_no_workload_until_an_operator_confirms(cluster:
     for name in ("state.db", "state.db-wal", "state.db-shm", "state.db.copy"):
         (cluster.folder / name).unlink(missing_ok=True)
 
-    for _ in range(2):  # the loss is not forgotten by another restart
+    for _ in range(2):  # the loss is still known after another restart
         cluster.start_server(startup, *storage(cluster))
         cluster.wait_until("the agent is back", lambda: "node" in cluster.state("agents").get("agents", {}))
         cluster.wait_for("web", "Running(Ok)")

@@ -1,4 +1,4 @@
-"""Every folder of examples/ is started by its one command, as a reader would, and does what its README says.
+"""Every folder of examples/ is started by its one command, as a reader would, and behaves as its README describes.
 
 Needs: nothing but the repository; `pod` needs podman and root, `sdk-control-loop` a package index the first time.
 """
@@ -56,7 +56,7 @@ def test_templated_config(folder: Path) -> None:
 
 
 def test_sdk_control_loop(folder: Path) -> None:
-    """An unmodified SDK starts, heals and deletes workloads, and nothing but its own."""
+    """An unmodified SDK starts, repairs and deletes only its own workloads."""
     output = run("sdk-control-loop", folder)
     assert "may not delete itself, as it should be: Received error: Access denied" in output
     assert "worker_2 ended (FAILED, Exit code: '3'), starting it again" in output
@@ -80,7 +80,7 @@ def test_device_sharing(folder: Path) -> None:
     assert "waits for 3 x akri.sh/camera, 2 visible" in output
 
 
-def test_cameras_of_device_sharing_are_told_to_their_workloads(folder: Path) -> None:
+def test_cameras_of_device_sharing_are_passed_to_their_workloads(folder: Path) -> None:
     output = run("device-sharing", folder, "-f")
     seen = set(re.findall(r"stereo +\| DEBUG_ECHO_DESCRIPTION\w*=(.+)", output))
     assert seen == {"front-camera", "rear-camera"}

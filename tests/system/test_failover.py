@@ -135,7 +135,7 @@ def rollout(cluster: Cluster) -> dict[str, str]:
 
 
 def test_followed_events_and_logs_continue_with_the_next_server(cluster: SharedStateCluster) -> None:
-    """Of commands and of workloads, also if the agent of the followed workload connects later than the follower."""
+    """For commands and workloads, also if the agent of the followed workload connects later than the follower."""
     for name in list(cluster.ports)[:2]:
         cluster.launch(name)
     first = cluster.leader()

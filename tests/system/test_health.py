@@ -1,4 +1,4 @@
-"""Health checks of real processes and containers: what is found, what is reported, and what follows from it.
+"""Health checks of real processes and containers: their results, reports and consequences.
 
 Needs: podman and root rights.
 """
@@ -170,7 +170,7 @@ time.sleep(1000)
 
 
 def test_a_native_process_reports_its_health_with_sd_notify(cluster: Cluster) -> None:
-    """As another user, who may pass through the run folder and read nothing of it."""
+    """As another user, who can traverse the run folder but not read it."""
     for folder in (cluster.folder, *cluster.folder.parents):
         if folder.stat().st_mode & 0o777 == 0o700:  # a temporary folder of this test run
             folder.chmod(0o711)
@@ -237,7 +237,7 @@ def test_the_healthcheck_of_an_image_is_used(cluster: Cluster, podman_env: Podma
 
 
 def test_the_unmodified_sdk_reads_a_state_with_health(cluster: Cluster) -> None:
-    """Fields of ours are skipped; the health is in the additional information."""
+    """Extension fields are skipped; the health is in the additional information."""
     apply(
         cluster,
         a_workload("first", "sleep 1000", "{file: {path: /, interval: 100ms}}"),

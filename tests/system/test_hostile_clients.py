@@ -66,7 +66,7 @@ def attacked() -> Iterator[Attacked]:
         yield Attacked(server, stack)
 
 
-def test_15000_connections_that_are_closed_at_once_leave_nothing_behind(attacked: Attacked) -> None:
+def test_15000_connections_that_are_closed_immediately_leave_nothing_behind(attacked: Attacked) -> None:
     seconds = connect_and_close(attacked.server.port, 15_000)
     attacked.assert_unaffected()
     growth = attacked.load.memory_growth() / MIB

@@ -1,8 +1,8 @@
-"""The agent is killed at random moments of updates: nothing runs twice, no update is lost, no device is given twice.
+"""The agent is killed at random times of updates: nothing runs twice, no update is lost, no slot is claimed twice.
 
-A process holds a lock while it runs; a second process of the workload would find the lock taken. Of containers there is
-one for each workload after each round. `scripts/kill-rounds 200`
-runs more rounds than the suite. Needs: podman and root rights for containers, nothing for processes.
+A process holds a lock while it runs; a second process of the workload would fail to get the lock. After each
+round there is one container for each workload. `scripts/kill-rounds 200` runs more rounds than the suite.
+Needs: podman and root rights for containers, nothing for processes.
 """
 
 import json
@@ -53,7 +53,7 @@ def wait_for_version(cluster: Cluster, folder: Path, version: str) -> None:
 
 
 def states_of(cluster: Cluster, workload: str) -> set[str]:
-    """Of all its instances."""
+    """Return the states of all instances."""
     found = cluster.state("workloadStates").get("workloadStates", {}).get(AGENT, {}).get(workload, {})
     return {str(state["state"]) for state in found.values()}
 

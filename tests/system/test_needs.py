@@ -1,4 +1,4 @@
-"""Every file here says what it needs beyond the repository, so that nobody wonders why something was skipped.
+"""Every file declares its needs beyond the repository, so that the reason of a skipped test is known.
 
 Needs: nothing but the repository.
 """
@@ -10,6 +10,6 @@ import pytest
 
 
 @pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda file: file.name)
-def test_a_file_says_what_it_needs(file: Path) -> None:
+def test_a_file_declares_its_needs(file: Path) -> None:
     told = ast.get_docstring(ast.parse(file.read_text())) or ""
     assert "Needs" in told or "needs" in told

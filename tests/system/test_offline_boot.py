@@ -62,7 +62,7 @@ def running(cluster: Cluster) -> dict[str, int]:
 
 
 def cut_the_power(cluster: Cluster) -> None:
-    """Server, agents and workloads end at once, and what is in the run folder is lost."""
+    """Server, agents and workloads end immediately, and the content of the run folder is lost."""
     cluster.kill_server()
     for name in list(cluster.agents):
         cluster.kill_agent(name)

@@ -1,4 +1,4 @@
-"""What is shipped is what was tested: Debian package, wheel and sdist are built, installed, used and removed.
+"""The shipped packages are tested: Debian package, wheel and sdist are built, installed, used and removed.
 
 Needs: a Python package index for libraries and build tools; for the Debian package also dpkg, /usr/bin/python3 and the
 rights to mount. The package is installed on an overlay over / that only the test sees; the machine stays as it is.
@@ -58,7 +58,7 @@ def run(*command: str | Path, environ: Mapping[str, str] | None = None, cwd: Pat
 
 @pytest.fixture(scope="module")
 def needs_index(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where no package can be fetched; a package that cannot be built is no reason to skip."""
+    """Skips where no package can be fetched; a package that cannot be built is a failure."""
     target = tmp_path_factory.mktemp("index")
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(target), "hatchling"]
     done = subprocess.run(fetch, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
@@ -93,7 +93,7 @@ def test_sdist_and_wheel_hold_what_they_should(built: Path, wheel: Path) -> None
 
 
 def follow_the_docs(kind: str, dist: Path, environ: Mapping[str, str]) -> list[str]:
-    """Type in what docs/installing.md shows, beside the folder `dist` with what was built; what it printed."""
+    """Run the commands of docs/installing.md next to the folder `dist` with the built packages; return the output."""
     return run("bash", "-euc", "\n".join(installing(kind)), environ=environ, cwd=dist.parent).splitlines()
 
 
@@ -152,7 +152,7 @@ def why_no_debian_package() -> str | None:
 
 @pytest.fixture(scope="module")
 def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Sections of what package_story.sh told."""
+    """Sections of the output of package_story.sh."""
     if reason := why_no_debian_package():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("deb")
@@ -178,8 +178,8 @@ def test_the_debian_package_makes_a_node_with_mutual_tls(story: Mapping[str, str
     assert re.search(r"^node1 ", story["started"], re.MULTILINE), story["started"]
 
 
-def test_the_debian_package_leaves_only_settings_and_purged_nothing_of_its_own(story: Mapping[str, str]) -> None:
-    """Certificates and the settings of root were made by people."""
+def test_the_debian_package_leaves_only_settings_and_nothing_after_a_purge(story: Mapping[str, str]) -> None:
+    """Certificates and the settings of root are user data."""
     theirs = ("/etc/ankaios/certs/", "/root/.config/")
     left = {path for path in story["left after remove"].split() if not path.startswith(theirs)}
     assert left == CONFFILES | {"/etc/ankaios/"}
@@ -199,11 +199,11 @@ def test_systemd_finds_no_fault_with_the_units(story: Mapping[str, str]) -> None
     assert story["units"] == ""
 
 
-# --- services: what the units promise to systemd, and the settings they come with
+# --- services: the behaviour that the units declare, and their settings
 
 
 class Notifications:
-    """Plays the part of systemd that listens to a service."""
+    """Replaces the part of systemd that receives notifications of a service."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -222,7 +222,7 @@ class Notifications:
 
 @contextmanager
 def service(module: str, *arguments: str, folder: Path) -> Iterator[Notifications]:
-    """A program as systemd starts one of Type=notify with a watchdog; ends it politely."""
+    """A program as systemd starts one of Type=notify with a watchdog; ends it with SIGTERM."""
     listener = Notifications(folder / f"{module}.notify")
     environ = {**os.environ, "NOTIFY_SOCKET": str(listener.path), "WATCHDOG_USEC": "100000"}
     with (folder / f"{module}.log").open("wb") as log:
@@ -256,7 +256,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
     return files
 
 
-def test_services_tell_systemd_that_they_are_ready_and_alive(settings: dict[str, str], tmp_path: Path) -> None:
+def test_services_report_to_systemd_that_they_are_ready_and_alive(settings: dict[str, str], tmp_path: Path) -> None:
     with (
         service("ankaios.server", "--server-config", settings["ank-server"], folder=tmp_path),
         service("ankaios.agent", "--agent-config", settings["ank-agent"], folder=tmp_path),
@@ -265,7 +265,7 @@ def test_services_tell_systemd_that_they_are_ready_and_alive(settings: dict[str,
     assert "node1" in agents
 
 
-def test_units_ask_for_what_the_services_do() -> None:
+def test_units_match_the_behaviour_of_the_services() -> None:
     for path in (ROOT / "packaging/systemd").glob("*.service"):
         lines = path.read_text().splitlines()
         assert {"Type=notify", "WatchdogSec=20"} <= set(lines)

@@ -1,7 +1,7 @@
 """A workload whose agent the server chose stays where it is when the server is killed and started again.
 
-It has no devices, so nothing but the workload itself tells where it was. Both agents are equally good, and the one that
-does not have it comes first by its name.
+It has no devices, so only the workload itself shows its placement. Both agents are equally suitable, and the agent
+without the workload sorts first by name.
 Needs: nothing but the repository.
 """
 
@@ -31,7 +31,7 @@ def manifest(cluster: Cluster) -> str:
 
 
 def pids(cluster: Cluster) -> list[int]:
-    """Of all that were ever started."""
+    """Return the ids of all processes that were started."""
     file = cluster.folder / "pids"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
@@ -63,7 +63,7 @@ def is_untouched(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(HAS_IT, OTHER), (OTHER, HAS_IT)])
-def test_in_whatever_order_the_agents_come_back(cluster: Cluster, first: str, second: str) -> None:
+def test_placement_is_kept_for_any_order_of_returning_agents(cluster: Cluster, first: str, second: str) -> None:
     running(cluster)
     cluster.agents[second].send_signal(signal.SIGSTOP)
     cluster.kill_server()
@@ -75,7 +75,7 @@ def test_in_whatever_order_the_agents_come_back(cluster: Cluster, first: str, se
 
 
 def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -> None:
-    """The other agent heard where it was."""
+    """The other agent has received its placement."""
     running(cluster)
     cluster.agents[HAS_IT].send_signal(signal.SIGSTOP)
     cluster.kill_server()
@@ -88,7 +88,7 @@ def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -
 
 
 def test_it_stays_also_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
-    """Nobody remembers anything, but the agent that has it asks its runtimes what there is."""
+    """No process has stored the placement, but the agent with the workload lists its runtimes."""
     running(cluster)
     cluster.kill_server()
     for agent in (HAS_IT, OTHER):

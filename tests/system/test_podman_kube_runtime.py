@@ -1,4 +1,4 @@
-"""Stories with a real podman: manifests of the `podman-kube` connector.
+"""Scenarios with a real podman: manifests of the `podman-kube` connector.
 
 Needs: podman and root rights.
 """
@@ -114,7 +114,7 @@ async def test_all_containers_of_a_pod_make_its_state_and_its_logs(
         await asyncio.to_thread(podman_env.podman, "kill", "--signal", "USR1", container)
         await asyncio.to_thread(podman_env.podman, "wait", container)
         if container == "shop-one":
-            await asyncio.sleep(0.7)  # the checker looks again
+            await asyncio.sleep(0.7)  # the checker polls again
             assert log.states == [RUNNING_OK]
     await log.until(SUCCEEDED_OK)
     checker.stop()
@@ -158,7 +158,7 @@ async def test_a_failed_play_leaves_nothing_that_blocks_the_retry(
         assert podman_env.podman("volume", "ls", "--quiet") == ""
 
 
-async def test_a_pod_of_somebody_else_survives_a_failed_play(
+async def test_an_unrelated_pod_is_kept_after_a_failed_play(
     podman_env: PodmanEnv,  # noqa: F811
     runtime: PodmanKubeRuntime,
 ) -> None:

@@ -28,7 +28,7 @@ def a_deployment(name: str, **containers: str) -> dict[str, object]:
 
 
 def _pod_spec(containers: dict[str, str]) -> dict[str, object]:
-    """Containers of a name and a shell script. Without a network of its own: the test machine may have none to give."""
+    """Containers of a name and a shell script. Without a separate network, which the test machine may not support."""
     made = [{"name": name, "image": IMAGE, "command": ["/bin/sh", "-c", script]} for name, script in containers.items()]
     return {"restartPolicy": "Never", "hostNetwork": True, "containers": made}
 
@@ -50,7 +50,7 @@ def a_manifest(**workloads: dict[str, object]) -> str:
 def cluster(podman_env: PodmanEnv) -> Iterator[Cluster]:  # noqa: F811
     with Cluster(podman_env.environ) as made:
         made.start_server()
-        made.start_agent("agent_A")  # with every runtime there is, as an agent has that nobody told anything
+        made.start_agent("agent_A")  # with all runtimes, as by default
         yield made
     podman_env.clear()
 
@@ -101,7 +101,7 @@ def test_a_pod_and_a_deployment_live_in_a_cluster(cluster: Cluster, podman_env: 
 
 
 def test_the_end_of_a_container_of_a_pod_is_seen(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
-    """By the agent that started it, and by one that found it."""
+    """By the agent that started it, and by the next agent."""
     cluster.apply(a_manifest(shop=a_pod("shop", web=FOREVER, till=FOREVER), bank=a_pod("bank", desk=FOREVER)))
     podman_env.podman("kill", "--signal", "KILL", "shop-till")
     assert cluster.wait_for("shop", "Failed(ExecFailed)") == "Exit code: '137'"
@@ -113,7 +113,7 @@ def test_the_end_of_a_container_of_a_pod_is_seen(cluster: Cluster, podman_env: P
 
 
 def test_a_pod_that_fails_while_no_agent_is_there_runs_again(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
-    """Pods cannot be started once more, so the new agent takes the ended one down and plays the manifest again."""
+    """Pods cannot be restarted, so the new agent removes the ended pod and plays the manifest again."""
     manifest = json.loads(a_manifest(shop=a_pod("shop", web=FOREVER)))
     manifest["workloads"]["shop"]["restartPolicy"] = "ON_FAILURE"
     cluster.apply(json.dumps(manifest))

@@ -1,4 +1,4 @@
-"""Stories with a real podman: containers of the `podman` connector.
+"""Scenarios with a real podman: containers of the `podman` connector.
 
 Needs: podman and root rights.
 """
@@ -73,7 +73,7 @@ async def test_the_users_own_container_name_wins(podman_env: PodmanEnv, runtime:
 
 
 @pytest.mark.parametrize("options", ["[]", "[--env-host]", "[-e, GOGC]", "[-e, 'GO*']", "[--env=GOGC]", "[-teGOGC]"])
-async def test_no_container_learns_how_podman_collects_its_garbage(
+async def test_no_container_inherits_the_garbage_collector_setting_of_podman(
     podman_env: PodmanEnv,  # noqa: F811
     runtime: PodmanRuntime,
     options: str,
@@ -94,7 +94,7 @@ async def test_an_ended_container_is_started_again(podman_env: PodmanEnv, runtim
         checker = runtime.start_checker(spec.instance_name, workload, log)
         await log.until(SUCCEEDED_OK)
         checker.stop()
-        # At once, while podman still tidies up: this is what the restart policy ALWAYS does.
+        # Immediately, while podman still cleans up, as with the restart policy ALWAYS.
         assert await runtime.create_workload(spec, Extras(reuse=workload)) == workload
     log = StateLog()
     checker = runtime.start_checker(spec.instance_name, workload, log)
@@ -109,7 +109,7 @@ async def test_an_image_that_is_missing_is_pulled_or_the_start_fails_and_leaves_
     podman_env: PodmanEnv,  # noqa: F811
     runtime: PodmanRuntime,
 ) -> None:
-    """No registry is reached here, so the attempt is what can be seen.
+    """No registry is reachable, so only the attempt is checked.
 
     [stest->swdd~podman-workload-pulls-container~2]
     """
@@ -189,7 +189,7 @@ async def test_control_interface_files_and_devices_are_in_the_container(runtime:
     await log.until(SUCCEEDED_OK)
     checker.stop()
     expected = [b"input", b"setting", b"1", b"app.conf", b"control_interface", b"device", b"readonly"]
-    async with asyncio.timeout(LIMIT):  # the end may be known before the last line is in the log
+    async with asyncio.timeout(LIMIT):  # the end can be reported before the last line is in the log
         while await _output(runtime, workload) != expected:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""States that only podman itself knows are reported soon, without asking podman again and again.
+"""States that are visible only in a listing of podman are reported soon, without frequent calls of podman.
 
 Needs: podman and root rights.
 """
@@ -16,7 +16,7 @@ from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env 
 pytestmark = needs_podman
 
 STUBBORN = "trap '' TERM; while :; do sleep 0.2; done"
-SOON = 10.0  # 1.5 s are promised; a busy machine may take longer, and without a reason it takes 30 s
+SOON = 10.0  # the documented limit is 1.5 s; a busy machine is slower, and the periodic resync takes 30 s
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",

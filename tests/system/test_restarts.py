@@ -115,7 +115,7 @@ def test_a_container_that_is_lost_is_made_again_with_policy_always(
     cluster.wait_for("web", "Running(Ok)")
 
 
-def test_a_process_whose_end_nobody_saw_is_started_again_with_policy_always(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_process_whose_end_was_not_observed_is_restarted_with_policy_always(cluster: Cluster, tmp_path: Path) -> None:
     script = "echo run >> /shared/runs; echo $PPID $$ > /shared/pids; sleep 1000"
     cluster.start_server(a_manifest("native", script, tmp_path, "ALWAYS"))
     cluster.start_agent(AGENT, runtimes=["native"])

@@ -1,7 +1,7 @@
-"""Server, agent and `ank` of somebody without root rights: containers by rootless podman, and plain processes.
+"""Server, agent and `ank` of a user without root rights: containers by rootless podman, and native processes.
 
-Needs: for root the right to mount, so that a user is there who is nobody's; for containers podman, busybox and
-newuidmap, and a kernel that lets users make namespaces. See docs/installing.md, "Without root".
+Needs: for root the right to mount, to add a temporary user; for containers podman, busybox and newuidmap, and a kernel
+that permits user namespaces. See docs/installing.md, "Without root".
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
 UID_OF_PERSON = os.geteuid() or UID
-# The listing that is made when nothing hints at a change comes after 30 seconds: whatever is faster was noticed.
+# The periodic resync lists containers after 30 seconds: a faster report was caused by a detected change.
 SOON = 15.0
 
 FILES = """\
@@ -89,7 +89,7 @@ def person() -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def rower(person: Person) -> Person:
-    """A person with podman and an image."""
+    """A user with podman and an image."""
     if reason := person.why_no_podman():
         pytest.skip(reason)
     return person
@@ -141,7 +141,7 @@ def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
         cluster.ank("delete", "workload", "boat")
 
 
-def test_plain_processes_find_files_and_pipes_by_variables_and_the_state_says_so(person: Person) -> None:
+def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_it(person: Person) -> None:
     with ClusterOf(person) as cluster:
         cluster.start_server()
         cluster.start_agent("pier", runtimes=["native"])
@@ -167,7 +167,7 @@ def test_one_command_is_enough(person: Person) -> None:
 
 
 def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
-    """Beside a podman that the person uses for something else."""
+    """With a podman that the user also uses for other containers."""
     before = podman(rower, "images", "--all", "--quiet")
     clone = rower.folder / "tmp/clone"
     for part in ("tools", "tests/support", "examples"):

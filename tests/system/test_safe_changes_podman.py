@@ -164,15 +164,17 @@ def events(cluster: Cluster, workload: str) -> str:
 
 def test_an_image_that_does_not_exist_restores_both_agents(cluster: Cluster) -> None:
     bad = a_workload("podman", "sleep 1000", image="localhost/missing:2")
-    reason = failure(cluster, bad, a_workload("native", "sleep 2000"), timeout="3s")
-    assert "not ready within 3 s: workload 'podman' on agent 'a' is Pending(Starting)" in reason
-    assert "localhost/missing:2" in reason
+    reason = failure(cluster, bad, a_workload("native", "sleep 2000"), timeout="8s")
+    assert "not ready within 8 s: workload 'podman' on agent 'a' is Pending(Starting)" in reason
+    assert "localhost/missing:2" in events(cluster, "podman")
 
 
 @pytest.mark.parametrize("runtime", AGENTS)
 def test_a_workload_that_is_healthy_and_dies_after_three_seconds_is_undone(cluster: Cluster, runtime: str) -> None:
-    health = {"file": {"path": "/", "interval": "100ms"}}
-    dies = a_workload(runtime, "echo no config >&2; sleep 3; exit 3", health=health)
+    checked = "/tmp/checked" if runtime == "podman" else f"{cluster.folder}/checked"
+    health = {"exec": {"command": ["touch", checked], "interval": "500ms"}}
+    script = f"until test -e {checked}; do sleep 0.1; done; echo no config >&2; sleep 3; exit 3"
+    dies = a_workload(runtime, script, health=health)
     reason = failure(cluster, dies)
     where = f"workload '{runtime}' on agent '{AGENTS[runtime]}'"
     assert f"did not stay ready for 30 s: {where} is Failed(ExecFailed): Exit code: '3'" in reason

@@ -17,7 +17,7 @@ from tests.support.wire.peer import PATIENCE, ServerProcess, message_class
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 MASK = "desiredState.workloads.web"
 MANIFEST = 'apiVersion: v1\nworkloads:\n  web: {agent: n1, runtime: podman, runtimeConfig: "image: alpine:3"}\n'
-# Says that it began, in a file, and waits until it is told to go on, by another one.
+# Creates a file when it starts, and waits until another file exists.
 SLOW = "#!/bin/sh\necho $$ > '{gate}.new'\nmv '{gate}.new' '{gate}.pid'\n"
 SLOW += "while [ ! -e '{gate}' ]; do sleep 0.05; done\ncat\n"
 MOVE = f"""#!/usr/bin/env -S '{sys.executable}'
@@ -42,7 +42,7 @@ def with_hook(server: ServerProcess, text: str, *more: str) -> list[str]:
 
 
 def began(gate: Path) -> int:
-    """Wait for the slow hook; returns who it is."""
+    """Wait for the slow hook; return its process id."""
     until(gate.with_name("gate.pid").exists)
     return int(gate.with_name("gate.pid").read_text())
 
@@ -55,7 +55,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def is_over(group: int) -> bool:
-    """The hook and all that it started."""
+    """The hook and all its descendants."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -119,7 +119,7 @@ def test_while_a_hook_thinks_others_are_served(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_hook_ends_with_the_server(server: ServerProcess, number: signal.Signals) -> None:
-    """However the server ends; and it does not wait for the hook."""
+    """For each way to end the server; it does not wait for the hook."""
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli:
@@ -130,7 +130,9 @@ def test_a_hook_ends_with_the_server(server: ServerProcess, number: signal.Signa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_waits_for_hooks_at_its_start_ends_at_once_when_told(server: ServerProcess, number: int) -> None:
+def test_a_server_that_waits_for_hooks_at_its_start_ends_immediately_after_a_signal(
+    server: ServerProcess, number: int
+) -> None:
     gate = server.folder / "gate"
     server.launch(*with_hook(server, SLOW.format(gate=gate), "-m", server.write("m", MANIFEST)))
     hook = began(gate)

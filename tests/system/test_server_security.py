@@ -15,7 +15,7 @@ from tests.support.wire.peer import Conversation, ServerProcess
 
 
 class Certificates:
-    """Files for the server and credentials for its peers; the grpcio of the peers knows no Ed25519."""
+    """Files for the server and credentials for its peers; the grpcio of the peers does not support Ed25519."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = Authority(folder, "ecdsa")

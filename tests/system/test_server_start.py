@@ -1,4 +1,4 @@
-"""How the real server starts, refuses to start, and ends.
+"""How the real server starts, rejects a start, and ends.
 
 Needs: nothing but the repository.
 """
@@ -69,7 +69,7 @@ def test_insecure_may_come_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_server_ends_politely_when_asked(server: ServerProcess, number: signal.Signals) -> None:
+def test_the_server_ends_cleanly_after_a_signal(server: ServerProcess, number: signal.Signals) -> None:
     server.start("-k")
     with server.cli() as cli:
         cli.answer("r", completeStateRequest={"fieldMask": ["agents"]})

@@ -1,4 +1,4 @@
-"""What the real server accepts as a desired state, what it refuses, and what it makes of templates.
+"""The desired states that the real server accepts and rejects, and rendered templates.
 
 Needs: nothing but the repository.
 """

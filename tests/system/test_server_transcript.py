@@ -1,4 +1,4 @@
-"""Every message of the protocol once, against the real server process, by peers that know only the tables.
+"""Every message of the protocol once, against the real server process, by peers that use only the protocol tables.
 
 Needs: nothing but the repository.
 """
@@ -25,7 +25,7 @@ def new_state(**workloads: Any) -> dict[str, Any]:
 
 def test_a_story_through_all_messages() -> None:
     with ServerProcess("--insecure") as server, server.cli() as cli, server.cli(method="commander") as commander:
-        # An agent comes.
+        # An agent connects.
         n1 = server.agent("n1", tags={"tags": {"zone": "front"}})
         assert n1.receive() == {"serverHello": {}}
         agents = cli.answer("1", completeStateRequest={"fieldMask": ["agents"]})
@@ -68,7 +68,7 @@ def test_a_story_through_all_messages() -> None:
             },
         }
 
-        # The agent reports; everybody but itself and commanders is told.
+        # The agent reports; all clients except the agent and commanders receive the state.
         n1.send(updateWorkloadState=state_of(WEB_NAME, RUNNING))
         assert cli.receive() == {"updateWorkloadState": state_of(WEB_NAME, RUNNING)}
         event = commander.receive_response()
@@ -86,14 +86,14 @@ def test_a_story_through_all_messages() -> None:
             }
         }
 
-        # Another agent comes and learns of the state; a state that says nothing is dropped.
+        # Another agent connects and receives the state; an empty state is dropped.
         n2 = server.agent("n2")
         assert n2.receive() == {"updateWorkloadState": state_of(WEB_NAME, RUNNING)}
         assert n2.receive() == {"serverHello": {}}
         incomplete = {"instanceName": WEB_NAME, "executionState": {"running": "RUNNING_OK"}}
         n1.send(updateWorkloadState={"workloadStates": [incomplete]})
 
-        # A workload on n1 asks through its agent; its id comes back with the name of the workload.
+        # A workload on n1 sends a request through its agent; the response has an id with the name of the workload.
         n1.ask("web@my@id", completeStateRequest={"fieldMask": ["workloadStates.n1.web"]})
         response = n1.receive()["response"]
         assert response["requestId"] == "web@my@id"
@@ -120,12 +120,12 @@ def test_a_story_through_all_messages() -> None:
         for agent in (n1, n2):
             assert agent.receive() == {"logsCancelRequest": {"requestId": second_id}}
 
-        # A refused update, a cancelled subscription.
+        # A rejected update, a cancelled subscription.
         refused = cli.answer("3", updateStateRequest={"newState": {}, "updateMask": ["nowhere.deep"]})
         assert refused == {"error": {"message": "Update rejected: 'Could not find field nowhere.deep'"}}
         assert commander.answer("e", eventsCancelRequest={}) == {"eventsCancelAccepted": {}}
 
-        # The workload is deleted; the agent reports that it is gone.
+        # The workload is deleted; the agent reports that it is removed.
         deleted = cli.answer("4", updateStateRequest={"newState": {}, "updateMask": ["desiredState.workloads.web"]})
         assert deleted == {"UpdateStateSuccess": {"deletedWorkloads": [f"web.{H}.n1"]}}
         assert n1.receive() == {"updateWorkload": {"deletedWorkloads": [{"instanceName": WEB_NAME}]}}
@@ -134,7 +134,7 @@ def test_a_story_through_all_messages() -> None:
         for peer in (cli, n2):
             assert peer.receive() == {"updateWorkloadState": state_of(WEB_NAME, removed)}
 
-        # Ends: after a goodbye the server ends the stream.
+        # The end: after a Goodbye message the server closes the stream.
         commander.goodbye()
         assert commander.rest() == []
         cli.goodbye()
@@ -143,7 +143,7 @@ def test_a_story_through_all_messages() -> None:
             agent.close()
 
 
-def test_a_lost_agent_is_told_to_everybody_however_its_stream_ended() -> None:
+def test_a_lost_agent_is_reported_to_all_clients_for_any_end_of_its_stream() -> None:
     lost = {"additionalInfo": "", "agentDisconnected": "AGENT_DISCONNECTED"}
     with ServerProcess("-k") as server, server.cli() as cli:
         cli.answer("u", updateStateRequest={"newState": new_state(web=WEB)})
@@ -160,7 +160,7 @@ def test_a_lost_agent_is_told_to_everybody_however_its_stream_ended() -> None:
             agent.close()
 
 
-def test_a_log_campaign_ends_with_the_connection_that_asked_for_it() -> None:
+def test_a_log_campaign_ends_with_the_connection_that_requested_it() -> None:
     with ServerProcess("-k") as server, server.agent("n1") as agent, server.cli() as other:
         agent.receive()
         other.answer("u", updateStateRequest={"newState": new_state(web=WEB)})
@@ -172,7 +172,7 @@ def test_a_log_campaign_ends_with_the_connection_that_asked_for_it() -> None:
         assert agent.receive() == {"logsCancelRequest": {"requestId": request_id}}
 
 
-def test_requests_without_sense_are_answered_and_disturb_nobody() -> None:
+def test_invalid_requests_are_answered_and_do_not_affect_others() -> None:
     with ServerProcess("-k") as server, server.cli() as cli:
         cli.ask("empty")
         assert "error" in cli.receive()["response"]
@@ -196,7 +196,7 @@ def test_a_peer_of_another_major_version_is_refused() -> None:
             assert text == f"Unsupported protocol version '{version}'. Currently supported '1'"
 
 
-def test_a_peer_that_does_not_say_hello_is_refused() -> None:
+def test_a_peer_that_does_not_send_a_hello_is_rejected() -> None:
     with ServerProcess("-k") as server:
         for method, text in (("agent", "No AgentHello received."), ("cli", "No CommanderHello received.")):
             with server.connect(method) as peer:

@@ -1,4 +1,4 @@
-"""Whoever reads what `ank` prints may take all the time in the world: a pager does.
+"""A reader of the output of `ank`, such as a pager, may be arbitrarily slow.
 
 Needs: nothing but the repository.
 """
@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.cluster import Cluster
 
-# After so long without an answer the server ends a connection.
+# The server closes a connection after this time without an answer.
 SILENCE_LIMIT = 2.8
-LINES = 20_000  # more than a pipe and all buffers on the way to it take
+LINES = 20_000  # more than the capacity of a pipe and all buffers
 TALKER = f"""\
 apiVersion: v1
 workloads:

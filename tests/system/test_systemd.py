@@ -1,9 +1,9 @@
-"""The units do what the page about installing says, under a real systemd on a machine of its own.
+"""The units behave as docs/installing.md describes, under a real systemd on a separate machine.
 
 The Debian package is built, installed there and started with the commands of docs/installing.md. Then services are
-stopped, started, frozen and updated, and workloads, plain processes and containers, go on as the same processes.
+stopped, started, frozen and updated, and workloads, native processes and containers, continue as the same processes.
 
-Needs: what `systemd_machine.why_no_machine` looks for, and a Python package index to build the package; for containers
+Needs: what `systemd_machine.why_no_machine` checks, and a Python package index to build the package; for containers
 podman and busybox.
 """
 
@@ -22,7 +22,7 @@ from tests.support.systemd_machine import SystemdMachine, why_no_machine
 from tests.system.test_packaging import needs_index  # noqa: F401 - a fixture
 
 SERVICES = ("ank-server", "ank-agent")
-# How long workloads sleep, in seconds: by that, their processes are found.
+# The seconds that workloads sleep: their processes are found by this argument.
 NATIVE, CONTAINER, OF_USER, CONTAINER_OF_USER = "1000001", "1000002", "1000003", "1000004"
 USER = "driver"
 
@@ -44,7 +44,7 @@ BOX = f"""\
       commandOptions: ["--cap-add=SYS_NICE"]
       commandArgs: [/bin/sleep, "{CONTAINER}"]
 """
-# Limits that this kernel, or whoever started us, does not let podman set are no subject here.
+# Limits that this kernel or the parent process does not permit are not tested.
 CONTAINERS_CONF = """\
 [engine]
 {runtime}
@@ -75,7 +75,7 @@ pytestmark = [
 
 
 def type_in(node: SystemdMachine, commands: list[str], user: str = "root") -> None:
-    """As a user who may use sudo and whose password nobody wants to know."""
+    """As a user who may use sudo without a password."""
     uid, home = node.run("sh", "-c", f"id -u {user}; echo ~{user}").split()
     person = ["env", f"--chdir={home}", f"USER={user}", f"HOME={home}", f"XDG_RUNTIME_DIR=/run/user/{uid}"]
     for command in commands:
@@ -87,7 +87,7 @@ def type_in(node: SystemdMachine, commands: list[str], user: str = "root") -> No
 
 @pytest.fixture(scope="module")
 def node(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdMachine]:  # noqa: F811
-    """A machine where somebody typed in what the page shows."""
+    """A machine on which the commands of the page were run."""
     package = dist_folder()
     with SystemdMachine(tmp_path_factory.mktemp("systemd") / "machine") as machine:
         shutil.copytree(package, machine.root / "root/dist")
@@ -99,7 +99,7 @@ def node(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def workloads(node: SystemdMachine) -> dict[str, str]:
-    """Workload -> how long it sleeps: what the startup manifest of the node makes run."""
+    """The sleep times of the workloads of the startup manifest, by name."""
     expected = {"plain": NATIVE}
     manifest = MANIFEST
     if why_no_podman() is None:
@@ -123,7 +123,7 @@ def prepare_podman(node: SystemdMachine, folder: Path, storage: str, *as_user: s
     node.run(*as_user, "sh", "-euc", f'cd "$(mktemp -d)" && {image} podman import --quiet - {IMAGE}')
 
 
-# --- looking
+# --- observing
 
 
 def main_pid(node: SystemdMachine, service: str) -> int:
@@ -139,7 +139,7 @@ def pids(node: SystemdMachine, workloads: dict[str, str]) -> dict[str, str]:
 
 
 def wait_for(node: SystemdMachine, workload: str, state: str) -> None:
-    """Until `ank` shows it, which needs a server, and an agent that has told."""
+    """Wait until `ank` shows it, which needs a server and a report of the agent."""
     pattern = re.compile(rf"^{workload} +.* {re.escape(state)}", re.MULTILINE)
     node.wait_until(f"{workload} is {state}", lambda: pattern.search(table(node)) is not None, lambda: table(node))
 
@@ -160,7 +160,7 @@ def journal(node: SystemdMachine, service: str, *more: str) -> str:
 
 @contextmanager
 def impatient_watchdog(node: SystemdMachine, service: str) -> Iterator[None]:
-    """The unit as it is, but for the 20 seconds nobody wants to wait for in a test."""
+    """The unit with a shorter time limit than 20 seconds, for a fast test."""
     folder = node.root / f"run/systemd/system/{service}.service.d"
     folder.mkdir(parents=True)
     (folder / "watchdog.conf").write_text("[Service]\nWatchdogSec=1\n")
@@ -172,11 +172,11 @@ def impatient_watchdog(node: SystemdMachine, service: str) -> Iterator[None]:
         node.sh(f"systemctl daemon-reload; systemctl restart {service}")
 
 
-# --- stories
+# --- scenarios
 
 
-def test_services_are_ready_when_systemctl_says_so(node: SystemdMachine) -> None:
-    """First of the stories: nothing but what the page shows was done yet."""
+def test_services_are_ready_when_systemctl_reports_it(node: SystemdMachine) -> None:
+    """The first scenario: only the commands of the page were run yet."""
     for service in SERVICES:
         assert is_active(node, service)
         assert node.run("systemctl", "is-enabled", service) == "enabled\n"
@@ -272,7 +272,7 @@ def agents(node: SystemdMachine) -> str:
 
 
 def edit(node: SystemdMachine, unit: str, text: str) -> None:
-    """As with an editor in which somebody types this text."""
+    """As with an editor in which a user types this text."""
     (node.root / "root/typed").write_text(text)
     (node.root / "root/editor").write_text(
         '#!/bin/sh\nfor file; do [ "${file#+}" = "$file" ] && cat /root/typed >"$file" && break; done\n'
@@ -281,7 +281,7 @@ def edit(node: SystemdMachine, unit: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_frozen_service_is_started_again_and_workloads_go_on(
+def test_a_frozen_service_is_restarted_and_workloads_continue(
     node: SystemdMachine, workloads: dict[str, str], service: str
 ) -> None:
     before = pids(node, workloads)
@@ -300,7 +300,7 @@ def test_a_frozen_service_is_started_again_and_workloads_go_on(
 
 
 @pytest.mark.skipif(why_no_podman() is not None, reason=str(why_no_podman()))
-def test_a_container_learns_nothing_of_systemd_and_its_monitor_is_not_the_agents(
+def test_a_container_has_no_variables_of_systemd_and_its_monitor_is_outside_the_agent(
     node: SystemdMachine, workloads: dict[str, str]
 ) -> None:
     pid = pids(node, workloads)["box"]
@@ -312,7 +312,7 @@ def test_a_container_learns_nothing_of_systemd_and_its_monitor_is_not_the_agents
     assert pids(node, {"plain": NATIVE})["plain"] not in inside
 
 
-def test_a_plain_process_has_a_control_group_of_its_own(node: SystemdMachine, workloads: dict[str, str]) -> None:
+def test_a_native_process_has_a_separate_cgroup(node: SystemdMachine, workloads: dict[str, str]) -> None:
     pid = pids(node, workloads)["plain"]
     groups = node.run("cat", f"/proc/{pid}/cgroup")
     own = re.search(r"^0::(/ankaios/[^/\n]*plain\.[^/\n]*)$", groups, re.MULTILINE)
@@ -320,7 +320,7 @@ def test_a_plain_process_has_a_control_group_of_its_own(node: SystemdMachine, wo
     assert node.run("cat", f"/sys/fs/cgroup{own[1]}/cgroup.procs").split() == [pid]
 
 
-def test_the_journal_knows_what_is_important(node: SystemdMachine, workloads: dict[str, str]) -> None:
+def test_the_journal_has_the_priorities_of_the_lines(node: SystemdMachine, workloads: dict[str, str]) -> None:
     node.run("systemctl", "stop", "ank-server")
     lost = "no connection to the server"
     node.wait_until("the agent notices", lambda: lost in journal(node, "ank-agent", "--priority=warning"))
@@ -371,7 +371,7 @@ def test_an_update_restarts_a_server_with_stored_state_and_not_one_with_its_stat
 
 @pytest.fixture(scope="module")
 def user(node: SystemdMachine) -> str:
-    """Somebody who is logged in and types in what the page shows."""
+    """A user who is logged in and runs the commands of the page."""
     if shutil.which("dbus-daemon") is None:
         pytest.skip("services of a user need the program 'dbus-daemon'")
     node.run("useradd", "--create-home", "--shell=/bin/bash", USER)

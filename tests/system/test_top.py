@@ -29,7 +29,7 @@ workloads:
 
 
 class Terminal:
-    """A tmux server of its own."""
+    """A separate tmux server."""
 
     def __init__(self, cluster: Cluster, width: int, height: int) -> None:
         self._socket = str(cluster.folder / "tmux")
@@ -140,7 +140,7 @@ def test_a_signal_restores_the_terminal(terminal: Terminal, restored: None) -> N
     terminal.keys("C-c")
 
 
-def test_top_without_a_terminal_says_what_to_use_instead(cluster: Cluster) -> None:
+def test_top_without_a_terminal_names_the_alternative(cluster: Cluster) -> None:
     done = cluster.ank("top", check=False)
     assert done.returncode == 1
     assert "needs a terminal" in done.stderr

@@ -58,7 +58,7 @@ def up(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def going_up(folder: Path, manifest: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """`ank up` and what it says of itself; killed at the end, if it still runs."""
+    """`ank up` and its output; killed at the end if it still runs."""
     with subprocess.Popen(
         ank("up", "--runtime", "native", str(manifest)),
         env=environment(folder),
@@ -125,7 +125,7 @@ def test_what_files_are_mounted_onto_goes_with_the_last_workload(folder: Path) -
     ("text", "reason"),
     [("apiVersion: v1\nworkloads: [", "Invalid manifest data"), ("apiVersion: v9", "schema validation failed")],
 )
-def test_a_bad_manifest_is_told_before_anything_starts(folder: Path, text: str, reason: str) -> None:
+def test_an_invalid_manifest_is_reported_before_the_start(folder: Path, text: str, reason: str) -> None:
     manifest = folder / "m.yaml"
     manifest.write_text(text)
     done = up(folder, str(manifest))
@@ -134,7 +134,7 @@ def test_a_bad_manifest_is_told_before_anything_starts(folder: Path, text: str, 
 
 
 def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
-    """Found by the server, when the folder for temporary files was there already."""
+    """Detected by the server, after the folder for temporary files was created."""
     manifest = folder / "m.yaml"
     manifest.write_text(CYCLE)
     done = up(folder, str(manifest))
@@ -172,7 +172,7 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
     )
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline().startswith("hello | ")
-    if sign == signal.SIGHUP:  # with its window goes whoever read the output
+    if sign == signal.SIGHUP:  # the reader of the output ends with its window
         process.stdout.close()
         process.stderr.close()
     process.send_signal(sign)
@@ -185,7 +185,7 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
 
 @pytest.mark.parametrize("seconds", [0.0, 0.15, 0.3, 0.45, 0.6])
 def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds: float) -> None:
-    """Whatever an agent is about to do then: here it loads devices, or starts what asked for them."""
+    """During any work of the agent: here it loads devices, or starts a workload with devices."""
     with going_up(folder, EXAMPLES / "device-sharing/manifest.yaml") as (process, said):
         assert said.readline().startswith("Server on ")
         time.sleep(seconds)
@@ -196,7 +196,7 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds:
 
 
 def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(folder: Path) -> None:
-    """A controller that sees its workloads go starts them again until it is gone itself."""
+    """A controller restarts its removed workloads until it is removed itself."""
     (folder / "m.yaml").write_text(SLOW_TO_STOP)
     late = ["--runtime", "native", "--agent", "node", "--config", 'command: ["sleep", "1000"]']
     with going_up(folder, folder / "m.yaml") as (process, said):
@@ -211,7 +211,7 @@ def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(fo
 
 
 def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(folder: Path) -> None:
-    """Two at once: one of them cannot have the default port."""
+    """Two at the same time: one of them cannot use the default port."""
     both = [
         subprocess.Popen(
             ank("up", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml")),

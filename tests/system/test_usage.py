@@ -1,4 +1,4 @@
-"""CPU and memory of real workloads, on request and never otherwise.
+"""CPU and memory of real workloads, only on request.
 
 Needs: nothing but the repository; containers need podman and root rights.
 """

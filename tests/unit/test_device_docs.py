@@ -10,6 +10,7 @@ from ankaios.cli.validation.findings import ERROR, WARNING
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("docs/tutorials/brokers.md", "docs/coming-from-akri.md")
+DIFFERENCES = ROOT / "docs/differences.md"
 STATEMENTS = ROOT / "docs/design/configuration-level-resources.md"
 
 
@@ -29,7 +30,20 @@ def test_every_statement_of_the_design_names_tests_that_exist() -> None:
     text = STATEMENTS.read_text()
     assert re.findall(r"^\| (\d+) \|", text, re.M) == [str(number) for number in range(1, 40)]
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    rows = [row for row in text.splitlines() if row.startswith("| ")]
-    names = {name for row in rows for name in re.findall(r"`([a-z0-9_]{20,})`", row)}
+    names = named_tests(text)
     assert len(names) > 40
     assert {name for name in names if f"def test_{name}(" not in tests} == set()
+
+
+def test_every_problem_of_akri_names_a_test_that_exists() -> None:
+    problems = DIFFERENCES.read_text().partition("### Problems of Akri")[2].partition("\n\nBetter there")[0]
+    rows = [row for row in problems.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) >= 12
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for row in rows:
+        assert [name for name in named_tests(row) if f"def test_{name}(" in tests], row
+
+
+def named_tests(text: str) -> set[str]:
+    rows = [row for row in text.splitlines() if row.startswith("| ")]
+    return {name for row in rows for name in re.findall(r"`([a-z0-9_]{20,})`", row)}

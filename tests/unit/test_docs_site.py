@@ -1,4 +1,4 @@
-"""The site builds from docs/ without a warning, and everything on it looks as it was meant.
+"""The site builds from docs/ without a warning, and its pages are rendered as intended.
 
 Needs: mkdocs with its theme, as scripts/install brings them.
 """
@@ -59,7 +59,7 @@ def test_the_copy_button_copies_commands_alone(site: Path, page: Path) -> None:
 
 
 @needs_mkdocs
-def test_the_site_asks_nobody_else_for_fonts_or_scripts(site: Path) -> None:
+def test_the_site_loads_no_external_fonts_or_scripts(site: Path) -> None:
     asked = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"')
     for path in site.rglob("*.html"):
         assert asked.findall(path.read_text()) == [], path.name

@@ -1,4 +1,4 @@
-"""A runtime that the registry knows is known wherever people meet it: what the author of a new one would forget."""
+"""A runtime of the registry is present in all other places, which the author of a new runtime could forget."""
 
 import functools
 
@@ -25,5 +25,5 @@ def test_ank_validate_reads_its_configuration(runtime: str) -> None:
 
 
 @every_runtime
-def test_the_reference_says_what_its_configuration_is(runtime: str) -> None:
+def test_the_reference_describes_its_configuration(runtime: str) -> None:
     assert f"`{runtime}`" in manifest_page().partition("{#runtime-config}")[2]

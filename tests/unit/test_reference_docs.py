@@ -1,4 +1,4 @@
-"""The reference pages are current, and what they are made from is all there is."""
+"""The reference pages are current and complete."""
 
 import json
 import re
@@ -122,7 +122,7 @@ def test_texts_of_the_code_become_markdown() -> None:
     )
 
 
-def test_the_exit_codes_of_server_and_agent_are_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_codes_of_server_and_agent_are_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.common.log.setup_logging", lambda: None)
     monkeypatch.setattr("ankaios.server.program.setup_logging", lambda: None)
     for program in ("server", "agent"):

@@ -1,4 +1,4 @@
-"""`scripts/test` says at its end what failed and why, and its parts decide as they should."""
+"""`scripts/test` reports at its end what failed and why, and its parts decide correctly."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def test_a_run_without_failures_has_passed() -> None:
     ]
 
 
-def test_the_last_lines_say_what_failed_and_why() -> None:
+def test_the_last_lines_contain_the_failed_tests_and_reasons() -> None:
     report = Report(
         seconds={"lint": 2.0, "unit": 40.0},
         failures={"unit": "tests failed", "nothing left behind": "process 7: sleep 100"},

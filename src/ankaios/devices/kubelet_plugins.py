@@ -178,8 +178,12 @@ class KubeletPlugins:
             self._sync(ConfigurationDevicePlugin(self._node, self._allocator, self._claims, name))
 
     def send_list(self, resource: str) -> None:
-        """Send the list of a resource though it is the same. The kubelet writes its checkpoint then."""
-        self._host.refresh(resource, even_if_same=True)
+        """Send the list of a resource though it is the same, upon which the kubelet writes its whole checkpoint.
+
+        If the resource is gone with its device, the list of another one has the same effect.
+        """
+        offered = resource if resource in self._host else next(iter(self._host.resources()), resource)
+        self._host.refresh(offered, even_if_same=True)
 
     def _sync(self, plugin: NodeDevicePlugin) -> None:
         if not plugin.exists():

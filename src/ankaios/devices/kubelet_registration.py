@@ -11,6 +11,7 @@ import logging
 import resource as resource_limits
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
@@ -76,6 +77,9 @@ class PluginHost:
 
     def __contains__(self, resource: str) -> bool:
         return resource in self._services
+
+    def resources(self) -> Iterable[str]:
+        return self._services
 
     def refresh(self, resource: str, even_if_same: bool = False) -> None:
         if service := self._services.get(resource):

@@ -132,6 +132,33 @@ async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node:
     await asyncio.to_thread(node.kubelet.wait, lambda: len(node.kubelet.plugins[CAM].lists) > lists)
 
 
+async def test_a_new_pod_is_admitted_when_another_device_appears(node: Node) -> None:
+    """By the API a refusal is final for its pod."""
+    with pytest.raises(AdmissionError, match="Insufficient devices"):
+        await node.admit("pod1", quantity=3)
+    node.handler.show(*map(DiscoveredDevice, ["foo0", "foo1", "foo2"]))
+    await node.wait(cam="0 1 2")
+    assert len(await node.admit("pod2", quantity=3)) == 3
+
+
+@pytest.mark.parametrize("resource", [CAM, f"akri.sh/{FOO0}"], ids=["any device", "its device"])
+async def test_the_pod_of_a_broker_gets_a_device_and_none_is_admitted_when_it_is_gone(
+    node: Node, resource: str
+) -> None:
+    """Brokers for each node or device name their device, those of a configuration do not."""
+    node.handler.show(DiscoveredDevice("foo0"))
+    node.manager.handle(configurations(capacity=2, offlineGraceSeconds=0))
+    await node.wait(cam="0")
+    (slot,) = await node.admit("broker1", resource)
+    assert slot == f"akri.agent.slot-{FOO0}-0"
+    node.handler.show()
+    await node.wait(cam="", cam_fbcb99="")
+    with pytest.raises(AdmissionError):
+        await node.admit("broker2", resource)
+    node.kubelet.end_pod("broker1")
+    await until(lambda: not node.claims())
+
+
 async def test_an_instance_can_be_allocated_and_counts_for_the_configuration(node: Node) -> None:
     await node.admit("pod1", f"akri.sh/{FOO0}", 2)
     await node.wait(cam="0")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.common.errors import StartupFailed
 from ankaios.server.shell import ServerShell
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate
@@ -74,8 +73,5 @@ async def start_and_check(folder: Path, what: str) -> None:
         assert found <= complete, what
         assert found == complete or leader.loss is not None, what
         assert shell._server._keeps_unlisted == (leader.loss is not None), what
-    except StartupFailed as fault:
-        # A header that is not one of ours is never repaired, because the file may belong to another program.
-        assert "not a database of ank-server" in str(fault), what
     finally:
         await leader.close()

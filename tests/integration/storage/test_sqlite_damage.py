@@ -109,6 +109,31 @@ def test_a_flipped_bit_gives_a_valid_revision(
         check_start(machine, {**intact, name: bytes(damaged)})
 
 
+async def test_a_header_with_which_sqlite_does_not_write_is_repaired(machine: Machine, tmp_path: Path) -> None:
+    """SQLite reads such a database without an error. Small commits do not write a new header to the WAL."""
+    files = await files_with(tmp_path / "origin", 2, 2)
+    damaged = bytearray(files[DATABASE])
+    for bit in range(2, 8):
+        damaged[18] = 2 | 1 << bit
+        opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, 4)
+        assert opened.report is not None
+        assert opened.report.lost == ()
+        assert workloads_in(opened) == state_of(4)
+
+
+async def test_a_damaged_definition_of_a_table_is_repaired(machine: Machine, tmp_path: Path) -> None:
+    """SQLite may read such a table and not write to it. Its error may contain a name that is no valid UTF-8."""
+    files = await files_with(tmp_path / "origin", 2, 2)
+    first = files[DATABASE].index(b"CREATE TABLE summary")
+    for position in range(first, first + 60):
+        for bit in (0x80, 0x01):
+            damaged = bytearray(files[DATABASE])
+            damaged[position] ^= bit
+            opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, 4)
+            assert opened.report is not None
+            assert workloads_in(opened) == state_of(4)
+
+
 def test_any_damage_of_the_database_file_alone_loses_nothing(machine: Machine, intact: Files) -> None:
     """The copy and the WAL together have everything."""
     for data in (b"", b"\0" * len(intact[DATABASE]), b"text" * 5000, intact[DATABASE][: 2 * PAGE]):

@@ -1,4 +1,4 @@
-"""Devices that appear and disappear when a test asks for it, and an agent without devices."""
+"""Devices that a test adds and removes, and an agent without devices."""
 
 import asyncio
 

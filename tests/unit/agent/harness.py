@@ -1,4 +1,4 @@
-"""An agent without server and containers: a test feeds what the server says and reads what the agent answers."""
+"""An agent without server and containers: a test sends messages of the server and reads those of the agent."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ def states_of_others(*states: tuple[InstanceName, ExecutionState]) -> FromServer
 
 
 class AgentStory:
-    """Everything is real but the server and the runtimes."""
+    """All parts are real except the server and the runtimes."""
 
     def __init__(self, manager: AgentManager, outbox: Outbox, runtimes: list[FakeRuntime], folder: RunFolder) -> None:
         self.manager = manager
@@ -73,13 +73,13 @@ class AgentStory:
         self.manager.handle(Disconnected())
 
     async def server_says(self, *messages: FromServer) -> list[str]:
-        """What the agent reports in answer to these."""
+        """Return the reports of the agent after these messages."""
         for message in messages:
             self.manager.handle(message)
         return await self.reports()
 
     async def messages(self) -> list[ToServer]:
-        """All that the agent has to say, once nothing more comes of itself."""
+        """Return all messages of the agent after it has become idle."""
         said: list[ToServer] = []
         quiet = 0
         while quiet < 20:

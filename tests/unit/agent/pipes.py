@@ -22,7 +22,7 @@ class Pipes:
         return os.write(self._out, data)
 
     async def write_all(self, data: bytes) -> None:
-        """Continue when there is room in the pipe again."""
+        """Continue when the pipe has space again."""
         while data:
             try:
                 data = data[self.write(data) :]

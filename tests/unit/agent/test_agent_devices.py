@@ -74,7 +74,7 @@ async def agent(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     await asyncio.gather(agent.task, return_exceptions=True)
 
 
-async def test_an_agent_without_devices_says_so_and_loads_nothing(agent: Agent) -> None:
+async def test_an_agent_without_devices_reports_that_and_loads_nothing(agent: Agent) -> None:
     agent.devices.connected()
     agent.devices.handle(grpc.DeviceUpdate(complete=True))
     await agent.devices.release(CAMERA.instance_name)
@@ -95,7 +95,7 @@ async def test_a_workload_gets_a_discovered_device(agent: Agent) -> None:
     assert not Path(grant.envs["ANKAIOS_DEVICES_FILE"]).exists()
 
 
-async def test_a_plugin_that_knocks_is_heard(agent: Agent) -> None:
+async def test_a_plugin_that_connects_loads_the_devices(agent: Agent) -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     with socket.socket(socket.AF_UNIX) as plugin:
@@ -104,7 +104,7 @@ async def test_a_plugin_that_knocks_is_heard(agent: Agent) -> None:
 
 
 async def test_a_folder_made_for_short_paths_is_removed_again(short_path: Path) -> None:  # noqa: F811
-    """Also that of an agent which was killed, by the next one of the same name and run folder."""
+    """Also the folder of a killed agent, by the next agent with the same name and run folder."""
     made = short_folder(short_path / ("d" * 80) / "plugins")
     open_plugin_folder(made).close()
     (made / "akri-1.sock").touch()
@@ -138,8 +138,8 @@ async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_se
     await asyncio.gather(later.task, return_exceptions=True)
 
 
-async def test_nobody_waits_until_the_devices_are_loaded(agent: Agent) -> None:
-    """A workload that hangs could not even be deleted. What it says before is not lost."""
+async def test_no_call_waits_until_the_devices_are_loaded(agent: Agent) -> None:
+    """A workload that hangs could not be deleted. Its earlier calls are not lost."""
     other = a_workload("other", resources=(ResourceRequest("cam", 1),))
     asking = agent.devices.acquire(CAMERA)
     with pytest.raises(StopIteration) as answered:
@@ -167,7 +167,7 @@ async def test_a_workload_that_let_go_before_the_devices_were_loaded_has_none_an
     await asyncio.gather(later.task, return_exceptions=True)
 
 
-async def test_a_workload_found_running_before_the_devices_are_loaded_is_heard(
+async def test_a_workload_found_running_before_the_devices_are_loaded_is_adopted(
     agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = a_workload("gone", resources=CAMERA.resources)
@@ -192,7 +192,7 @@ async def test_a_session_that_ended_before_the_devices_were_loaded_is_none(agent
 
 
 async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(short_path: Path) -> None:  # noqa: F811
-    """Whoever asks is told, at any time: a workload that hangs could not even be deleted."""
+    """Each call returns a reason at any time: a workload that hangs could not be deleted."""
     (short_path / "file").touch()
     agent = Agent(short_path / "file")
     async with asyncio.timeout(10):
@@ -206,7 +206,7 @@ async def test_a_folder_that_cannot_be_used_leaves_the_agent_without_devices(sho
     assert "not available: cannot use the plugin folder" in answer.reason
 
 
-async def test_devices_are_loaded_again_after_a_bug_and_until_then_who_waits_is_told(
+async def test_devices_are_loaded_again_after_an_internal_error_and_workloads_report_it(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = a_workload("gone", resources=CAMERA.resources)
@@ -228,7 +228,7 @@ async def test_devices_are_loaded_again_after_a_bug_and_until_then_who_waits_is_
     assert "internal error in the devices, starting it again in 0.2 s: Bug: a bug" in caplog.text
 
 
-async def test_what_a_service_knew_that_was_ended_is_known_to_the_next(agent: Agent) -> None:
+async def test_calls_to_an_ended_device_manager_are_repeated_for_the_next_one(agent: Agent) -> None:
     waits = a_workload("waits", resources=(ResourceRequest("cam", 5),))
     agent.discover()
     before = await agent.acquire()
@@ -248,7 +248,7 @@ async def test_what_a_service_knew_that_was_ended_is_known_to_the_next(agent: Ag
 
 
 async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:
-    (agent.folder / "files").touch()  # no place for the files of workloads
+    (agent.folder / "files").touch()  # the folder for files of workloads is missing
     await agent.devices.acquire(CAMERA)
     await asyncio.wait_for(agent.task, 20)
     answer = await agent.devices.acquire(CAMERA)

@@ -1,4 +1,4 @@
-"""What an agent does with what the server says, on good days and on bad ones."""
+"""How an agent handles messages of the server, with and without failures."""
 
 import asyncio
 from pathlib import Path
@@ -65,7 +65,7 @@ WEB, WEB2 = web(), web("image: two")
 
 
 async def test_a_short_loss_of_the_connection_disturbs_no_workload() -> None:
-    """The states, which the server has lost, are told again; no second task, checker or container appears."""
+    """The states, which the server has lost, are reported again; no second task, checker or container exists."""
     done = a_workload("done", "A", restart_policy=RestartPolicy.NEVER)
     async with an_agent() as a:
         await a.server_says(server_hello(WEB, done))
@@ -109,7 +109,7 @@ async def test_after_a_long_absence_the_agent_follows_the_new_state_of_the_serve
         assert sorted(each.instance_name.workload for each in a.podman.workloads.values()) == ["kept", "new", "web"]
 
 
-async def test_a_workload_that_retries_goes_on_retrying_after_a_reconnect() -> None:
+async def test_a_workload_that_retries_continues_after_a_reconnect() -> None:
     def broken(runtime: FakeRuntime) -> None:
         runtime.fail_always["create"] = RuntimeFailed("no image")
 
@@ -126,12 +126,12 @@ async def test_states_of_other_agents_are_forgotten_before_each_new_session() ->
         await a.server_says(states_of_others((db, RUNNING_OK)), server_hello())
         a.disconnect()
         a.connect()
-        # db was removed while the agent was away, so nothing of it comes with the new hello
+        # db was removed while the agent was disconnected, so the new hello does not contain it
         assert await a.server_says(server_hello(waits)) == ["web Pending(WaitingToStart)"]
         assert await a.server_says(states_of_others((db, RUNNING_OK))) == [f"web {STARTING}", "web Running(Ok)"]
 
 
-async def test_a_stop_that_waits_for_another_agent_goes_on_waiting_over_a_reconnect() -> None:
+async def test_a_stop_that_waits_for_another_agent_still_waits_after_a_reconnect() -> None:
     ui = InstanceName("ui", "1", "B")
     async with an_agent() as a:
         await a.server_says(states_of_others((ui, RUNNING_OK)), server_hello(WEB))
@@ -140,7 +140,7 @@ async def test_a_stop_that_waits_for_another_agent_goes_on_waiting_over_a_reconn
         a.disconnect()
         a.connect()
         assert await a.server_says(states_of_others((ui, RUNNING_OK))) == []
-        # a server that wants the workload (again) takes the stop back
+        # a server that lists the workload (again) cancels the stop
         assert await a.server_says(server_hello(WEB)) == ["web Running(Ok)"]
         assert await a.server_says(states_of_others((ui, STOPPING))) == []
         assert len(a.podman.workloads) == 1
@@ -173,7 +173,7 @@ async def test_a_finished_container_waits_with_its_workload_and_goes_with_it() -
         assert a.podman.workloads == {}
 
 
-async def test_a_runtime_that_cannot_list_is_asked_again_and_holds_up_nobody_else(
+async def test_a_runtime_that_cannot_list_is_retried_and_delays_no_other_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ankaios.agent.listings.FIRST_PAUSE", 0.0)
@@ -205,7 +205,7 @@ async def test_a_runtime_that_hangs_holds_up_only_its_own_workloads() -> None:
         assert await a.reports() == [f"late {STARTING}", "late Running(Ok)"]
 
 
-async def test_a_runtime_that_hangs_is_told_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_that_hangs_is_reported_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.workload_task.SLOW_START", 0.01)
     monkeypatch.setattr("ankaios.agent.workload_task.SLOW_STOP", 0.02)
     async with an_agent() as a:
@@ -240,7 +240,7 @@ async def test_of_two_containers_of_one_workload_the_right_one_lives_on() -> Non
         assert list(a.podman.workloads) == [new]
 
 
-async def test_an_unneeded_workload_that_cannot_be_deleted_says_so_and_may_be_wanted_later() -> None:
+async def test_an_unneeded_workload_that_cannot_be_deleted_is_reported_and_can_be_needed_later() -> None:
     """[utest->swdd~agent-delete-old-workload~1]"""
 
     def stuck(runtime: FakeRuntime) -> None:
@@ -295,7 +295,7 @@ async def test_the_same_workload_in_another_runtime_is_deleted_quietly() -> None
         assert len(a.runtimes["containerd"].workloads) == 1
 
 
-async def test_a_runtime_that_no_workload_waits_for_is_asked_when_the_others_are_done(
+async def test_a_runtime_that_no_workload_waits_for_is_listed_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
@@ -360,7 +360,7 @@ async def test_a_workload_that_is_deleted_and_added_again_waits_for_its_own_end(
         assert (folder / "control_interface/input").is_fifo()
 
 
-async def test_a_delete_that_failed_can_be_asked_for_again() -> None:
+async def test_a_failed_delete_can_be_requested_again() -> None:
     always = web(restart_policy=RestartPolicy.ALWAYS)
     async with an_agent(chance=lambda: 1.0) as a:
         await a.server_says(server_hello(always))
@@ -374,7 +374,7 @@ async def test_a_delete_that_failed_can_be_asked_for_again() -> None:
 
 
 async def test_deletes_that_fail_are_tried_again_until_the_runtime_is_itself_again() -> None:
-    """Whatever the delete is for: the end of a workload, its successor or its restart."""
+    """For each aim of a delete: removal, successor and restart."""
     failed = "Stopping(DeleteFailed)«busy»"
     async with an_agent() as a:
         await a.server_says(server_hello(WEB))
@@ -402,7 +402,7 @@ async def test_an_update_whose_delete_fails_keeps_the_old_workload_and_can_be_re
         a.podman.fail_next("delete", RuntimeFailed("busy"))
         update = update_workload((WEB2,), {WEB.instance_name: {}})
         assert await a.server_says(update) == [f"web {REQ}", "web Stopping(DeleteFailed)«busy»"]
-        # the server believes in the new one by now; deleting that deletes what is there
+        # the server names the new instance; its delete applies to the existing one
         assert sorted(await a.server_says(update_workload(deleted={WEB2.instance_name: {}}))) == [
             f"web {REMOVED}",
             f"web {REQ}",
@@ -430,7 +430,7 @@ async def test_one_busy_workload_does_not_hold_up_another() -> None:
         a.podman.hold("delete")
         assert await a.server_says(update_workload(deleted={WEB.instance_name: {}})) == [f"web {REQ}"]
         a.podman.set_state(a.podman.named("web").id, exited(143))
-        assert await a.reports() == []  # nothing is said between "stopping" and "removed"
+        assert await a.reports() == []  # nothing is reported between "stopping" and "removed"
         assert await a.server_says(update_workload((db,))) == ["db Pending(Starting)«T»", "db Running(Ok)"]
         a.podman.release("delete")
         assert await a.reports() == [f"web {REMOVED}"]
@@ -465,7 +465,7 @@ async def test_what_makes_room_for_its_successor_can_be_deleted_and_updated() ->
         assert await a.server_says(update_workload((WEB,))) == [f"web {STARTING}", "web Running(Ok)"]
 
 
-async def test_many_workloads_may_wait_at_once() -> None:
+async def test_many_workloads_can_wait_at_the_same_time() -> None:
     waiting = [a_workload(f"w{number}", "A", dependencies={"db": RUNNING}) for number in range(200)]
     async with an_agent() as a:
         assert len(await a.server_says(server_hello(*waiting))) == 200
@@ -606,7 +606,7 @@ async def test_a_message_with_a_flaw_is_ignored_as_a_whole() -> None:
         assert await a.server_says(server_hello(WEB)) == [f"web {STARTING}", "web Running(Ok)"]
 
 
-async def test_of_its_own_workloads_the_agent_knows_best() -> None:
+async def test_states_of_own_workloads_from_the_server_are_ignored() -> None:
     waits = a_workload("ui", "A", dependencies={"web": AddCondition.ADD_COND_SUCCEEDED})
     async with an_agent() as a:
         await a.server_says(server_hello(WEB, waits))
@@ -648,7 +648,7 @@ async def test_the_first_part_of_an_id_names_the_workload_and_the_rest_is_its_ow
             pipe.close()
 
 
-async def test_a_response_for_nobody_is_dropped_and_its_logs_are_cancelled() -> None:
+async def test_a_response_without_receiver_is_dropped_and_its_logs_are_cancelled() -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(WEB))
         plain = Response(requestId="web@1", completeStateResponse=CompleteStateResponse())

@@ -45,7 +45,7 @@ async def test_records_survive_a_restart_of_the_agent(tmp_path: Path) -> None:
     assert list(outbox.messages[0].workloadRecords.records[0].output) == ["last words"]
 
 
-async def test_details_are_sent_only_to_a_server_that_has_asked(tmp_path: Path) -> None:
+async def test_details_are_sent_only_to_a_server_that_requested_them(tmp_path: Path) -> None:
     outbox = Sent()
     records = records_in(tmp_path / "records", outbox)
     records.note(WEB, exited(1))
@@ -67,7 +67,7 @@ async def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
     assert sent_since(records_in(tmp_path / "records", outbox), outbox) == [10_000]
 
 
-async def test_a_long_file_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_file_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_records, "MOST_LINES", 50)
     records = records_in(tmp_path / "records")
     for number in range(200):

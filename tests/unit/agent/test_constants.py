@@ -1,4 +1,4 @@
-"""Times, sizes and texts that workloads, servers and people rely on."""
+"""Times, sizes and texts that workloads, servers and users rely on."""
 
 import pytest
 

@@ -24,7 +24,7 @@ SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation
 
 
 class Agent:
-    """Where requests go."""
+    """Collects the forwarded requests."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -114,14 +114,14 @@ async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supe
     await second.close()
 
 
-async def test_a_hello_said_to_a_dying_agent_is_answered_by_the_next(
+async def test_a_hello_to_an_ending_agent_is_answered_by_the_next_agent(
     agent: Agent, tasks: Supervisor, tmp_path: Path
 ) -> None:
     """The Rust SDK does not repeat it."""
     outside = ControlCallbacks(agent.forward, agent.unread.append)
     first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
     with a_workload_at(first) as pipes:
-        reader = os.open(tmp_path / "c/output", os.O_RDONLY | os.O_NONBLOCK)  # what is left of the agent
+        reader = os.open(tmp_path / "c/output", os.O_RDONLY | os.O_NONBLOCK)  # the reading end of the ended agent
         await first.close(keep_fifos=True)
         pipes.ask("1", "desiredState")
         pipes.hello()
@@ -201,7 +201,7 @@ async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, a
 
 
 async def test_requests_may_come_in_pieces_while_responses_go_out(interface: ControlInterface, agent: Agent) -> None:
-    """A response that arrives while a request is only partly read does not throw the read part away."""
+    """A response that arrives while a request is partly read does not discard the read part."""
     request = ToAnkaios()
     request.request.requestId = "1"
     request.request.completeStateRequest.fieldMask.append("desiredState")
@@ -236,7 +236,7 @@ async def test_the_session_survives_that_the_workload_closes_and_reopens_its_pip
         await asyncio.sleep(0.02)
 
 
-async def test_responses_wait_until_the_workload_has_said_hello(interface: ControlInterface) -> None:
+async def test_responses_wait_until_the_workload_has_sent_a_hello(interface: ControlInterface) -> None:
     interface.deliver(a_response("early"))
     with a_workload_at(interface) as pipes:
         assert await pipes.hears_nothing()
@@ -272,7 +272,7 @@ async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
             pass
 
 
-async def test_an_agent_that_takes_no_requests_holds_up_only_the_one_who_asks(
+async def test_an_agent_that_takes_no_requests_blocks_only_the_requesting_workload(
     interface: ControlInterface, agent: Agent
 ) -> None:
     agent.takes.clear()
@@ -306,7 +306,7 @@ async def test_a_workload_that_gets_no_answers_is_not_read_any_more(interface: C
         await agent.got(MOST_UNANSWERED + 10)
 
 
-async def test_who_asks_faster_than_it_reads_answers_is_slowed_down(
+async def test_a_workload_that_sends_faster_than_it_reads_is_slowed_down(
     interface: ControlInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.control_interface.MAX_WAITING", 4)
@@ -327,7 +327,7 @@ async def test_a_flood_of_requests_leaves_time_for_others(interface: ControlInte
         while not flood.done():
             await asyncio.sleep(0)
             ticks += 1
-        assert ticks > 20  # each of the twenty answers had to come from between the requests
+        assert ticks > 20  # each of the twenty answers was written between the requests
 
 
 async def _flood(pipes: Pipes) -> None:
@@ -348,7 +348,7 @@ async def test_a_workload_that_breaks_its_own_fifo_hurts_only_itself(interface: 
     await asyncio.sleep(0.01)
 
 
-async def test_an_acceptance_that_nobody_hears_needs_a_new_hello(
+async def test_after_an_unread_acceptance_a_new_hello_is_needed(
     interface: ControlInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.REOPEN_PAUSE", 0.002)
@@ -363,7 +363,7 @@ async def test_an_acceptance_that_nobody_hears_needs_a_new_hello(
         assert (await pipes.hear()).HasField("controlInterfaceAccepted")
 
 
-def test_the_conversation_goes_on_only_for_the_same_instance_and_rules() -> None:
+def test_the_session_continues_only_for_the_same_instance_and_rules() -> None:
     other_rules = a_workload("nav", "A", access=ControlInterfaceAccess())
     other_id = a_workload("nav", "A", config="image: two", access=SPEC.access)
     tagged = a_workload("nav", "A", access=SPEC.access, tags={"a": "b"})

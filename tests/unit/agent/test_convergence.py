@@ -1,4 +1,4 @@
-"""Whatever happens on the way: in the end exactly that runs which the server wants, and the server knows it."""
+"""After any sequence of faults, exactly the assigned workloads run, and the server has their states."""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ RUNNING = AddCondition.ADD_COND_RUNNING
 
 
 class TidyRuntime(FakeRuntime):
-    """As real ones do, it leaves nothing behind of a container that could not be started again, unless it has bugs."""
+    """Like real runtimes, it removes a container that could not be restarted, unless an internal error is injected."""
 
     late_bugs = 0
     blind = 0
@@ -48,7 +48,7 @@ class TidyRuntime(FakeRuntime):
 
 @dataclass
 class Server:
-    """Wants something and remembers what it was told, as the real one does."""
+    """Assigns workloads and stores reported states, as the real server does."""
 
     wanted: dict[str, WorkloadSpec] = field(default_factory=dict)
     told: dict[InstanceName, ExecutionState] = field(default_factory=dict)
@@ -110,7 +110,7 @@ def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
         case "stuck":
             podman.fail_next("delete", RuntimeFailed("busy"))
         case "bug" if isinstance(podman, TidyRuntime):
-            # Each name stands for a place in which a bug may be.
+            # Each name is a place in which an internal error can be injected.
             match name:
                 case "a":
                     podman.fail_next("create", BUG)
@@ -147,9 +147,9 @@ async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Serve
 
 
 async def make_up(server: Server, story: AgentStory) -> None:
-    """A good day is enough for a live agent to catch up; what ended stays as it is.
+    """Without faults, a running agent converges; ended workloads stay as they are.
 
-    An update of `b` waits for `c` to let go, which a new session does not ask for.
+    An update of `b` waits until `c` stops, which a new session does not request.
     """
     mend(story.podman)
     await settle(server, story)
@@ -173,7 +173,7 @@ def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
 
 
 async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    """A last agent on a good day."""
+    """A last agent without faults."""
     mend(runtime)
     server.told.clear()
     async with an_agent(base=folder, made_by=TidyRuntime) as story:
@@ -200,7 +200,7 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=3))
 def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
-    """Each list of steps is the life of one agent process; containers outlive it."""
+    """Each list of steps is one agent process; containers outlive it."""
 
     async def story(folder: Path) -> None:
         runtime, server = FakeRuntime("podman"), Server()

@@ -1,4 +1,4 @@
-"""What the agent passes to its devices, and what their calls do to workloads."""
+"""Calls of the agent to its devices, and effects of their calls on workloads."""
 
 import asyncio
 

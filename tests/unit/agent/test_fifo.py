@@ -1,4 +1,4 @@
-"""Both ends of FIFOs, against another end that opens, closes, fills and forgets."""
+"""Both ends of FIFOs, with another end that opens, closes, fills and ignores them."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
 
 
 def test_what_is_no_fifo_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To open a watchdog, for one, starts it."""
+    """For example, opening a watchdog starts it."""
     opened: list[int] = []
     really_open = os.open
 
@@ -76,7 +76,7 @@ def test_what_is_no_fifo_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_fifo_with_a_second_name_is_not_used_again(path: Path, tmp_path: Path) -> None:
-    """It may be that of another workload."""
+    """It may belong to another workload."""
     os.link(path, tmp_path / "other")
     make_fifo(tmp_path / "other")
     assert not path.samefile(tmp_path / "other")
@@ -117,7 +117,7 @@ async def test_without_a_writer_reading_just_waits(path: Path, reader: FifoReade
 
 
 async def test_waiting_for_a_writer_costs_nothing(path: Path, reader: FifoReader) -> None:
-    """After the end of a writer the kernel reports the end again and again, unless the FIFO is opened anew."""
+    """After the end of a writer the kernel reports the end repeatedly until the FIFO is opened again."""
     os.close(peer(path, os.O_WRONLY))
     await reader.read()
     waiting = asyncio.create_task(reader.read())
@@ -154,7 +154,7 @@ async def test_a_reader_that_comes_a_little_late_is_waited_for(path: Path, write
     os.close(end)
 
 
-async def test_nobody_reads(writer: FifoWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_without_reader_fails(writer: FifoWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """[utest->swdd~agent-handles-control-interface-input-pipe-not-read~1]"""
     monkeypatch.setattr("ankaios.agent.fifo.REOPEN_PAUSE", 0.001)
     assert not await writer.write(b"frame")
@@ -175,7 +175,7 @@ async def test_a_reader_that_stalls_gets_no_more_and_is_not_waited_for_again(
     async with asyncio.timeout(1):
         assert not await writer.write(frame)
     got = b"".join(iter(lambda: _read(end), b""))
-    assert got == frame * sent  # nothing is cut
+    assert got == frame * sent  # no frame is truncated
     async with asyncio.timeout(1):
         assert await writer.write(frame)
     writer.expect_reader()
@@ -284,5 +284,5 @@ async def test_the_rest_of_a_huge_frame_dies_with_its_reader(path: Path, writer:
         (1, 65536, 65536, False),
     ],
 )
-def test_how_much_fits_at_once(size: int, unread: int, capacity: int, fits: bool) -> None:
+def test_capacity_of_a_single_write(size: int, unread: int, capacity: int, fits: bool) -> None:
     assert fits_at_once(size, unread, capacity) is fits

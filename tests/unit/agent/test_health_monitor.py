@@ -1,4 +1,4 @@
-"""The monitor performs checks beside each other and survives whatever they do."""
+"""The monitor performs checks concurrently and tolerates all their failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,7 +42,7 @@ async def a_monitor(
             monitor.stop()
 
 
-async def test_each_change_of_the_health_is_told_once() -> None:
+async def test_each_change_of_the_health_is_reported_once() -> None:
     runtime = FakeRuntime()
     runtime.check_results = [CommandResult(0), CommandResult(0), CommandResult(7, "broken"), CommandResult(0)]
     async with a_monitor(runtime, Health(exec=EXEC)) as (_, told, until):
@@ -80,7 +80,7 @@ async def test_a_check_that_hangs_is_not_started_again_and_ends_with_the_monitor
     assert [call for call, _ in runtime.calls] == ["run_check"]
 
 
-async def test_an_image_without_check_is_told_and_never_healthy() -> None:
+async def test_an_image_without_check_is_reported_and_never_healthy() -> None:
     runtime = FakeRuntime()
     async with a_monitor(runtime, Health(image=True)) as (_, _, until):
         assert (await until("Starting")).text == "the image has no HEALTHCHECK"
@@ -93,7 +93,7 @@ async def test_the_check_of_an_image_is_used() -> None:
         await until("Healthy")
 
 
-async def test_a_runtime_without_images_is_told() -> None:
+async def test_a_runtime_without_images_is_reported() -> None:
     runtime = FakeRuntime()
     runtime.fail_next("image_check", Unsupported("no image"))
     async with a_monitor(runtime, Health(image=True)) as (_, _, until):

@@ -1,4 +1,4 @@
-"""Each kind of task of an agent meets a bug: it is logged and reported, the task goes on, and so does the rest."""
+"""An internal error in each kind of task of an agent is logged and reported, and all tasks continue."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class LateRuntime(FakeRuntime):
-    """The container is there, and then the start fails."""
+    """The container is created, and then the start fails."""
 
     has_bug = False
 
@@ -60,7 +60,7 @@ class LateRuntime(FakeRuntime):
 
 @dataclass
 class Given:
-    """`told`: all that server and workload are told meanwhile."""
+    """`told`: all messages to server and workload."""
 
     story: AgentStory
     patch: pytest.MonkeyPatch
@@ -182,7 +182,7 @@ async def unneeded(given: Given) -> None:
 async def answer(given: Given) -> None:
     await given.says(update_workload((WEB,)))
     given.fail_next("existing")
-    given.story.manager._is_welcome = False  # as an agent that does not know yet what the runtimes hold
+    given.story.manager._is_welcome = False  # as an agent whose runtimes are not listed yet
     given.story.manager.handle(FromServer(tellWorkloads=TellWorkloads()))
     await given.until_told("knownWorkloads")
     given.told.append(f"{SHOWN} is for the log only")
@@ -221,7 +221,7 @@ async def reading(given: Given) -> None:
     pipes = Pipes(interface.folder)
     pipes.hello()
     await pipes.hear()
-    pipes.ask("r1", "desiredState")  # comes to the read that fails
+    pipes.ask("r1", "desiredState")  # reaches the read that fails
     pipes.ask("r2", "desiredState")
     await given.until_told('"web@r2"')
     given.told.append(f"{SHOWN} is for the log only")
@@ -277,7 +277,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.crash.__name__)
-async def test_a_bug_is_logged_reported_and_tried_again_while_the_rest_goes_on(
+async def test_an_internal_error_is_logged_reported_and_retried_while_others_continue(
     kind: Kind, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with an_agent(made_by=LateRuntime, devices=FakeDevices(), expects_bugs=True) as a:

@@ -1,4 +1,4 @@
-"""What an agent tells a server that has just started and asks what it knows of workloads."""
+"""The workloads that an agent reports to a new server on request."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def answers(agent: AgentStory) -> list[set[str]]:
     return [{str(instance_name_from_pb(name)) for name in message.instanceNames} for message in known]
 
 
-async def test_an_agent_tells_what_it_has_and_what_it_heard_of_others() -> None:
+async def test_an_agent_reports_its_workloads_and_the_known_ones_of_others() -> None:
     waits = a_workload("late", "A", dependencies={"never": AddCondition.ADD_COND_RUNNING})
     done = a_workload("done", "A")
     async with an_agent() as a:
@@ -43,8 +43,8 @@ async def test_an_agent_tells_what_it_has_and_what_it_heard_of_others() -> None:
         assert a.podman.calls[before:] == []
 
 
-async def test_what_is_heard_in_the_new_session_is_not_what_was() -> None:
-    """The server that asks knows of others only what it wants."""
+async def test_states_of_the_new_session_are_not_reported_as_known_before() -> None:
+    """The requesting server knows only the desired workloads of other agents."""
     async with an_agent() as a:
         await a.server_says(states_of_others((ELSEWHERE, RUNNING_OK)), server_hello())
         a.disconnect()
@@ -55,7 +55,7 @@ async def test_what_is_heard_in_the_new_session_is_not_what_was() -> None:
         assert await answers(a) == [{"db.1.C"}]
 
 
-async def test_an_agent_that_has_just_started_asks_its_runtimes() -> None:
+async def test_a_new_agent_lists_its_runtimes() -> None:
     def prepare(runtime: FakeRuntime) -> None:
         runtime.add_existing(WEB.instance_name)
 
@@ -65,8 +65,8 @@ async def test_an_agent_that_has_just_started_asks_its_runtimes() -> None:
         assert await a.server_says(server_hello(WEB)) == ["web Running(Ok)"]
 
 
-async def test_a_runtime_that_cannot_say_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One fails, one hangs; the third is told, for the server does not wait for long."""
+async def test_a_runtime_that_cannot_be_listed_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fails and one hangs; the third is reported, because the server waits only briefly."""
     monkeypatch.setattr(agent_manager, "LISTING_LIMIT", 0.0)
     async with an_agent(runtimes=("podman", "native", "containerd")) as a:
         a.podman.fail_next("existing", RuntimeFailed("no podman"))

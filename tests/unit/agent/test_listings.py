@@ -14,7 +14,7 @@ FOUND = Found("podman", a_workload("web", "A").instance_name, RUNNING_OK, "c1")
 
 
 class Runtimes:
-    """Answers when the test says so."""
+    """Answers when the test allows it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -45,7 +45,7 @@ async def runtimes() -> Runtimes:
     return Runtimes()
 
 
-async def test_a_runtime_is_asked_until_it_answers(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_is_listed_until_it_succeeds(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def no_sleep(seconds: float) -> None:
@@ -88,7 +88,7 @@ async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes)
     assert runtimes.excuses == []
 
 
-async def test_runtimes_that_workloads_wait_for_are_asked_first(
+async def test_runtimes_that_workloads_wait_for_are_listed_first(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 0.01)
@@ -111,7 +111,9 @@ async def test_a_workload_that_comes_later_hurries_the_question(
     assert runtimes.asked == ["podman", "native"]
 
 
-async def test_if_no_workload_waits_nobody_has_to_wait(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_if_no_workload_waits_all_runtimes_are_listed_immediately(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
     async with asyncio.timeout(10), Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], [])

@@ -1,4 +1,4 @@
-"""Log campaigns as an agent sees them."""
+"""Log campaigns of an agent."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ async def test_output_becomes_entries_and_its_end_a_stop() -> None:
         ]
 
 
-async def test_a_workload_without_logs_is_answered_at_once() -> None:
+async def test_a_workload_without_logs_is_answered_immediately() -> None:
     waits = a_workload("waits", "A", runtime="vm")
     async with an_agent() as a:
         await a.server_says(server_hello(WEB, waits))
@@ -63,7 +63,7 @@ async def test_a_workload_without_logs_is_answered_at_once() -> None:
         assert await logs(a) == ["1: unknown stop", "1: waits stop", f"1: ['web.given {why}']", "1: web stop"]
 
 
-async def test_following_goes_on_until_the_workload_ends() -> None:
+async def test_following_continues_until_the_workload_ends() -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(WEB))
         web = a.podman.named("web").id

@@ -1,4 +1,4 @@
-"""The start of the program: podman lists its containers from the beginning, and never longer than the agent lives."""
+"""The start of the program: podman lists its containers from the start, and the listing never outlives the agent."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ def podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
 
 
 class Runs:
-    """Stands for the rest of the agent, and notes what it is given."""
+    """Replaces the rest of the agent, and records its arguments."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.early: list[EarlyListing | None] = []
@@ -54,7 +54,7 @@ def test_podman_lists_while_the_rest_is_loaded_and_ends_with_the_agent(
         os.kill(pid, 0)
 
 
-def test_an_agent_without_podman_does_not_ask_it(
+def test_an_agent_without_podman_does_not_call_it(
     podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = Runs(monkeypatch)
@@ -88,5 +88,5 @@ def test_a_start_that_fails_later_leaves_no_podman_behind(
 
 
 def children() -> set[str]:
-    """Of this process, also those that have ended and were not waited for."""
+    """Children of this process, including ended ones that are not reaped."""
     return {pid for thread in Path("/proc/self/task").iterdir() for pid in (thread / "children").read_text().split()}

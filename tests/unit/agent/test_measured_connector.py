@@ -1,4 +1,4 @@
-"""Calls of a runtime are counted; the runtime behaves as without."""
+"""Calls of a runtime are counted, without an effect on the runtime."""
 
 import pytest
 

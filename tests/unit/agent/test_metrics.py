@@ -1,4 +1,4 @@
-"""What the agent counts, seen through its messages."""
+"""Metrics of the agent, derived from its messages."""
 
 from msgspec.structs import replace
 

@@ -19,7 +19,7 @@ def stat_line(pid: int, parent: int, cpu: int = 0, start: int = 0, pages: int = 
 
 
 class Machine:
-    """Files as the kernel shows them."""
+    """Files in the format of the kernel."""
 
     def __init__(self, folder: Path) -> None:
         self.proc, self.groups = folder / "proc", folder / "cgroup"
@@ -99,7 +99,7 @@ def test_groups_are_found_by_controller() -> None:
         (UsageSample(1.0, 0, 8.0), 500),
         (None, 200),  # since the start
         (UsageSample(5.0, 0, 8.0), 200),  # of another process
-        (UsageSample(2.0, 0, 10.0), 200),  # at the same moment
+        (UsageSample(2.0, 0, 10.0), 200),  # at the same time
     ],
 )
 def test_cpu_usage_is_that_between_two_samples(before: UsageSample | None, millis: int) -> None:

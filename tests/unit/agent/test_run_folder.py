@@ -127,7 +127,7 @@ def mode_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_the_folder_of_an_instance_is_closed_to_others_whatever_the_umask_is(tmp_path: Path, mask: int) -> None:
+def test_the_folder_of_an_instance_is_private_with_any_umask(tmp_path: Path, mask: int) -> None:
     folder = RunFolder(tmp_path, "A")
     before = os.umask(mask)
     try:
@@ -143,7 +143,7 @@ def test_the_folder_of_an_instance_is_closed_to_others_whatever_the_umask_is(tmp
     assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
 
 
-def test_a_workload_that_passes_through_its_folder_can_go_on_when_the_agent_starts_again(tmp_path: Path) -> None:
+def test_a_traversable_folder_stays_traversable_after_a_restart_of_the_agent(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "A")
     folder.prepare(tmp_path)
     folder.make(NAME).chmod(0o711)
@@ -151,7 +151,7 @@ def test_a_workload_that_passes_through_its_folder_can_go_on_when_the_agent_star
     assert mode_of(folder.of(NAME)) == 0o711
 
 
-def test_what_lies_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "A")
     folder.prepare(tmp_path)
     (tmp_path / "elsewhere").mkdir(mode=0o755)
@@ -165,7 +165,7 @@ def test_what_lies_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: P
         folder.make(NAME)
 
 
-def test_what_takes_long_to_remove_is_out_of_the_way_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_folder_is_moved_away_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.run_folder.remove_tree", lambda _: False)
     folder = RunFolder(tmp_path, "A")
     folder.files(NAME).mkdir(parents=True)
@@ -195,7 +195,7 @@ async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
     other.unlock()
 
 
-async def test_what_an_earlier_agent_had_no_time_to_remove_goes_once_this_one_is_alone(tmp_path: Path) -> None:
+async def test_folders_that_an_earlier_agent_did_not_remove_are_removed_after_its_end(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A")
     first.prepare(tmp_path)
     await first.lock()

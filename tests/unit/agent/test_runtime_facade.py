@@ -1,4 +1,4 @@
-"""Starting tasks for workloads, and dealing with containers that have none."""
+"""Starts tasks of workloads, and deletes containers without a task."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ WEB2 = a_workload("web", "A", config="image: two")
 
 
 class Facade:
-    """A facade with a runtime in memory, and all that is reported."""
+    """A facade with a runtime in memory, and all its reports."""
 
     def __init__(self, folder: Path, tasks: Supervisor) -> None:
         self.podman = FakeRuntime("podman")
@@ -135,7 +135,7 @@ async def test_what_has_no_task_is_deleted_directly(facade: Facade) -> None:
     assert not facade.folder.of(WEB.instance_name).exists()
 
 
-async def test_what_is_gone_already_counts_as_deleted(facade: Facade) -> None:
+async def test_a_missing_container_counts_as_deleted(facade: Facade) -> None:
     facade.facade.delete_found(Found("podman", WEB.instance_name, RUNNING_OK))
     assert await facade.settle() == ["web Stopping(RequestedAtRuntime)", "web Removed"]
     assert facade.calls() == ["id"]

@@ -1,4 +1,4 @@
-"""How long an agent waits before it tries to connect again."""
+"""The pauses of an agent before it reconnects."""
 
 import pytest
 

@@ -17,7 +17,7 @@ OLD, NEW = a_workload("web", "A", config="image: one"), a_workload("web", "A", c
 
 
 class PreparingRuntime(FakeRuntime):
-    """Notes when it creates what."""
+    """Records its calls in order."""
 
     async def prepare_workload(self, spec: WorkloadSpec) -> str:
         await asyncio.sleep(0)

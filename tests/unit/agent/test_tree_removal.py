@@ -1,4 +1,4 @@
-"""Folders that a workload filled as badly as it could."""
+"""Folders with hostile content of a workload."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ LONG_ENOUGH = 60.0
 
 
 def nest(folder: Path, depth: int) -> None:
-    """As a process does it that goes down step by step: the path gets longer than any call takes."""
+    """Creates nested folders step by step: the path becomes longer than system calls accept."""
     folder.mkdir()
     here = os.open(folder, os.O_DIRECTORY)
     for _ in range(depth):
@@ -117,7 +117,7 @@ def test_a_bug_does_not_end_the_removal_for_ever(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_stays_in_the_trash_is_said(
+def test_a_folder_that_cannot_be_removed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ankaios.agent.tree_removal.remove_tree", lambda *_: False)

@@ -1,4 +1,4 @@
-"""Stories that say exactly which states an agent reports, in order. `«T»` is «Triggered at runtime.»."""
+"""Scenarios with the exact states that an agent reports, in order. `«T»` is «Triggered at runtime.»."""
 
 import itertools
 from typing import Any
@@ -79,7 +79,7 @@ async def test_an_update_waits_until_its_dependent_lets_go() -> None:
         update = update_workload((api2,), {api.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
         assert await a.server_says(update) == ["api Stopping(WaitingToStop)"]
         ends(a.podman, "api", exited(1))
-        # what the old container does meanwhile is not shown
+        # states of the old container are not reported meanwhile
         assert await a.reports() == ["api Stopping(WaitingToStop)"]
         reports = await a.server_says(update_workload(deleted={ui.instance_name: {}}))
         assert of(reports, "ui") == ["Stopping(RequestedAtRuntime)", "Removed"]
@@ -148,7 +148,7 @@ async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, report
 
 
 @pytest.mark.parametrize("policy", list(RestartPolicy))
-async def test_a_container_that_somebody_removed_is_made_again_only_with_policy_always(policy: RestartPolicy) -> None:
+async def test_a_removed_container_is_created_again_only_with_policy_always(policy: RestartPolicy) -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(on("A", "web", restart_policy=policy)))
         a.podman.vanish(a.podman.named("web").id)
@@ -174,7 +174,7 @@ async def test_retry_then_success() -> None:
         ]
 
 
-async def test_a_delete_in_the_pause_before_a_retry_asks_nothing_of_the_runtime() -> None:
+async def test_a_delete_in_the_pause_before_a_retry_does_not_call_the_runtime() -> None:
     async with an_agent(prepare=_always_broken, chance=lambda: 1.0) as a:
         web = on("A", "web")
         await a.server_says(server_hello(web))
@@ -218,7 +218,7 @@ async def test_after_an_agent_restart_everything_is_found_again() -> None:
         reports = await agent.server_says(server_hello(a_, b, c, e))
         assert of(reports, "a") == ["Running(Ok)"]
         assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
-        assert of(reports, "e") == ["Failed(ExecFailed)«Exit code: '3'»"]  # a job is not run again
+        assert of(reports, "e") == ["Failed(ExecFailed)«Exit code: '3'»"]  # a finished job is not started again
         assert of(reports, "c")[-4:] == [
             "Stopping(RequestedAtRuntime)",
             "Removed",
@@ -243,7 +243,7 @@ async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_st
     async with an_agent(prepare=left_over) as agent:
         reports = await agent.server_says(server_hello(b, c))
         assert of(reports, "b") == ["Pending(WaitingToStart)"]
-        # the end of the old container, which has the same name, is not the last word
+        # the old container has the same name, so its removal is not the last report
         assert of(reports, "c") == [
             "Pending(WaitingToStart)",
             "Stopping(RequestedAtRuntime)",
@@ -257,7 +257,7 @@ async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_st
 
 
 async def test_a_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time of day is of no interest to an agent."""
+    """An agent does not depend on the time of day."""
     jumps = itertools.cycle([0.0, 4e9, -1.0])
     monkeypatch.setattr("time.time", lambda: next(jumps))
     monkeypatch.setattr("time.time_ns", lambda: int(next(jumps)) * 10**9)

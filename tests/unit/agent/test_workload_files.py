@@ -78,7 +78,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_files(tmp_path / "files", [File("/" + "x" * (os.pathconf("/", "PC_NAME_MAX") + 1), data="")])
 
 
-def test_a_full_disk_is_told_apart_because_it_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_separate_error_because_a_retry_may_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_file: int, _content: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 

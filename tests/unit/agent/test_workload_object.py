@@ -1,4 +1,4 @@
-"""The control interface over the life of a workload that may do with its folder what it likes."""
+"""The control interface of a workload that can change the content of its folder."""
 
 import os
 import stat
@@ -38,7 +38,9 @@ async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
 
 
 @pytest.mark.parametrize("trap", ["link", "file", "full folder", "nothing"])
-async def test_fifos_that_the_workload_replaced_are_made_anew_with_its_next_start(trap: str, tmp_path: Path) -> None:
+async def test_fifos_that_the_workload_replaced_are_created_again_with_its_next_start(
+    trap: str, tmp_path: Path
+) -> None:
     (tmp_path / "victim").write_text("precious")
     async with an_agent() as a:
         await a.server_says(server_hello(NAV))
@@ -60,7 +62,7 @@ async def test_fifos_that_the_workload_replaced_are_made_anew_with_its_next_star
     assert (tmp_path / "victim").read_text() == "precious"
 
 
-async def test_fifos_that_the_workload_left_alone_are_kept() -> None:
+async def test_unchanged_fifos_are_kept() -> None:
     async with an_agent() as a:
         await a.server_says(server_hello(NAV))
         before = (interface_of(a) / "input").stat().st_ino

@@ -43,6 +43,7 @@ def offered(line: str) -> list[str]:
         ("apply ", [FILES]),
         ("apply -d x", [FILES]),
         ("delete config c", ["configs-1", "configs-2"]),
+        ("delete device-configuration d", ["deviceConfigurations-1", "deviceConfigurations-2"]),
         ("describe device ", ["devices-1", "devices-2"]),
         ("describe device devices-1 ", []),
         ("run workload ", []),

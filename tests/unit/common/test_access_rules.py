@@ -1,4 +1,4 @@
-"""Comparison of access rules: what a workload may give to another one."""
+"""Comparison of access rules: the rights that a workload may grant to another one."""
 
 from itertools import product
 

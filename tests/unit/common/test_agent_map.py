@@ -16,7 +16,7 @@ def test_a_connected_agent_has_its_tags_and_no_status() -> None:
     assert "C" not in a_map()
 
 
-def test_an_agent_that_connects_again_begins_anew() -> None:
+def test_an_agent_that_connects_again_has_only_its_new_attributes() -> None:
     agents = a_map()
     agents.set_load("A", 7, 2048)
     agents.add("A", {})

@@ -50,7 +50,7 @@ async def test_a_receiver_waits_for_a_message() -> None:
     assert await receiving == 7
 
 
-async def test_a_full_channel_makes_senders_wait_and_refuses_those_who_must_not() -> None:
+async def test_a_full_channel_blocks_send_and_rejects_try_send() -> None:
     channel: Channel[int] = Channel(1)
     await channel.send(1)
     assert not channel.try_send(2)
@@ -95,7 +95,7 @@ async def test_after_close_the_rest_is_received_and_nothing_sent() -> None:
         await channel.receive()
 
 
-async def test_close_wakes_everybody_who_waits() -> None:
+async def test_close_wakes_all_waiting_tasks() -> None:
     full: Channel[int] = Channel(1)
     await full.send(1)
     empty: Channel[int] = Channel(1)

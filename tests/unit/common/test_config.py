@@ -215,7 +215,7 @@ def test_pem_files_that_cannot_be_pem_are_refused(tmp_path: Path) -> None:
             load_pem_material({"crt_pem": str(path)}, "ANK", {}, environ={})
 
 
-def test_three_pem_items_mean_tls_whatever_insecure_says() -> None:
+def test_three_pem_items_mean_tls_with_and_without_insecure() -> None:
     pem = Pem("x", "x.pem")
     for insecure in (False, True):
         material = require_security(GivenPem(pem, pem, pem), insecure)

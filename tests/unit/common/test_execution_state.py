@@ -79,6 +79,6 @@ def test_all_other_transitions_are_taken_over(old: ExecutionState, new: Executio
     assert transition(old, new) == new
 
 
-def test_an_exit_code_says_whether_a_workload_succeeded() -> None:
+def test_an_exit_code_determines_whether_a_workload_succeeded() -> None:
     assert exited(0) == SUCCEEDED_OK
     assert exited(137) == FAILED_EXEC_FAILED.because("Exit code: '137'")

@@ -29,7 +29,7 @@ def rendered(template: str) -> str:
 
 
 def reason(template: str) -> str:
-    """Why a template cannot be rendered, without the place."""
+    """Return why a template cannot be rendered, without the place."""
     with pytest.raises(TemplateRenderError) as error:
         rendered(template)
     return str(error.value).partition(": ")[2]
@@ -51,7 +51,7 @@ def test_rendering_leaves_the_context_alone() -> None:
     assert context == {"content": "x", "hosts": ["a"]}
 
 
-def test_a_template_error_is_told_to_who_sent_it() -> None:
+def test_a_template_error_is_a_rejection() -> None:
     assert issubclass(TemplateSyntaxError, Rejected)
     assert issubclass(TemplateRenderError, Rejected)
 

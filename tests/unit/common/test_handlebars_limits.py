@@ -13,7 +13,7 @@ HUNDRED: Any = [str(number) for number in range(100)]
 
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To be through sooner."""
+    """Smaller limits, so that the test is faster."""
     monkeypatch.setattr("ankaios.common.handlebars.renderer.MAX_STEPS", 20_000)
 
 
@@ -48,7 +48,7 @@ def test_a_template_that_is_nested_too_deep_is_refused(template: str, what: str)
         compile_template(template)
 
 
-def test_deep_but_allowed_nesting_of_everything_at_once_renders() -> None:
+def test_deep_but_allowed_nesting_of_all_elements_renders() -> None:
     call = "(eq " * 20 + "1 1)" + " true)" * 19
     assert render(nested(49, f"{{{{#if {call}}}}}x{{{{/if}}}}"), {"a": "1"}) == "x"
     literal = "[" * 50 + "]" * 50
@@ -145,7 +145,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("what", NONSENSE)
 def test_long_nonsense_is_refused_without_going_through_it_again_and_again(what: str) -> None:
-    """Were the time quadratic, the test run would hit its time limit."""
+    """With quadratic time, the test would exceed its time limit."""
     with pytest.raises(TemplateSyntaxError) as error:
         compile_template(NONSENSE[what])
     assert len(str(error.value)) < 300

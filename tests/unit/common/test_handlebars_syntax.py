@@ -1,4 +1,4 @@
-"""How templates are written: white space, escapes, comments, raw blocks, and what is wrong with the wrong ones."""
+"""Syntax of templates: white space, escapes, comments, raw blocks, and syntax errors."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_ways_of_writing(template: str, text: str) -> None:
         ("{{#> (lookup a 'b')}}", "line 1, col 1: a partial block needs a plain name, e.g. {{#> name}}"),
     ],
 )
-def test_a_syntax_error_says_what_is_wrong_where_and_what_to_do(template: str, message: str) -> None:
+def test_a_syntax_error_contains_fault_place_and_remedy(template: str, message: str) -> None:
     assert fault(template) == f"Template syntax error in {message}"
 
 

@@ -147,7 +147,7 @@ def logged(path: Path, stream: str) -> list[str]:
     return re.sub(r"\[\S+ ", "[", path.read_text()).splitlines()
 
 
-def test_the_journal_learns_the_priority_of_each_line(tmp_path: Path) -> None:
+def test_each_line_for_the_journal_has_a_priority(tmp_path: Path) -> None:
     lines = logged(tmp_path / "log", "{device}:{inode}")
     assert lines == ["<4>[WARN  ank_server] one", "<4>    two", "<6>[INFO  ank_server] three"]
 

@@ -1,4 +1,4 @@
-"""Manifests: what is accepted, what it means, and how everything else is refused."""
+"""Manifests: accepted ones, their meaning, and the rejection of all others."""
 
 import re
 from typing import Any
@@ -68,7 +68,7 @@ def faults(**workload: Any) -> list[str]:
     return [f"{pointer}: {told}" for pointer, told in found]
 
 
-def test_everything_a_manifest_can_say_is_accepted_and_fits_the_state() -> None:
+def test_a_manifest_with_all_fields_is_accepted_and_matches_the_state() -> None:
     change = change_of([load_manifest(FULL, "test")])
     state = COMPLETE_STATE.from_form({"desiredState": change.desired_state}).desiredState
     web = state.workloads.workloads["web"]
@@ -275,7 +275,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from(["v1", "v0.1", "v2"]))
-def test_whatever_is_written_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], version: str) -> None:
+def test_any_text_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], version: str) -> None:
     try:
         change = change_of([load_manifest(dump_yaml(value | {"apiVersion": version}), "test")], "n1")
         COMPLETE_STATE.from_form({"desiredState": change.desired_state})

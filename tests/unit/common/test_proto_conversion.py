@@ -80,7 +80,7 @@ def test_every_execution_state_survives_the_wire(state: ExecutionState) -> None:
         assert execution_state_from_pb(execution_state_to_pb(sent)) == sent
 
 
-def test_a_sent_state_says_that_it_has_no_additional_information() -> None:
+def test_a_sent_state_has_explicit_empty_additional_information() -> None:
     """[utest->swdd~common-workload-state-additional-information~1]"""
     message = workload_state_to_pb(NAME, RUNNING_OK)
     assert message.executionState.HasField("additionalInfo")

@@ -1,4 +1,4 @@
-"""Signs of life for systemd, over a real datagram socket."""
+"""Notifications for systemd, over a real datagram socket."""
 
 import asyncio
 import os
@@ -69,7 +69,7 @@ def test_a_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPat
     assert watchdog_interval() is None
 
 
-async def test_the_watchdog_hears_us_again_and_again(systemd: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_watchdog_receives_pings_repeatedly(systemd: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "2000")
     task = asyncio.create_task(send_watchdog_pings())
     signs = [await asyncio.to_thread(systemd.recv, 100) for _ in range(3)]
@@ -92,6 +92,6 @@ def test_child_processes_do_not_get_the_variables_of_systemd(
 
 
 def test_a_sign_of_life_does_not_wait_for_a_systemd_that_reads_nothing(systemd: socket.socket) -> None:
-    while notify(ALIVE):  # hangs here, were the signs sent with patience
+    while notify(ALIVE):  # would hang here if pings blocked
         pass
     assert systemd.recv(100) == ALIVE.encode()

@@ -1,4 +1,4 @@
-"""Tasks that fail, and what becomes of the others."""
+"""Failing tasks, and their effect on others."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from ankaios.common.supervision import (
 
 
 class Pauses:
-    """Instead of a clock: what was slept, without sleeping."""
+    """Replaces sleep: records the delays without sleeping."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept: list[float] = []
@@ -36,7 +36,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 
 
 class Fails:
-    """Work that fails so many times, then ends."""
+    """Work that fails a given number of times, then ends."""
 
     def __init__(self, times: int, error: Exception | None = None) -> None:
         self.runs = 0
@@ -126,7 +126,7 @@ async def test_a_task_can_be_cancelled_while_it_pauses() -> None:
         await task
 
 
-def test_the_reason_is_short_whatever_the_exception_says(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reason_is_short_for_a_long_exception_text(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     assert len(internal_error("x", ValueError("y" * 100_000))) < MAX_REASON + 50
     assert internal_error("x", RecursionError()) == "Internal error: RecursionError"

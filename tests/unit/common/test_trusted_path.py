@@ -60,7 +60,7 @@ def test_a_group_that_only_the_owner_is_in_may_write(
     assert part_fault("/a/b", a_part(stat.S_IFDIR | 0o777, 1000, 50), uid=1000) is not None
 
 
-def test_a_path_of_the_own_user_is_trusted_and_what_is_missing_is_not_judged(tmp_path: Path) -> None:
+def test_a_path_of_the_own_user_is_trusted_and_missing_parts_are_not_checked(tmp_path: Path) -> None:
     assert untrusted_part(tmp_path / "not/yet/there") is None
 
 
@@ -75,7 +75,7 @@ def test_the_first_untrusted_part_is_named(tmp_path: Path) -> None:
     assert untrusted_part(tmp_path / "open/inner") is None
 
 
-def test_what_a_link_leads_to_is_judged_too(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_checked_as_well(tmp_path: Path) -> None:
     (tmp_path / "open/inner").mkdir(parents=True)
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "absolute").symlink_to(tmp_path / "open/inner")

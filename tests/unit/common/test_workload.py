@@ -93,7 +93,7 @@ def test_a_deleted_workload_keeps_its_delete_conditions_on_the_wire(condition: D
     assert len(DeleteCondition) == 2
 
 
-def test_allow_rules_and_only_they_ask_for_a_control_interface() -> None:
+def test_only_allow_rules_require_a_control_interface() -> None:
     """[utest->swdd~common-workload-needs-control-interface~1]"""
     allow, deny = StateRule(Op.READ, ("*",)), LogRule(("*",))
     assert a_workload(access=ControlInterfaceAccess(allow=(allow,))).needs_control_interface

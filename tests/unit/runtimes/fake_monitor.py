@@ -35,7 +35,7 @@ class FakePodmanFolders:
 
 
 class FakeMonitor:
-    """Runs the first process of a container, which ends when it is told to."""
+    """Runs the first process of a container, which ends on request."""
 
     def __init__(
         self,

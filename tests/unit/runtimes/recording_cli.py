@@ -1,4 +1,4 @@
-"""A `PodmanCli` whose podman is a table of answers: nothing is run, everything is recorded."""
+"""A `PodmanCli` with a table of answers instead of podman: no program is run, and all calls are recorded."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ DEFAULT_SETTINGS = PodmanSettings()
 
 
 class RecordingCli(PodmanCli):
-    """`answers` maps the beginning of a command line to its output, or to an error; the longest beginning wins.
+    """`answers` maps the beginning of a command line to its output, or to an error; the longest match is used.
 
-    A list is used up, one answer per call, and its last answer stays.
+    A list contains one answer per call; its last answer is repeated.
     """
 
     def __init__(self, containers: Sequence[dict[str, Any]] = (), settings: PodmanSettings = DEFAULT_SETTINGS) -> None:
@@ -36,7 +36,7 @@ class RecordingCli(PodmanCli):
         self.show(*containers)
 
     def show(self, *containers: dict[str, Any]) -> None:
-        """What `ps` lists from now on."""
+        """Set the containers that `ps` lists from now on."""
         self.answers[PS] = json.dumps(list(containers))
         self.outdate_listing()
 

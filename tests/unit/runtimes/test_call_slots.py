@@ -1,4 +1,4 @@
-"""The bound on calls under way."""
+"""The limit of concurrent calls."""
 
 import asyncio
 

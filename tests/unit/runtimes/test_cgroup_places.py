@@ -1,4 +1,4 @@
-"""Where cgroups of native workloads are made, on every kind of machine."""
+"""Where cgroups of native workloads are created, on each kind of machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_without_cgroups_every_limit_is_missing() -> None:
     assert (made["processes"], made["folders"], missing) == (None, [], ["memory", "pids"])
 
 
-def test_a_limit_that_cannot_be_set_is_told_and_the_rest_is_made(tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_set_is_reported_and_the_others_are_set(tmp_path: Path) -> None:
     """Files of an ordinary folder: there is no `memory.max` to write to."""
     hierarchy = CgroupHierarchy(2, CONTROLLERS, str(tmp_path))
     made, unset = make_cgroups(plan_cgroups([hierarchy], "web", {"memory": 1})[0])

@@ -1,4 +1,4 @@
-"""Checks that images bring along, and the end of everything that a check started."""
+"""HEALTHCHECK of images, and the end of all processes of a check."""
 
 import os
 import subprocess

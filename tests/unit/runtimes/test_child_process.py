@@ -1,4 +1,4 @@
-"""Programs are started without an event loop, in a group of their own, and nothing of them is left."""
+"""Programs are started without an event loop, in a separate process group, and leave nothing behind."""
 
 import os
 import select
@@ -12,7 +12,7 @@ from ankaios.runtimes.child_process import NOT_STARTED, UNKNOWN_EXIT, ChildProce
 
 
 def output_of(child: ChildProcess) -> bytes:
-    """All of its standard output, until its end."""
+    """Return its complete standard output."""
     pieces: list[bytes] = []
     while True:
         select.select([child.stdout], [], [], 60)
@@ -140,7 +140,7 @@ with open({str(tmp_path / "seen")!r}, "wb") as seen:
     assert (tmp_path / "seen").read_bytes() == b"in out\nerr\n"
 
 
-def test_where_nobody_may_take_notice_of_an_end_the_exit_code_is_unknown() -> None:
+def test_if_the_kernel_reaps_children_the_exit_code_is_unknown() -> None:
     child = a_shell("exit 0")
     os.waitpid(child.pid, 0)
     assert child.has_ended()

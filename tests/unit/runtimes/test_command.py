@@ -1,4 +1,4 @@
-"""Programs run with a time limit, and what is told when they fail."""
+"""Programs run with a time limit, and errors when they fail."""
 
 import asyncio
 import os
@@ -24,14 +24,14 @@ async def test_a_program_that_does_not_read_its_input_is_fine() -> None:
     assert await run("exec 0<&-; echo done", b"x" * 1_000_000) == "done\n"
 
 
-async def test_a_failure_tells_the_error_output_and_the_command() -> None:
+async def test_a_failure_contains_the_error_output_and_the_command() -> None:
     with pytest.raises(CommandFailed) as caught:
         await run("echo ' it broke ' >&2; exit 3")
     assert str(caught.value) == "it broke. Execution of 'sh \"-c\" \"echo ' it broke ' >&2; exit 3\"'"
     assert caught.value.exit_code == 3
 
 
-async def test_a_failure_without_error_output_tells_the_exit_code() -> None:
+async def test_a_failure_without_error_output_contains_the_exit_code() -> None:
     with pytest.raises(CommandFailed, match="Ended with exit code 4"):
         await run("exit 4")
 
@@ -42,7 +42,7 @@ async def test_a_program_killed_in_mid_call_is_a_failure() -> None:
     assert caught.value.exit_code == -9
 
 
-async def test_a_missing_program_tells_that_it_could_not_be_spawned() -> None:
+async def test_a_missing_program_is_reported_as_not_spawned() -> None:
     with pytest.raises(CommandFailed, match=r"Could not spawn command: .*No such file") as caught:
         await run_command("/no/such/program", ["a"], limit=1)
     assert caught.value.exit_code is None

@@ -105,7 +105,7 @@ def test_log_options_keep_their_order_and_are_left_out_when_unset() -> None:
         ("image: a\ngeneralOptions: [[a]]", r"generalOptions\[0\]: expected a string, found list"),
     ],
 )
-def test_a_bad_configuration_says_what_is_wrong_and_where(text: str, why: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, why: str) -> None:
     with pytest.raises(Unsupported, match=why):
         ContainerConfig.parse(text)
 

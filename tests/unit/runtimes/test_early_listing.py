@@ -1,4 +1,4 @@
-"""A listing that began before the agent was loaded is used if it can be, and is never missed."""
+"""A listing that started before the agent was loaded is used if possible, and repeated otherwise."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ async def test_a_listing_is_as_old_as_its_question(stand_in: StandIn) -> None:
     await cli.close()
 
 
-async def test_what_was_asked_before_something_was_started_is_asked_again(stand_in: StandIn) -> None:
+async def test_a_listing_from_before_a_start_is_repeated(stand_in: StandIn) -> None:
     settings = settings_of(stand_in)
     cli = PodmanCli(settings, EarlyListing(settings))
     container = await cli.start(["run", "--detach", "--name", "web", "image", "true"])
@@ -63,7 +63,7 @@ async def test_what_was_asked_before_something_was_started_is_asked_again(stand_
     assert len(stand_in.calls("ps")) == 2
 
 
-async def test_a_listing_that_is_too_old_is_asked_for_again(stand_in: StandIn) -> None:
+async def test_a_listing_that_is_too_old_is_repeated(stand_in: StandIn) -> None:
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
     early.asked -= 60.0
@@ -81,12 +81,12 @@ async def test_an_early_listing_that_fails_is_no_failure(stand_in: StandIn, acti
     early = EarlyListing(settings)
     cli = PodmanCli(settings, early)
     if action["do"] == "hang":
-        cli.settings = settings_of(stand_in)  # how long the second one takes is not the point
+        cli.settings = settings_of(stand_in)  # the duration of the second call does not matter
     assert await ids(cli, max_age=60.0) == []
     assert len(stand_in.calls("ps")) == 2
 
 
-async def test_what_is_wrong_with_podman_is_told_by_the_ordinary_call() -> None:
+async def test_a_failure_of_podman_is_reported_by_the_repeated_call() -> None:
     settings = PodmanSettings(program="/no/such/podman")
     with pytest.raises(CommandFailed, match=r"Could not spawn command.*'/no/such/podman \"ps\""):
         await ids(PodmanCli(settings, EarlyListing(settings)))
@@ -100,7 +100,7 @@ async def test_a_failure_is_not_kept_as_long_as_a_listing(stand_in: StandIn) -> 
     assert await ids(PodmanCli(settings, early), max_age=60.0) == []
 
 
-def test_nobody_has_to_read_while_the_agent_is_being_loaded(stand_in: StandIn) -> None:
+def test_the_output_need_not_be_read_while_the_agent_is_loaded(stand_in: StandIn) -> None:
     text = json.dumps([a_container(f"c{number}", Names=["x" * 1000]) for number in range(500)])
     assert 256 * 1024 < len(text) < PIPE_SIZE
     stand_in.script("ps", do="print", stdout=text)
@@ -111,7 +111,7 @@ def test_nobody_has_to_read_while_the_agent_is_being_loaded(stand_in: StandIn) -
     assert process.has_ended()
 
 
-def test_a_listing_that_nobody_takes_does_not_outlive_the_agent(stand_in: StandIn) -> None:
+def test_a_listing_that_is_not_taken_does_not_outlive_the_agent(stand_in: StandIn) -> None:
     stand_in.script("ps", do="hang")
     early = EarlyListing(settings_of(stand_in))
     process = early._process

@@ -1,4 +1,4 @@
-"""The end of a process is noticed, and never that of another one."""
+"""The end of a process is detected, and never that of another process."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ from ankaios.runtimes.exit_watch import boot_id, command_line, parent_of, proces
 
 def a_process(seconds: str = "100") -> subprocess.Popen[bytes]:
     process = subprocess.Popen(["sleep", seconds])
-    while not command_line(process.pid):  # empty for the moment in which the kernel exchanges the program
+    while not command_line(process.pid):  # empty while the kernel replaces the program
         time.sleep(0.001)
     return process
 
 
-async def test_the_end_of_a_process_is_told_once() -> None:
+async def test_the_end_of_a_process_is_reported_once() -> None:
     process = a_process()
     ended = asyncio.Event()
     watch = watch_exit(process.pid, lambda _: True, ended.set)
@@ -47,7 +47,7 @@ async def test_a_process_that_has_ended_is_not_watched() -> None:
     assert watch_exit(-1, lambda _: True, lambda: None) is None
 
 
-async def test_a_closed_watch_tells_nothing() -> None:
+async def test_a_closed_watch_reports_nothing() -> None:
     process = a_process()
     told: list[str] = []
     watch = watch_exit(process.pid, lambda _: True, lambda: told.append("ended"))
@@ -65,7 +65,7 @@ async def test_without_process_descriptors_nothing_can_be_watched(monkeypatch: p
     assert watch_exit(os.getpid(), lambda _: True, lambda: None) is None
 
 
-def test_the_start_of_a_process_tells_it_from_others() -> None:
+def test_the_start_time_distinguishes_processes() -> None:
     process = a_process()
     start = process_start(process.pid)
     assert start is not None
@@ -74,7 +74,7 @@ def test_the_start_of_a_process_tells_it_from_others() -> None:
     assert command_line(process.pid) == ["sleep", "100"]
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert process_start(process.pid) is None  # it only waits for somebody to take notice
+    assert process_start(process.pid) is None  # it has ended but is not reaped
     process.wait()
     assert process_start(process.pid) is None
     assert parent_of(process.pid) is None

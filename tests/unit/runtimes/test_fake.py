@@ -1,4 +1,4 @@
-"""The scripts of the fake runtime; what it has in common with the others is in the contract tests."""
+"""The scripts of the fake runtime; the contract tests cover its common behaviour."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def test_a_failed_start_leaves_nothing_of_what_was_to_be_used_again() -> N
     assert await runtime.workload_id(SPEC.instance_name) is None
 
 
-async def test_a_broken_call_stays_broken_until_it_is_mended() -> None:
+async def test_a_call_fails_until_the_script_is_removed() -> None:
     runtime = FakeRuntime()
     runtime.fail_always["existing"] = RuntimeFailed("broken")
     for _ in range(2):
@@ -53,7 +53,7 @@ async def test_a_held_call_hangs_until_it_is_released() -> None:
     await deleting
 
 
-async def test_states_lies_and_losses_are_told() -> None:
+async def test_states_wrong_states_and_losses_are_reported() -> None:
     runtime = FakeRuntime()
     workload = runtime.add_existing(an_instance(), exited(1))
     told: list[ExecutionState] = []
@@ -71,7 +71,7 @@ async def test_states_lies_and_losses_are_told() -> None:
     assert runtime.checkers == []
 
 
-async def test_a_checker_stopped_at_once_tells_nothing() -> None:
+async def test_a_checker_that_is_stopped_immediately_reports_nothing() -> None:
     runtime = FakeRuntime()
     told: list[ExecutionState] = []
     runtime.start_checker(an_instance(), "x", told.append).stop()
@@ -88,7 +88,7 @@ async def test_only_what_exists_can_be_started_again() -> None:
     assert (runtime.named("web").starts, runtime.named("web").state) == (2, RUNNING_OK)
 
 
-async def test_a_runtime_without_logs_says_so() -> None:
+async def test_a_runtime_without_logs_raises_unsupported() -> None:
     runtime = FakeRuntime()
     runtime.has_logs = False
     with pytest.raises(Unsupported):

@@ -1,4 +1,4 @@
-"""The checker asks when it should and tells only what is new."""
+"""The checker polls when needed and reports only new states."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 
 class Getter:
-    """Answers from a list, the last answer stays; `looks` counts how often it was asked."""
+    """Returns states from a list, the last one repeatedly; `looks` counts the calls."""
 
     def __init__(self, *states: ExecutionState, pause: float | None = None) -> None:
         self.states = list(states)
@@ -48,7 +48,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_first_state_is_told_at_once() -> None:
+async def test_the_first_state_is_reported_immediately() -> None:
     told: list[ExecutionState] = []
     checker = GenericPollingStateChecker("web", Getter(RUNNING_OK), told.append)
     await settle()
@@ -57,7 +57,7 @@ async def test_the_first_state_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("call", ["get_state", "pause"])
-async def test_a_checker_that_meets_a_bug_tells_it_and_looks_again(
+async def test_a_checker_reports_an_internal_error_and_polls_again(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
@@ -81,7 +81,7 @@ async def test_a_checker_that_meets_a_bug_tells_it_and_looks_again(
     checker.stop()
 
 
-async def test_a_checker_that_was_stopped_after_a_bug_tells_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_checker_stopped_after_an_internal_error_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[ExecutionState] = []
     getter = Getter(RUNNING_OK)
     monkeypatch.setattr(getter, "pause", lambda: 1 / 0)
@@ -93,7 +93,7 @@ async def test_a_checker_that_was_stopped_after_a_bug_tells_nothing_more(monkeyp
     assert (len(told), getter.closed) == (count, True)
 
 
-async def test_only_changes_are_told() -> None:
+async def test_only_changes_are_reported() -> None:
     """[utest->swdd~generic-state-checker-sends-workload-state~1]
     [utest->swdd~podman-workload-sends-workload-state~1]
     """
@@ -107,7 +107,7 @@ async def test_only_changes_are_told() -> None:
     assert told == [RUNNING_OK, exited(1), exited(2), RUNNING_OK]
 
 
-async def test_the_state_before_any_look_is_not_told() -> None:
+async def test_the_state_before_the_first_poll_is_not_reported() -> None:
     told: list[ExecutionState] = []
     getter = Getter(NEVER_RECEIVED)
     checker = GenericPollingStateChecker("web", getter, told.append)
@@ -132,7 +132,7 @@ def test_it_asks_every_half_second_and_reports_what_is_new() -> None:
     assert told == [(0.0, RUNNING_OK), (1.0, SUCCEEDED_OK)]
 
 
-async def test_without_a_pause_it_only_asks_when_hinted() -> None:
+async def test_without_a_pause_it_polls_only_after_a_hint() -> None:
     getter = Getter(RUNNING_OK)
     checker = GenericPollingStateChecker("web", getter, lambda _: None)
     await settle()
@@ -143,7 +143,7 @@ async def test_without_a_pause_it_only_asks_when_hinted() -> None:
     checker.stop()
 
 
-async def test_a_stopped_checker_never_tells_anything() -> None:
+async def test_a_stopped_checker_reports_nothing() -> None:
     told: list[ExecutionState] = []
     getter = Getter(RUNNING_OK, exited(1))
     checker = GenericPollingStateChecker("web", getter, told.append)

@@ -1,4 +1,4 @@
-"""Whatever stands in a runtimeConfig or a log request: there is a result, or it is rejected, or tried again later.
+"""Any runtimeConfig and log request has a result, is rejected, or is retried later.
 
 Any other exception is a bug, which would be reported as an internal error of the agent.
 """
@@ -61,7 +61,7 @@ complete = st.builds(
     lambda more: {"command": ["true"], "image": "a", "manifest": NASTY[-3], **more},
     st.dictionaries(st.sampled_from(KEYS), values, max_size=2),
 )
-# JSON is YAML. Floats that JSON cannot say become words that YAML takes as text.
+# JSON is YAML. Floats that JSON cannot represent become words that YAML reads as text.
 configs = st.one_of(mappings, complete).map(json.dumps) | texts | st.text(max_size=200)
 TRIGGERS = [
     'command: [a]\nuser: "²"',
@@ -74,7 +74,7 @@ TRIGGERS = [
 
 
 def outcome(call: Callable[[], Awaitable[Any]]) -> None:
-    """Runs to an end that the agent expects."""
+    """Run until a result or an expected error."""
 
     async def run() -> None:
         async with asyncio.timeout(60):
@@ -96,14 +96,14 @@ async def use(runtime: RuntimeConnector, config: str, extras: Extras) -> None:
 
 
 def everything(folder: Path) -> Extras:
-    """So that all of a configuration is looked at."""
+    """A configuration whose required parts are valid, so that all other parts are read."""
     grant = DeviceGrant(envs={"A": "b"}, mounts=(DeviceMount("/x", "/y"),), annotations={"a": "b"})
     return Extras(control_interface=folder / "control_interface", grants=(grant,))
 
 
 @pytest.fixture
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Instead of the shim, which is asked with what can be marshalled."""
+    """Replaces the shim; the order must be marshallable."""
     orders: list[bytes] = []
 
     async def run_command(*_: object, stdin: bytes, **__: object) -> str:
@@ -137,7 +137,7 @@ def test_a_native_configuration(without_processes: list[bytes]) -> None:
 @by_process
 @given(config=configs)
 def test_a_podman_configuration(config: str) -> None:
-    """`echo` takes any arguments and answers with something, as podman may."""
+    """`echo` accepts any arguments and prints output, as podman may."""
     outcome(lambda: use(PodmanRuntime(a_podman()), config, everything(Path("/x"))))
 
 

@@ -1,4 +1,4 @@
-"""Names that appear in and vanish from folders are told."""
+"""Entries that are added to and removed from folders are reported."""
 
 import asyncio
 import struct
@@ -29,7 +29,7 @@ class Changes:
                 await self._came.wait()
 
 
-async def test_names_that_come_go_or_are_replaced_are_told(tmp_path: Path) -> None:
+async def test_added_removed_and_replaced_entries_are_reported(tmp_path: Path) -> None:
     changes = Changes()
     changes.watch(tmp_path)
     changes.watch(tmp_path)
@@ -43,7 +43,7 @@ async def test_names_that_come_go_or_are_replaced_are_told(tmp_path: Path) -> No
     changes.inotify.close()
 
 
-async def test_a_file_that_is_written_is_told_and_one_that_is_only_read_is_not(tmp_path: Path) -> None:
+async def test_a_written_file_is_reported_and_a_read_file_is_not(tmp_path: Path) -> None:
     changes = Changes()
     written, only_read = tmp_path / "written", tmp_path / "read"
     for file in (only_read, written):
@@ -96,7 +96,7 @@ async def test_a_folder_that_does_not_exist_cannot_be_watched(tmp_path: Path) ->
     changes.inotify.close()
 
 
-async def test_missed_changes_are_told_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dropped_events_are_reported_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = Changes()
     changes.inotify._handle(-1, IN_Q_OVERFLOW, "")
     assert changes.seen == [("", "")]

@@ -1,4 +1,4 @@
-"""Manifests judged and extended."""
+"""Manifests are queried and extended."""
 
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ GRANT = DeviceGrant(
 )
 
 
-def test_devices_go_to_the_container_that_asked_for_them() -> None:
+def test_devices_are_added_to_the_container_that_requested_them() -> None:
     (pod,) = documents(add_grants(POD, [GRANT], frozenset({"/dev/sda"})))
     web, side = pod["spec"]["containers"]
     assert web == {"name": "web", "image": "a"}

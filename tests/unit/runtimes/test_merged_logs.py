@@ -1,4 +1,4 @@
-"""Several outputs read as one, line by line."""
+"""Several outputs are merged line by line."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -20,7 +20,7 @@ async def read(*sources: LogSource) -> list[bytes]:
     return [piece async for piece in merged_logs(list(sources))]
 
 
-async def test_a_source_that_meets_a_bug_ends_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_source_with_an_internal_error_ends_and_the_others_continue(caplog: pytest.LogCaptureFixture) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"one\n"
         raise ValueError("a bug")
@@ -32,7 +32,7 @@ async def test_a_source_that_meets_a_bug_ends_and_the_others_go_on(caplog: pytes
     assert "internal error in the logs of a: ValueError: a bug" in caplog.text
 
 
-async def test_nothing_to_read_ends_at_once() -> None:
+async def test_logs_without_sources_end_immediately() -> None:
     assert await read() == []
 
 
@@ -57,7 +57,7 @@ async def test_a_line_without_end_in_sight_is_passed_on() -> None:
     assert len(found[0]) == MAX_LINE + 1
 
 
-async def test_a_source_that_fails_says_so_and_the_others_go_on() -> None:
+async def test_a_failing_source_reports_the_error_and_the_others_continue() -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"one\n"
         raise RuntimeFailed("cannot go on")

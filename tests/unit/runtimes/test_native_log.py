@@ -1,4 +1,4 @@
-"""The kept output of a native workload, read back."""
+"""Reading the stored output of a native workload."""
 
 import asyncio
 import os
@@ -72,13 +72,13 @@ async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, f
     ],
     ids=lambda time: time[:30],
 )
-async def test_a_time_that_cannot_be_read_is_told(tmp_path: Path, time: str) -> None:
+async def test_an_invalid_time_is_reported(tmp_path: Path, time: str) -> None:
     for options in (LogOptions(since=time), LogOptions(until=time)):
         with pytest.raises(Unsupported, match=r"cannot read the time '.{0,100}': expected RFC 3339, as in"):
             await read(tmp_path, options)
 
 
-async def test_a_local_time_beyond_what_the_machine_can_say_in_utc_is_told(
+async def test_a_local_time_outside_the_range_of_utc_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for zone, time in (("UTC-3", "0001-01-01T00:00:00"), ("UTC+3", "9999-12-31T23:59:59")):
@@ -90,7 +90,7 @@ async def test_a_local_time_beyond_what_the_machine_can_say_in_utc_is_told(
     tzset()
 
 
-async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+async def test_an_unreadable_log_is_reported(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(RuntimeFailed, match=f"cannot read the log in '{tmp_path}': Is a directory"):
         await read(tmp_path, LogOptions())
@@ -110,7 +110,7 @@ def test_what_is_no_line_of_a_log_is_skipped(line: bytes) -> None:
     assert wanted_text(line, None, None) is None
 
 
-async def test_following_goes_on_over_rotations_and_misses_nothing(
+async def test_following_continues_over_rotations_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What is made on the host for mounts goes with its last user; what is not ours stays."""
+"""Created mount points are removed with their last user; other files are kept."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ def test_what_was_there_stays(source: Path, host: Path) -> None:
     assert left_in(host) == ["empty", "folder"]
 
 
-def test_what_somebody_wrote_stays(source: Path, host: Path) -> None:
+def test_a_file_with_content_is_not_removed(source: Path, host: Path) -> None:
     points = MountPoints([a_file(source, host / "one/file"), a_folder(source, host / "two/folder")])
     (host / "one/file").write_text("precious")
     (host / "two/folder/file").write_text("precious")
@@ -72,7 +72,7 @@ def test_what_somebody_wrote_stays(source: Path, host: Path) -> None:
     assert left_in(host) == ["one", "one/file", "two", "two/folder", "two/folder/file"]
 
 
-def test_what_somebody_gave_other_rights_stays(source: Path, host: Path) -> None:
+def test_a_file_with_a_changed_mode_is_not_removed(source: Path, host: Path) -> None:
     points = MountPoints([a_file(source, host / "file")])
     (host / "file").chmod(0o644)
     points.remove()
@@ -81,7 +81,9 @@ def test_what_somebody_gave_other_rights_stays(source: Path, host: Path) -> None
 
 @pytest.mark.parametrize("target", ["deep/file", "deep/folder"])
 @pytest.mark.parametrize("first_goes", [True, False])
-def test_the_last_user_removes_it_whoever_made_it(source: Path, host: Path, target: str, first_goes: bool) -> None:
+def test_the_last_user_removes_a_mount_point_that_another_one_created(
+    source: Path, host: Path, target: str, first_goes: bool
+) -> None:
     mount = a_file if target.endswith("file") else a_folder
     first = MountPoints([mount(source, host / target)])
     second = MountPoints([mount(source, host / target)])
@@ -123,7 +125,7 @@ def test_a_folder_that_another_workload_mounts_onto_is_not_taken_away(source: Pa
 
 
 def test_a_link_is_followed_once(source: Path, host: Path) -> None:
-    """`/var/run` leads to `/run`."""
+    """`/var/run` is a link to `/run`."""
     (host / "real").mkdir()
     (host / "link").symlink_to("real")
     points = MountPoints([a_file(source, host / "link/deep/file")])
@@ -135,10 +137,10 @@ def test_a_link_is_followed_once(source: Path, host: Path) -> None:
 def test_a_link_that_appears_on_the_way_is_not_followed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user who owns a folder on the way could otherwise have root make files anywhere."""
+    """Otherwise a user who owns a parent folder could make root create files anywhere."""
     (host / "victim").mkdir()
     (host / "link").symlink_to("victim")
-    monkeypatch.setattr("os.path.realpath", str)  # looked at before the link was there
+    monkeypatch.setattr("os.path.realpath", str)  # checked before the link existed
     points = MountPoints([a_file(source, host / "link/deep/file")])
     assert isinstance(points.fault, NotADirectoryError)
     points.remove()
@@ -162,7 +164,7 @@ def test_a_mount_point_may_be_very_deep(source: Path, host: Path) -> None:
     assert left_in(host) == []
 
 
-def test_what_cannot_be_made_is_told_and_nothing_of_it_stays(source: Path, host: Path) -> None:
+def test_a_mount_point_that_cannot_be_created_is_reported_and_leaves_nothing(source: Path, host: Path) -> None:
     (host / "file").touch()
     points = MountPoints([a_file(source, host / "one/two"), a_file(source, host / "file/below")])
     assert isinstance(points.fault, NotADirectoryError)
@@ -186,9 +188,7 @@ def test_removing_twice_or_what_never_was_does_no_harm(source: Path, host: Path)
     assert left_in(host) == []
 
 
-def test_without_locks_nothing_is_removed_that_somebody_may_use(
-    source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_locks_no_mount_point_is_removed(source: Path, host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(descriptor: int, operation: int) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -200,7 +200,7 @@ def test_without_locks_nothing_is_removed_that_somebody_may_use(
 
 
 class Meanwhile:
-    """Does something right after somebody asked for a lock, once."""
+    """Calls a function once, directly after a lock was requested."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
         self._ask: Callable[[int, int], None] = fcntl.flock
@@ -230,7 +230,7 @@ def test_what_its_last_user_removes_at_this_moment_is_made_again(
     assert left_in(host) == []
 
 
-def test_what_somebody_else_made_again_at_this_moment_is_theirs(
+def test_a_mount_point_that_another_workload_created_again_is_not_removed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others: list[MountPoints] = []
@@ -250,7 +250,7 @@ def test_what_somebody_else_made_again_at_this_moment_is_theirs(
 def test_a_folder_that_another_tries_to_remove_at_this_moment_is_removed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may have tried just before our mount point in it was gone."""
+    """They may have tried just before the mount point in it was removed."""
     points = MountPoints([a_file(source, host / "deep/file")])
     their = os.open(host / "deep", os.O_RDONLY)
     fcntl.flock(their, fcntl.LOCK_EX)
@@ -273,7 +273,7 @@ def test_a_folder_that_another_tries_to_remove_at_this_moment_is_removed(
         ),
     ],
 )
-def test_without_mounts_it_is_said_where_things_are_and_what_is_missing(
+def test_without_mounts_the_note_names_variables_and_missing_targets(
     places: dict[str, str],
     mounts: list[tuple[str, str, bool]],
     words: str,
@@ -288,5 +288,5 @@ def test_without_mounts_it_is_said_where_things_are_and_what_is_missing(
 
 
 def test_no_other_user_can_open_what_is_mounted_onto() -> None:
-    """A lock of theirs would keep it here, or let it vanish below a workload."""
+    """A lock of another user would prevent its removal, or let it be removed while in use."""
     assert (FILE | FOLDER) & 0o044 == 0

@@ -1,4 +1,4 @@
-"""The configuration of native workloads and the order made of it."""
+"""The configuration of native workloads and the resulting order."""
 
 import os
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_only_the_command_is_required() -> None:
         ('command: [a]\nlimits: {openFiles: "²"}', r"limits\.openFiles: expected a number such as"),
     ],
 )
-def test_a_bad_configuration_says_what_is_wrong_and_where(text: str, why: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, why: str) -> None:
     with pytest.raises(Unsupported, match=why):
         NativeConfig.parse(text)
 

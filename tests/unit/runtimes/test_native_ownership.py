@@ -1,4 +1,4 @@
-"""What the user of a native workload is given, whatever that user has put there before."""
+"""Ownership for the user of a native workload, with any content that the user has created before."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Path:
-    """The folder of an instance as the agent makes it."""
+    """The folder of an instance as the agent creates it."""
     folder = tmp_path / "web.1"
     folder.mkdir(mode=0o700)
     (folder / "control_interface").mkdir(mode=0o755)

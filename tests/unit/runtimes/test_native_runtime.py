@@ -41,7 +41,7 @@ def test_after_a_reboot_the_process_is_lost(tmp_path: Path) -> None:
     assert a_folder(tmp_path, os.getpid(), boot="earlier").state() == FAILED_LOST
 
 
-def test_an_exit_code_tells_how_it_ended(tmp_path: Path) -> None:
+def test_the_exit_code_determines_the_state(tmp_path: Path) -> None:
     folder = a_folder(tmp_path, os.getpid(), start=1)
     (tmp_path / "exit").write_text("4")
     assert folder.state() == exited(4)
@@ -68,7 +68,7 @@ async def test_a_running_workload_is_ended_before_it_is_created_again(tmp_path: 
     assert [process.alive for process in second] == [False, False]
 
 
-async def test_a_process_that_ignores_being_asked_is_killed(tmp_path: Path) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     runtime = NativeRuntime(tmp_path / "native", stop_time=0.1)
     config = "command: [sh, -c, 'trap \"\" TERM; sleep 100']"
     spec = a_workload(runtime="native", config=config)
@@ -90,9 +90,7 @@ async def test_a_keeper_that_was_killed_loses_only_the_exit_code(tmp_path: Path)
     assert not found[0].alive
 
 
-async def test_a_folder_that_belongs_to_somebody_else_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "native").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     await nothing_works_in(tmp_path / "native", "it belongs to another user")
@@ -115,7 +113,7 @@ def a_process() -> Iterator[subprocess.Popen[bytes]]:
 async def test_processes_that_another_user_named_are_not_ended(
     tmp_path: Path, a_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a run folder that is open to everybody, the folder may have been made by anybody."""
+    """In a run folder that is writable for all users, any user may have created the folder."""
     a_folder(tmp_path / "native" / str(NATIVE.instance_name), a_process.pid)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     await nothing_works_in(tmp_path / "native", "it belongs to another user")
@@ -179,6 +177,6 @@ def test_users_are_found_by_name_or_number() -> None:
 
 
 @pytest.mark.parametrize("text", ["nobody-knows", "root:no-group", ""])
-def test_an_unknown_user_is_told(text: str) -> None:
+def test_an_unknown_user_is_reported(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot run as"):
         find_user(text)

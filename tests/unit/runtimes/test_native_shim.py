@@ -1,4 +1,4 @@
-"""The process that keeps a native workload, run for real."""
+"""The keeper of a native workload, as a real process."""
 
 import marshal
 import os
@@ -64,7 +64,7 @@ def shim(tmp_path: Path) -> Iterator[Shim]:
     made.end()
 
 
-def test_the_exit_code_is_kept_for_whoever_comes_later(shim: Shim) -> None:
+def test_the_exit_code_is_stored_for_the_next_agent(shim: Shim) -> None:
     assert shim.start("exit 3").returncode == 0
     assert wait_for(shim.folder.path / "exit") == "3"
 
@@ -138,7 +138,7 @@ def test_a_workload_whose_folder_is_gone_is_ended(tmp_path: Path, doing: str) ->
         ({"working_dir": "/no/such"}, "No such file or directory: '/no/such'"),
     ],
 )
-def test_a_command_that_cannot_start_is_told_and_leaves_no_process(
+def test_a_command_that_cannot_start_is_reported_and_leaves_no_process(
     shim: Shim, changes: dict[str, Any], why: str
 ) -> None:
     done = shim.start("exit 0", **changes)
@@ -155,7 +155,7 @@ def is_working_in(process: Path, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", ["process.new", "log"])
-def test_a_folder_that_cannot_be_written_is_told_and_leaves_no_process(shim: Shim, name: str) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_and_leaves_no_process(shim: Shim, name: str) -> None:
     folder = shim.folder.path
     (folder / name).mkdir()
     done = shim.start("exec sleep 1000")
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_leaves_no_process(shim: Shi
         time.sleep(0.002)
 
 
-def test_a_start_that_another_one_has_replaced_does_not_go_on(shim: Shim) -> None:
+def test_a_start_that_another_one_has_replaced_does_not_continue(shim: Shim) -> None:
     (shim.folder.path / "start").write_text("new")
     done = shim.start("echo started", token="old")
     assert (done.returncode, done.stderr) == (1, "another start has replaced this one")
@@ -247,7 +247,7 @@ def test_a_start_that_failed_leaves_no_mount_points(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="rights can only be taken from root")
-def test_without_the_rights_the_places_are_told_by_variables(shim: Shim, tmp_path: Path) -> None:
+def test_without_permission_to_mount_variables_contain_the_paths(shim: Shim, tmp_path: Path) -> None:
     config = NativeConfig.parse("command: [sh]")
     extras = Extras(control_interface=tmp_path / "ci")
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
@@ -273,7 +273,7 @@ def test_a_line_without_end_is_cut_into_pieces(tmp_path: Path, monkeypatch: pyte
     assert [(kind, text[:1]) for kind, text in kinds] == [(b"P", b"x"), (b"F", b"y"), (b"P", b"z")]
 
 
-def test_a_log_goes_on_where_an_earlier_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_continues_where_an_earlier_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for text in (b"one\n", b"two\n"):
         Log(1_000_000).add(0, text)

@@ -1,4 +1,4 @@
-"""The containerd connector and what it asks of nerdctl."""
+"""The containerd connector and its calls of nerdctl."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ PS = "ps --all --no-trunc --format=json"
 
 
 class RecordingNerdctl(NerdctlCli):
-    """A nerdctl of tables: beginnings of command lines and their answers."""
+    """Answers by the beginning of the command line, instead of nerdctl."""
 
     def __init__(self, **answers: Any) -> None:
         super().__init__(NerdctlSettings())
@@ -174,7 +174,7 @@ async def test_states_come_from_one_shared_listing() -> None:
     assert getters[0].pause() == 0.5
 
 
-async def test_if_nerdctl_cannot_be_asked_the_state_is_unknown() -> None:
+async def test_if_nerdctl_fails_the_state_is_unknown() -> None:
     cli = RecordingNerdctl(ps=failed())
     assert await NerdctlStateGetter(cli, "c1").get_state() == NERDCTL_UNREADABLE
     assert cli.lines == [PS, PS]
@@ -189,7 +189,7 @@ async def test_odd_answers_and_workloads_are_refused() -> None:
 
 
 async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
-    """That it says nothing does not mean that nothing exists."""
+    """Missing output does not mean that no container exists."""
     runtime = ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such")))
     with pytest.raises(RuntimeFailed, match="Could not spawn command"):
         await runtime.existing_workloads("agent_A")
@@ -197,14 +197,14 @@ async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
         await runtime.create_workload(SPEC, Extras())
 
 
-def test_several_containers_may_be_told_in_one_array_or_in_one_array_each() -> None:
+def test_containers_can_be_listed_in_one_array_or_in_one_array_each() -> None:
     """The second form is that of nerdctl 1.7."""
     one, two = ({"Id": name, "State": {"Status": "running"}} for name in ("c1", "c2"))
     assert parse_states(json.dumps([one, two])) == {"c1": RUNNING_OK, "c2": RUNNING_OK}
     assert parse_states(f"{json.dumps([one])}\n{json.dumps([two])}\n") == {"c1": RUNNING_OK, "c2": RUNNING_OK}
 
 
-def test_labels_may_be_told_as_a_map() -> None:
+def test_labels_can_be_a_map() -> None:
     """As nerdctl 1.7 does."""
     labels = {"name": "web.1.agent_A", "nerdctl/networks": '["none"]', "odd": 1}
     assert parse_labels(json.dumps({"ID": "c1", "Labels": labels})) == {

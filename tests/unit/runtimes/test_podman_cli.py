@@ -1,4 +1,4 @@
-"""Calls of podman, on good days and bad ones, with a stand-in that does what it is told."""
+"""Calls of podman, with and without failures, with a scripted replacement."""
 
 import asyncio
 import json
@@ -51,13 +51,15 @@ async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> 
         ({"do": "print", "stdout": ""}, "podman printed no container id"),
     ],
 )
-async def test_a_bad_day_of_podman_is_told_as_a_failure(stand_in: StandIn, action: dict[str, str], why: str) -> None:
+async def test_invalid_behaviour_of_podman_is_reported_as_a_failure(
+    stand_in: StandIn, action: dict[str, str], why: str
+) -> None:
     stand_in.script("run", **action)
     with pytest.raises(RuntimeFailed, match=why):
         await cli_of(stand_in, limit=0.5 if action["do"] == "hang" else 60.0).start(["run", "image"])
 
 
-async def test_a_missing_podman_is_told_as_a_failure() -> None:
+async def test_a_missing_podman_is_reported_as_a_failure() -> None:
     cli = PodmanCli(PodmanSettings(program="/no/such/podman"))
     with pytest.raises(CommandFailed, match="Could not spawn command"):
         await cli.start(["run", "image"])
@@ -66,7 +68,7 @@ async def test_a_missing_podman_is_told_as_a_failure() -> None:
 
 
 @pytest.mark.parametrize("garbage", ["not json", "{}", "\u0000"])
-async def test_garbage_instead_of_a_list_is_asked_once_more_and_then_an_error(stand_in: StandIn, garbage: str) -> None:
+async def test_an_invalid_listing_is_repeated_once_and_then_an_error(stand_in: StandIn, garbage: str) -> None:
     stand_in.script("ps", do="print", stdout=garbage)
     cli = cli_of(stand_in)
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
@@ -80,7 +82,7 @@ async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
 
 
 class HangingCli(RecordingCli):
-    """Hangs until it is given up, a few times, then answers after a while."""
+    """Hangs until the time limit a few times, then answers slowly."""
 
     def __init__(self, hang: int, takes: float = 0.0) -> None:
         super().__init__()
@@ -115,7 +117,7 @@ async def test_a_listing_that_hangs_is_given_up_soon_and_a_slow_podman_gets_more
 
 
 class CountingCli(PodmanCli):
-    """Calls that take as long as the test wants, counted by their first word."""
+    """Calls whose duration the test controls, counted by their first word."""
 
     def __init__(self) -> None:
         super().__init__(PodmanSettings())

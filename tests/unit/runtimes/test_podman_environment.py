@@ -1,4 +1,4 @@
-"""Podman collects its garbage late, and no container learns of it."""
+"""Podman collects garbage late, and no container inherits the setting."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from ankaios.runtimes.podman_environment import (
 )
 
 
-def test_the_collector_of_podman_begins_late_unless_somebody_said_when() -> None:
+def test_the_garbage_collector_of_podman_starts_late_unless_the_user_sets_it() -> None:
     assert with_late_collector({"A": "b"}) == {"A": "b", "GOGC": "400"}
     assert with_late_collector({"GOGC": "50"}) == {"GOGC": "50"}
 

@@ -1,4 +1,4 @@
-"""What the podman-kube connector asks of podman, and what it makes of the answers."""
+"""Calls of podman by the podman-kube connector, and handling of the answers."""
 
 import asyncio
 import base64
@@ -100,7 +100,7 @@ async def test_options_have_their_documented_place() -> None:
     assert "kube down --d -" in cli.lines()
 
 
-async def test_creating_goes_on_if_the_volumes_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_create_continues_if_the_volumes_cannot_be_created(caplog: pytest.LogCaptureFixture) -> None:
     """[utest->swdd~podman-kube-create-continues-if-cannot-create-volume~1]"""
     cli = a_kube_cli()
     cli.answers["volume create"] = failed("no space")
@@ -114,7 +114,7 @@ async def test_the_control_interface_goes_to_the_target_container() -> None:
     await runtime_of(cli).create_workload(with_config(config), Extras(control_interface=Path("/ci")))
     assert "/run/ankaios/control_interface" in cli.fed[3]
     stored = cli.calls[1][2].removeprefix("--label=data=")
-    assert base64.b64decode(stored + "==").decode() == config  # what is kept is the original
+    assert base64.b64decode(stored + "==").decode() == config  # the original is stored
 
 
 async def test_a_control_interface_without_target_is_refused_before_anything_is_done() -> None:
@@ -149,7 +149,7 @@ def pods(**names: str) -> str:
 
 
 async def test_a_failed_play_removes_the_pods_it_left_and_the_volumes() -> None:
-    """Otherwise every retry fails with "pod already exists" and the workload turns up again after a restart."""
+    """Otherwise every retry fails with "pod already exists" and the workload exists again after a restart."""
     cli = a_kube_cli(a_container("i1", Pod="theirs"))
     cli.answers["kube play"] = failed("failed to start 1 containers")
     cli.answers["pod ps"] = pods(theirs="shop-2", ours="shop", others="other")
@@ -173,7 +173,7 @@ async def test_a_failed_play_does_not_touch_a_pod_with_the_same_name_that_was_th
 
 @pytest.mark.parametrize("broken", ["pod ps", "pod rm"])
 async def test_a_failing_clean_up_does_not_hide_why_the_play_failed_and_is_made_up_for(broken: str) -> None:
-    """A podman that is killed in mid-call, or hangs, does neither; its pod would block every retry for ever."""
+    """A podman that is killed during a call, or hangs, does neither; its pod would block every retry."""
     cli = a_kube_cli()
     cli.answers |= {"kube play": failed("first"), "pod ps": pods(ours="shop"), broken: failed("second")}
     runtime = runtime_of(cli)
@@ -192,7 +192,7 @@ async def test_a_failing_clean_up_does_not_hide_why_the_play_failed_and_is_made_
 
 
 async def test_what_was_there_before_a_failed_start_is_of_no_interest_after_a_delete() -> None:
-    """Pods that came since are not ours either."""
+    """Pods that were created since do not belong to the workload either."""
     cli = a_kube_cli()
     cli.answers |= {"kube play": failed("first"), "pod ps": failed("second"), "volume ls": kept(pods=None)}
     runtime = runtime_of(cli)
@@ -237,7 +237,7 @@ async def test_deleting_takes_the_manifest_down_and_removes_the_volumes() -> Non
     assert cli.fed[began] == MANIFEST
 
 
-async def test_after_a_restart_of_the_agent_the_volumes_tell_what_to_take_down() -> None:
+async def test_after_a_restart_of_the_agent_the_volumes_contain_the_data_for_a_delete() -> None:
     cli = a_kube_cli()
     cli.answers["volume ls"] = kept()
     await runtime_of(cli).delete_workload(str(NAME))
@@ -246,7 +246,7 @@ async def test_after_a_restart_of_the_agent_the_volumes_tell_what_to_take_down()
 
 
 async def test_a_failing_down_removes_the_pods_by_id() -> None:
-    """Podman fails on a pod that is gone already."""
+    """Podman fails for a pod that is already removed."""
     cli = a_kube_cli()
     cli.answers |= {"kube down": failed("no such pod"), "volume ls": kept()}
     await runtime_of(cli).delete_workload(str(NAME))
@@ -324,7 +324,7 @@ async def test_the_pods_volume_may_be_missing_or_unreadable(pods: str | None, st
     assert found == Existing(NAME, state)  # type: ignore[arg-type]
 
 
-async def test_a_listing_that_fails_is_an_error_so_the_agent_asks_again() -> None:
+async def test_a_listing_that_fails_is_an_error_so_that_the_agent_retries() -> None:
     cli = a_kube_cli()
     cli.answers |= {"volume ls": kept(), PS: failed()}
     with pytest.raises(RuntimeFailed):

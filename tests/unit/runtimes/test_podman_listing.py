@@ -79,7 +79,7 @@ def test_what_is_no_list_is_an_error(text: str) -> None:
 
 
 def test_a_container_that_ran_when_the_power_failed_has_no_exit_code() -> None:
-    """Otherwise it would count as a job that has done its work."""
+    """Otherwise it would count as a job that has succeeded."""
     entry = {"Id": "a", "State": "exited", "ExitCode": 0, "StartedAt": 1794999582, "ExitedAt": -62135596800}
     assert parse_listing(json.dumps([entry])).by_id["a"].exit_code is None
     ended = {**entry, "ExitedAt": 1794999582}

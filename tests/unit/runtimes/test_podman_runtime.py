@@ -1,4 +1,4 @@
-"""What the podman connector asks of podman, and what it makes of the answers."""
+"""Calls of podman by the podman connector, and handling of the answers."""
 
 import asyncio
 import time
@@ -68,8 +68,8 @@ async def test_an_ended_container_is_started_again() -> None:
     assert cli.lines() == ["start c1"]
 
 
-async def test_a_failed_start_removes_what_it_left_by_label_and_tells_the_error() -> None:
-    """The container may carry the user's own name, and one with our short name may belong to somebody else.
+async def test_a_failed_start_removes_its_container_by_label_and_reports_the_error() -> None:
+    """The container can have a name of the user, and a container with the short name can be unrelated.
 
     The error leads to `Pending(Starting)` and not to a failed state, as in the original's code (docs/differences.md).
     [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
@@ -138,7 +138,7 @@ async def test_one_listing_serves_the_whole_restart_of_an_agent() -> None:
     await runtime.close()
 
 
-async def test_a_listing_that_fails_is_an_error_so_the_agent_asks_again() -> None:
+async def test_a_listing_that_fails_is_an_error_so_that_the_agent_retries() -> None:
     cli = RecordingCli()
     cli.answers[PS] = failed()
     runtime = runtime_of(cli)
@@ -170,7 +170,7 @@ async def test_deleting_stops_and_removes_the_container() -> None:
     assert cli.lines() == ["rm --force --ignore c1"]
 
 
-async def test_nothing_is_told_of_a_container_while_it_is_being_deleted() -> None:
+async def test_nothing_is_reported_of_a_container_while_it_is_deleted() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
@@ -241,7 +241,7 @@ async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
     assert stand_in.calls() == [["logs", "-f", "--tail", "2", "c1"]]
 
 
-async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_without_hints_are_found_by_the_resync(monkeypatch: pytest.MonkeyPatch) -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
@@ -262,7 +262,7 @@ async def test_changes_nobody_hinted_at_are_found_by_the_slow_listing(monkeypatc
     await runtime.close()
 
 
-async def test_the_slow_listing_goes_on_after_a_bug(
+async def test_the_resync_continues_after_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
@@ -292,7 +292,7 @@ async def test_the_slow_listing_ends_when_nothing_is_watched() -> None:
     await runtime.close()
 
 
-async def test_a_sink_hears_of_a_failed_container() -> None:
+async def test_a_failed_container_is_reported_to_the_sink() -> None:
     """[utest->swdd~podman-workload-sends-workload-state~1]"""
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
@@ -317,7 +317,7 @@ async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytes
     await runtime.close()
 
 
-async def test_a_stored_state_makes_podman_be_asked_without_waiting_for_the_slow_listing(
+async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(podman_resync, "WRITTEN_PAUSE", 0.0)

@@ -1,4 +1,4 @@
-"""The newest knowledge about a container wins, and podman is asked only when there is none."""
+"""The newest source of a container's state takes precedence, and podman is called only without one."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ C1, C2 = "c1" * 32, "c2" * 32
 
 
 class Bench:
-    """A getter with a podman of tables and a real watch."""
+    """A getter with scripted listings and a real watch."""
 
     def __init__(self, cli: RecordingCli, folders: FakePodmanFolders) -> None:
         self.cli = cli
@@ -72,7 +72,7 @@ async def bench(tmp_path: Path) -> Iterator[Bench]:  # type: ignore[misc]
         monitor.close()
 
 
-async def test_podman_is_asked_for_a_container_nothing_is_known_of(bench: Bench) -> None:
+async def test_podman_is_called_for_an_unknown_container(bench: Bench) -> None:
     """[utest->swdd~podman-state-getter-uses-podmancli~1]"""
     bench.cli.show(a_container(C1, "exited", ExitCode=2))
     getter = bench.getter()
@@ -88,7 +88,7 @@ async def test_a_container_podman_does_not_list_is_lost(bench: Bench) -> None:
     assert getter.pause() is None
 
 
-async def test_if_podman_cannot_be_asked_the_state_is_unknown(bench: Bench) -> None:
+async def test_if_podman_fails_the_state_is_unknown(bench: Bench) -> None:
     """[utest->swdd~podman-state-getter-returns-unknown-state~1]"""
     bench.cli.answers[PS] = failed()
     getter = bench.getter()
@@ -107,7 +107,7 @@ async def test_a_running_container_that_is_watched_needs_no_more_questions(bench
     assert bench.cli.count("ps") == 1
 
 
-async def test_a_container_that_ended_between_an_old_listing_and_the_watch_is_asked_for_again(bench: Bench) -> None:
+async def test_a_container_that_ended_between_an_old_listing_and_the_watch_is_listed_again(bench: Bench) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     await bench.cli.listing()
@@ -118,7 +118,7 @@ async def test_a_container_that_ended_between_an_old_listing_and_the_watch_is_as
     assert bench.cli.count("ps") == 2
 
 
-async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_is_asked_for_again(
+async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_is_listed_again(
     bench: Bench,
 ) -> None:
     monitor = bench.monitor()
@@ -131,8 +131,8 @@ async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_
     assert bench.cli.count("ps") == 2
 
 
-async def test_a_running_container_whose_process_is_elsewhere_is_asked_for_only_once_more(bench: Bench) -> None:
-    """Its podman may be on another machine, where its process id means something."""
+async def test_a_running_container_whose_process_is_not_visible_is_listed_only_once_more(bench: Bench) -> None:
+    """Its podman may run on another machine, so the process id is not valid here."""
     bench.cli.show(a_container(C1, Pid=2**22 - 1))
     await bench.cli.listing()
     assert await bench.getter().get_state() == RUNNING_OK
@@ -186,10 +186,10 @@ async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: 
     assert await getter.get_state() == RUNNING_OK
 
 
-async def test_an_end_without_exit_code_is_not_told_before_podman_knows_it(
+async def test_an_end_without_exit_code_is_not_reported_before_podman_has_recorded_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When many containers end at once, podman takes its time."""
+    """When many containers end at the same time, podman is slow."""
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
     monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
@@ -204,7 +204,9 @@ async def test_an_end_without_exit_code_is_not_told_before_podman_knows_it(
     assert await getter.get_state() == exited(4)
 
 
-async def test_what_podman_goes_on_saying_is_told_in_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_state_that_podman_keeps_reporting_is_finally_accepted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
     monkeypatch.setattr(podman_state_getter, "TIDY_LIMIT", 0.0)
     monitor = bench.monitor(exit_file=False)
@@ -286,7 +288,7 @@ async def test_no_pods_are_lost_and_unknown_pods_count_as_succeeded(bench: Bench
     assert await bench.kube(lambda: None).get_state() == SUCCEEDED_OK
 
 
-async def test_errors_of_podman_and_missing_data_are_told_apart(bench: Bench) -> None:
+async def test_errors_of_podman_and_missing_data_are_distinguished(bench: Bench) -> None:
     def missing() -> list[str]:
         raise RuntimeFailed("no volume")
 

@@ -1,4 +1,4 @@
-"""Podman's words turned into execution states."""
+"""The container states of podman, mapped to execution states."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What happens to containers is noticed without asking podman."""
+"""Changes of containers are detected without calls of podman."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ C1, C2 = "c1" * 32, "c2" * 32
 
 
 class Watched:
-    """A watch on a container with the hints it gave."""
+    """A watch of a container with its hints."""
 
     def __init__(self, hub: PodmanWatch, container: str, final: bool = True) -> None:
         self.hints = 0
@@ -40,7 +40,7 @@ class Watched:
 
 
 async def folders_are_watched(hub: PodmanWatch) -> None:
-    """They are only some time after the first container was seen."""
+    """They are watched some time after the first container was found."""
     async with asyncio.timeout(60):
         while hub._folders is None:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -91,14 +91,14 @@ async def test_after_one_container_was_seen_the_next_ones_are_found_by_their_pid
     hub: PodmanWatch, monitors: Make
 ) -> None:
     first = monitors(C1)
-    assert not Watched(hub, C1).watch.attach()  # where the files are is not known yet
+    assert not Watched(hub, C1).watch.attach()  # the paths of the files are not known yet
     assert Watched(hub, C1).watch.attach(first.pid)
     monitors(C2)
     assert Watched(hub, C2).watch.attach()
 
 
 async def test_a_process_of_another_container_is_not_taken_for_ours(hub: PodmanWatch, monitors: Make) -> None:
-    """The process id may have been given to another process since podman told it."""
+    """The kernel may have reused the process id since the listing."""
     monitor = monitors(C1)
     watched = Watched(hub, C2)
     assert not watched.watch.attach(monitor.pid)
@@ -115,10 +115,10 @@ async def test_the_exit_file_of_an_earlier_run_is_not_believed(
     assert watched.watch.attach(monitor.pid)
     monitor.end(0)
     await watched.hinted()
-    assert watched.watch.fact is None  # podman has to be asked
+    assert watched.watch.fact is None  # a listing is needed
 
 
-async def test_a_missing_exit_file_is_a_reason_to_ask_podman(
+async def test_a_missing_exit_file_triggers_a_listing(
     hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
@@ -132,7 +132,7 @@ async def test_a_missing_exit_file_is_a_reason_to_ask_podman(
     assert watched.watch.since > began
 
 
-async def test_a_bug_in_reading_the_exit_code_is_a_reason_to_ask_podman(
+async def test_an_internal_error_while_reading_the_exit_code_triggers_a_listing(
     hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monitor = monitors()
@@ -154,7 +154,7 @@ async def test_a_container_that_removes_itself_is_lost_when_it_ends(hub: PodmanW
     assert watched.watch.fact == FAILED_LOST
 
 
-async def test_a_container_that_podman_restarts_goes_on_running(hub: PodmanWatch, monitors: Make) -> None:
+async def test_a_container_that_podman_restarts_stays_running(hub: PodmanWatch, monitors: Make) -> None:
     hub.restart_pause = 1000
     monitor = monitors()
     watched = Watched(hub, C1, final=False)
@@ -164,7 +164,7 @@ async def test_a_container_that_podman_restarts_goes_on_running(hub: PodmanWatch
     async with asyncio.timeout(60):
         while watched.watch.alive:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-    assert watched.watch.fact == RUNNING_OK  # until it is known better
+    assert watched.watch.fact == RUNNING_OK  # until a listing is available
     monitors(C1)
     watched.watch.look_for_restart()
     assert watched.watch.fact == RUNNING_OK
@@ -181,7 +181,7 @@ async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(hub: P
     assert watched.watch.fact is None
 
 
-async def test_an_ended_container_that_somebody_starts_again_is_noticed(hub: PodmanWatch, monitors: Make) -> None:
+async def test_an_ended_container_that_a_user_restarts_is_detected(hub: PodmanWatch, monitors: Make) -> None:
     monitor = monitors()
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
@@ -224,7 +224,7 @@ async def test_what_we_remove_ourselves_is_no_news(
     assert watched.hints == 1
 
 
-async def test_missed_changes_put_everything_in_doubt(hub: PodmanWatch, monitors: Make) -> None:
+async def test_dropped_events_invalidate_all_facts(hub: PodmanWatch, monitors: Make) -> None:
     monitor = monitors(C1)
     watched = Watched(hub, C1)
     watched.watch.attach(monitor.pid)
@@ -262,9 +262,7 @@ async def test_without_folder_watches_everything_else_works(
     assert "removed containers are detected later" in caplog.text
 
 
-async def test_what_podman_tells_replaces_what_was_known_unless_the_process_is_seen_alive(
-    hub: PodmanWatch, monitors: Make
-) -> None:
+async def test_a_listing_replaces_the_fact_unless_the_process_is_alive(hub: PodmanWatch, monitors: Make) -> None:
     monitor = monitors(C1)
     alive, unseen = Watched(hub, C1), Watched(hub, C2)
     alive.watch.attach(monitor.pid)
@@ -274,7 +272,7 @@ async def test_what_podman_tells_replaces_what_was_known_unless_the_process_is_s
     assert (unseen.watch.fact, unseen.watch.since) == (FAILED_LOST, 5.0)
 
 
-def test_the_arguments_of_a_monitor_tell_where_its_files_are() -> None:
+def test_the_arguments_of_a_monitor_contain_the_paths_of_its_files() -> None:
     arguments = ["conmon", "-c", C1, "-p", f"/run/x/{C1}/pidfile", "--exit-dir", "/tmp/exits"]
     assert read_monitor(arguments, C1) == Monitor(f"/run/x/{C1}/pidfile", "/tmp/exits", False)
     assert read_monitor(arguments, C2) is None
@@ -290,7 +288,7 @@ def test_the_arguments_of_a_monitor_tell_where_its_files_are() -> None:
 async def test_a_state_that_podman_stores_is_noticed(
     hub: PodmanWatch, monitors: Make, tmp_path: Path, file: str
 ) -> None:
-    """That a container was paused is seen nowhere else."""
+    """A paused container is visible only there."""
     stored = asyncio.Event()
     hub.on_states_written = stored.set
     database = tmp_path / "graph" / file

@@ -70,7 +70,7 @@ async def test_what_was_never_needed_is_closed_as_well() -> None:
         await connector.close()
 
 
-async def test_an_early_listing_is_taken_at_once(tmp_path: Path) -> None:
+async def test_an_early_listing_is_taken_immediately(tmp_path: Path) -> None:
     settings = PodmanSettings(program="true")
     early = EarlyListing(settings)
     made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=early)

@@ -1,4 +1,4 @@
-"""One listing for all who ask at about the same time."""
+"""One listing for all concurrent requests."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from ankaios.runtimes.state_cache import StateCache
 
 
 class Source:
-    """Loads 1, 2, 3, … unless told to fail or to wait."""
+    """Loads 1, 2, 3, … unless scripted to fail or to wait."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -49,7 +49,7 @@ async def test_a_young_listing_is_used_again() -> None:
     assert await source.get() == 1
 
 
-async def test_a_listing_older_than_a_second_is_loaded_anew() -> None:
+async def test_a_listing_older_than_a_second_is_loaded_again() -> None:
     """[utest->swdd~podmancli-container-state-cache-refresh~1]"""
     source = Source()
     assert await source.get() == 1
@@ -69,7 +69,7 @@ async def test_after_a_reset_the_old_listing_is_not_used() -> None:
     assert await source.get() == 2
 
 
-async def test_a_listing_asked_for_before_the_wanted_moment_is_not_used() -> None:
+async def test_a_listing_that_started_before_the_given_time_is_not_used() -> None:
     source = Source()
     assert await source.get() == 1
     assert await source.get(not_before=100.0) == 1
@@ -77,7 +77,7 @@ async def test_a_listing_asked_for_before_the_wanted_moment_is_not_used() -> Non
     assert await source.get(not_before=100.1) == 2
 
 
-async def test_many_who_ask_at_once_share_one_call() -> None:
+async def test_concurrent_requests_share_one_call() -> None:
     source = Source()
     source.gate = asyncio.Event()
     asking = [asyncio.create_task(source.get()) for _ in range(50)]
@@ -87,7 +87,7 @@ async def test_many_who_ask_at_once_share_one_call() -> None:
     assert source.loads == 1
 
 
-async def test_a_call_begun_before_a_reset_serves_nobody_who_asks_after_it() -> None:
+async def test_a_call_that_started_before_a_reset_serves_no_later_request() -> None:
     source = Source()
     source.gate = asyncio.Event()
     early = asyncio.create_task(source.get())
@@ -102,7 +102,7 @@ async def test_a_call_begun_before_a_reset_serves_nobody_who_asks_after_it() -> 
     assert source.loads == 2
 
 
-async def test_a_failing_call_is_repeated_once_at_once() -> None:
+async def test_a_failing_call_is_repeated_once_immediately() -> None:
     source = Source()
     source.errors = [RuntimeFailed("first")]
     assert await source.get() == 2
@@ -119,7 +119,7 @@ async def test_an_error_is_kept_like_a_result() -> None:
     assert await source.get() == 3
 
 
-async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:
+async def test_a_cancelled_request_does_not_affect_others() -> None:
     source = Source()
     source.gate = asyncio.Event()
     first, second = asyncio.create_task(source.get()), asyncio.create_task(source.get())
@@ -130,7 +130,7 @@ async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:
     assert await second == 1
 
 
-async def test_listeners_hear_of_each_new_listing() -> None:
+async def test_listeners_are_called_for_each_new_listing() -> None:
     source = Source()
     heard: list[int] = []
     source.cache.on_new(lambda: heard.append(source.loads))

@@ -73,6 +73,7 @@ class RuntimeManager:
     def __init__(self, runtimes: Collection[str]) -> None:
         self._runtimes = runtimes
         self.keeps_unlisted = False  # the server has lost a part of its state
+        self._kept: dict[str, Found] = {}  # what exists and has no task, because the server does not list it
         self._held: dict[str, dict[str, WorkloadSpec]] = {}  # runtime that is not listed yet -> its waiting workloads
 
     def unlisted(self) -> list[str]:
@@ -105,6 +106,7 @@ class RuntimeManager:
         wanted = {spec.name: spec for spec in added}
         self._held = {runtime: {} for runtime in self._runtimes}
         self.keeps_unlisted = keep_unlisted
+        self._kept = {}
         plan.drop = [name for name in waiting if name not in wanted and not keep_unlisted]
         for name, work in managed.items():
             if name not in wanted and not keep_unlisted:
@@ -154,6 +156,7 @@ class RuntimeManager:
         for item in strays:
             spec = held.pop(item.instance_name.workload, None)
             if spec is None and self.keeps_unlisted:
+                self._kept[item.instance_name.workload] = item
                 continue
             if spec is None:
                 # [impl->swdd~agent-existing-workloads-delete-unneeded~1]
@@ -200,7 +203,11 @@ class RuntimeManager:
         return False
 
     def _add(self, spec: WorkloadSpec, work: Managed | None, waits: bool, plan: Plan) -> None:
-        if work is not None and work.target is not None:
+        if self.keeps_unlisted and work is not None and work.target == spec:
+            plan.keep.append(spec.name)  # it was lost and is applied again
+        elif work is None and (item := self._kept.pop(spec.name, None)) is not None:
+            _match(item, spec, plan)
+        elif work is not None and work.target is not None:
             # [impl->swdd~agent-update-on-add-known-workload~1]
             plan.operations.append(UpdateOperation(spec, DeletedWorkload(work.current)))
         elif work is not None or waits:

@@ -136,7 +136,8 @@ _ADVANCES = {WAITING: _advance_waiting, SETTLING: _advance_settling, RESTORING: 
 
 
 def _failed(rollout: Rollout, reason: str, now_ms: int) -> Rollout:
-    deadline = now_ms + rollout.timeout_ms
+    # A short time limit is meant for the new state; the previous one gets enough time in any case.
+    deadline = now_ms + max(rollout.timeout_ms, DEFAULT_TIMEOUT_MS)
     return replace(rollout, phase=RESTORING, phase_since_ms=now_ms, deadline_ms=deadline, reason=reason)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, decode_summary, entry_set, row_checksum
 from ankaios.storage.core.recovery import DatabaseContent
-from ankaios.storage.sqlite.schema import SUMMARY
+from ankaios.storage.sqlite.schema import SUMMARY, VERSION, intact_schema, read_schema
 from ankaios.storage.state_store import EntryKey, StorageFailed
 
 RECORDS = "record"
@@ -35,10 +35,13 @@ _NOT_DAMAGE = frozenset(
 )
 _UNREADABLE = frozenset({sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
 
+# The text of an error of SQLite can contain a damaged name, which Python cannot decode.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+
 Row = tuple[Any, ...]
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the content is damaged; other errors may go away."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     primary = code & 0xFF
@@ -50,7 +53,7 @@ def read_content(path: Path, *, immutable: bool = False) -> DatabaseContent:
     try:
         with closing(_connect(path, immutable)) as connection:
             return _ContentReader(connection).read()
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         if not is_damage(error):
             raise StorageFailed(f"cannot read the state in '{path}': {error}") from error
         return DatabaseContent(problems=(str(error),))
@@ -84,6 +87,8 @@ class _ContentReader:
             if self._is_valid(REVISIONS, str(number), value, checksum)
         }
         records = self._records() if summary is None or summary.version > 1 else {}
+        if summary is not None and summary.version <= VERSION:
+            self._check_schema(summary.version)
         self._check_integrity()
         return DatabaseContent(summary, entries, revisions, records, tuple(self._problems[:_MAX_PROBLEMS]))
 
@@ -91,7 +96,7 @@ class _ContentReader:
         """Without this setting SQLite reads nothing from them. Whether a file is truncated is checked before."""
         try:
             self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             self._note(error)
         self._connection.execute("PRAGMA writable_schema = ON")
 
@@ -122,30 +127,41 @@ class _ContentReader:
             for rowid, *row in self._connection.execute(f"SELECT rowid, {columns} FROM {table} ORDER BY rowid"):
                 yield tuple(row)
                 last = rowid
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             self._note(error)
             yield from self._rows_from_end(table, columns, last)
 
     def _rows_from_end(self, table: str, columns: str, last: int | None) -> Iterator[Row]:
-        with suppress(sqlite3.DatabaseError):  # noted already
+        with suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # noted already
             for rowid, *row in self._connection.execute(f"SELECT rowid, {columns} FROM {table} ORDER BY rowid DESC"):
                 if last is not None and rowid <= last:
                     return
                 yield tuple(row)
 
+    def _check_schema(self, version: int) -> None:
+        """A table with a damaged definition can be readable and not writable."""
+        try:
+            found = read_schema(self._connection)
+        except _FAULTS as error:
+            self._note(error)
+        else:
+            if found != intact_schema(version):
+                self._problems.append("the definition of a table is damaged")
+
     def _check_integrity(self) -> None:
         try:
             lines = [_text(line) for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             self._note(error)
         else:
             self._problems += [" ".join(line.split())[:_MAX_PROBLEM_SIZE] for line in lines if line != "ok"]
 
-    def _note(self, error: sqlite3.Error) -> None:
+    def _note(self, error: Exception) -> None:
         if not is_damage(error):
             raise error
-        if str(error) not in self._problems:
-            self._problems.append(str(error))
+        text = "a name in the schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
+        if text not in self._problems:
+            self._problems.append(text)
 
 
 def _text(value: object) -> str:

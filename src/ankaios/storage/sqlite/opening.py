@@ -26,7 +26,8 @@ from ankaios.storage.sqlite.store_files import (
 )
 from ankaios.storage.state_store import RecoveryReport, StorageFailed
 
-_HEADER_SIZE, _APPLICATION_ID_OFFSET = 100, 68  # of a SQLite file
+_HEADER_SIZE, _WRITE_VERSION_OFFSET, _APPLICATION_ID_OFFSET = 100, 18, 68  # of a SQLite file
+_LATEST_WRITE_VERSION = b"\2"  # with a WAL
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +59,18 @@ class _Opening:
         if content.summary is not None:
             self._reject_newer_version(content.summary)
             head = head if head is not None and head.store == content.summary.store else None
-        problem = problem_of(content, head)
+        problem = problem_of(content, head) or self._header_problem()
         if problem is None:
             return content, None
         return self._recover(content, head, problem)
+
+    def _header_problem(self) -> str | None:
+        """SQLite reads a database with a higher write version in its header, but never writes to it."""
+        with translated_os_errors("read", self.files.database), self.files.database.open("rb") as file:
+            header = file.read(_HEADER_SIZE)
+        if header[_WRITE_VERSION_OFFSET : _WRITE_VERSION_OFFSET + 1] > _LATEST_WRITE_VERSION:
+            return f"the header of '{self.files.database}' is damaged"
+        return None
 
     def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
         """A database that was removed on purpose starts empty; the numbers of commits continue."""

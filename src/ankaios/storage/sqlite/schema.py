@@ -5,6 +5,8 @@ would make a database look newer than this program.
 """
 
 import sqlite3
+from contextlib import closing
+from functools import cache
 
 from ankaios.storage.core.content_summary import ContentSummary, decode_summary, encode_summary, row_checksum
 
@@ -29,6 +31,23 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
     for step in MIGRATIONS[version:]:
         for statement in step:
             connection.execute(statement)
+
+
+@cache
+def intact_schema(version: int) -> frozenset[tuple[object, ...]]:
+    """The schema of an intact database of this version."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.text_factory = bytes
+        for step in MIGRATIONS[:version]:
+            for statement in step:
+                connection.execute(statement)
+        return read_schema(connection)
+
+
+def read_schema(connection: sqlite3.Connection) -> frozenset[tuple[object, ...]]:
+    """The definitions of all tables and indices, with single spaces. The texts of the connection must be bytes."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset((*names, b" ".join(sql.split()) if isinstance(sql, bytes) else sql) for *names, sql in rows)
 
 
 def write_summary(connection: sqlite3.Connection, summary: ContentSummary) -> None:

@@ -121,13 +121,13 @@ def test_an_update_without_new_state_never_reaches_the_server() -> None:
     assert isinstance(good, Forward)
 
 
-def test_a_workload_that_missed_the_acceptance_has_to_say_hello_again() -> None:
+def test_a_workload_that_missed_the_acceptance_has_to_send_a_hello_again() -> None:
     session = greeted()
     session.acceptance_failed()
     assert session.receive(hello()) == Accept()
 
 
-def test_a_hello_said_between_two_agents_is_found_behind_what_is_left_of_a_request() -> None:
+def test_a_hello_between_two_agents_is_found_after_a_partial_request() -> None:
     remains = encode(reads("id", "desiredState"))[5:]
     assert last_hello(remains + encode(hello())) == hello()
 

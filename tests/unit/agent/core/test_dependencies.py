@@ -1,4 +1,4 @@
-"""May it start, may it stop, and what happens to what waits; also against a naive model."""
+"""Conditions for start and stop, and waiting operations; also compared with a naive model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -219,7 +219,7 @@ def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
         assert (decision.abandoned, decision.ready, decision.reports) == ([entry], ready, [])
 
 
-def test_what_waits_to_be_started_again_can_be_judged_anew() -> None:
+def test_a_waiting_restart_can_be_evaluated_again() -> None:
     entry = CreateOperation(web(dependencies={"db": RUNNING}), "c0")
     scheduler = DependencyScheduler()
     scheduler.schedule([entry], states())
@@ -277,7 +277,7 @@ STATES = st.sampled_from(
 
 
 class Naive:
-    """Looks at everything again after every change."""
+    """Evaluates all operations again after every change."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Operation] = {}

@@ -1,4 +1,4 @@
-"""When checks are due, what their results mean, and what is reported about them."""
+"""When checks are due, how their results are evaluated, and what is reported."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_a_workload_is_unhealthy_after_enough_failures_in_a_row() -> None:
     assert status([OK, BAD, BAD, BAD, OK]) == "Healthy"
 
 
-def test_the_text_says_which_check_failed_how_often_and_why() -> None:
+def test_the_text_contains_the_failed_check_the_count_and_the_reason() -> None:
     assert health_state(after([BAD] * 3)) == HealthState(
         "Unhealthy", "http check of port 80 failed 3 times: connection refused"
     )
@@ -68,7 +68,7 @@ def test_further_failures_are_not_reported_again() -> None:
     assert health_state(after([BAD] * 3 + [HealthResult("no answer within 3 s")] * 9)) == first
 
 
-def test_a_workload_that_was_never_healthy_says_what_fails() -> None:
+def test_a_workload_that_was_never_healthy_reports_the_failing_check() -> None:
     assert health_state(after([])) == HealthState("Starting")
     waiting = HealthState("Starting", "http check of port 80: connection refused")
     assert health_state(after([BAD])) == waiting
@@ -200,7 +200,7 @@ def test_health_is_part_of_the_additional_information(health: HealthState | None
 
 
 class Naive:
-    """Looks at all results since the start, each time."""
+    """Evaluates all results since the start, each time."""
 
     def __init__(self, rules: CheckRules) -> None:
         self.rules = rules

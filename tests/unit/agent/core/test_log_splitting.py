@@ -65,7 +65,7 @@ def test_responses_are_packed_greedily() -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "ü", "語", "🚗"])
-def test_a_huge_line_is_cut_at_a_character_and_says_so(character: str) -> None:
+def test_a_huge_line_is_cut_at_a_character_and_marked(character: str) -> None:
     huge = character * (3 * 1024 * 1024 // len(character.encode()))
     first, second, third = as_responses(NAME, ["before", huge, "after"])
     assert [entry.message for entry in first.logEntries] == ["before"]

@@ -1,4 +1,4 @@
-"""The content of the state file: what was written is read again, and every damage is found."""
+"""The content of the state file: it is read as it was written, and every damage is detected."""
 
 import pytest
 from hypothesis import given

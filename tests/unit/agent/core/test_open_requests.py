@@ -52,7 +52,7 @@ def test_requests_that_end_with_their_response_are_not_repeated() -> None:
     once = base.Request(requestId="w@3", completeStateRequest=base.CompleteStateRequest())
     requests.sent(once)
     assert requests.is_for_workload(state("w@3"))
-    requests.sent(subscribe("w@4"))  # not answered: the queue of the agent keeps it
+    requests.sent(subscribe("w@4"))  # not answered: the queue of the agent still contains it
     assert list(requests.repeat("now")) == []
 
 

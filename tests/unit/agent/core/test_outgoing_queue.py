@@ -36,7 +36,7 @@ def everything(queue: OutgoingQueue) -> list[ToServer]:
     return found
 
 
-def test_online_everything_leaves_in_order_also_what_is_said_twice() -> None:
+def test_online_all_messages_are_sent_in_order_including_repeated_ones() -> None:
     queue = OutgoingQueue()
     queue.go_online()
     queue.put_state(name(1), state(1))
@@ -73,7 +73,7 @@ def test_what_waits_when_the_connection_breaks_is_thinned_out() -> None:
     assert everything(queue) == [state(1, SUCCEEDED_OK), request("a")]
 
 
-def test_senders_learn_when_their_message_has_left_or_is_dropped() -> None:
+def test_senders_are_notified_when_their_message_is_sent_or_dropped() -> None:
     queue = OutgoingQueue()
     left: list[str] = []
     queue.put(request("a"), lambda: left.append("a"))
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_read_costs_one_state_per_instance() -> None:
     assert len(queue) == 2
 
 
-def test_what_may_not_have_been_heard_is_said_again_unless_there_is_newer_news() -> None:
+def test_a_state_that_may_be_lost_is_sent_again_unless_a_newer_one_is_queued() -> None:
     queue = OutgoingQueue()
     queue.put_state(name(1), state(1))
     queue.put_back(name(1), state(1, SUCCEEDED_OK))

@@ -13,7 +13,7 @@ OWN = InstanceName("web", "1", "A")
 OTHER = InstanceName("web", "2", "B")
 
 
-def test_states_are_found_by_workload_name_whatever_agent_and_id() -> None:
+def test_states_are_found_by_workload_name_for_any_agent_and_id() -> None:
     """[utest->swdd~agent-manager-stores-all-workload-states~1]"""
     storage = ParameterStorage()
     storage.store(OWN, RUNNING_OK)

@@ -1,4 +1,4 @@
-"""What waits for a busy workload, and what becomes of it."""
+"""Commands that wait for a busy workload, and how newer commands replace them."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def test_only_a_handful_of_commands_can_wait(commands: list[Update | Delete | Re
     assert len(pending) <= 5
 
 
-def test_the_target_is_what_the_last_command_asks_for() -> None:
+def test_the_target_is_determined_by_the_last_command() -> None:
     assert target_of(RUNNING, []) == WEB
     assert target_of(RUNNING, [Update(WEB2)]) == WEB2
     assert target_of(RUNNING, [Update(WEB2), Restart()]) == WEB2

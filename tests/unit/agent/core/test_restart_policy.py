@@ -61,7 +61,7 @@ def test_the_first_restart_is_immediate_and_then_the_delays_double_to_their_limi
     assert history == RestartHistory(restarts=10, short_lives=10)
 
 
-def test_after_a_long_life_the_delays_begin_anew_and_the_count_goes_on() -> None:
+def test_after_a_long_life_the_delays_restart_and_the_count_continues() -> None:
     assert plan_restart(RestartHistory(7, 7), lived=10.0) == (RestartHistory(8, 1), 0.0)
     assert plan_restart(RestartHistory(8, 1), lived=0.0) == (RestartHistory(9, 2), 0.5)
 

@@ -1,4 +1,4 @@
-"""Wanted against found."""
+"""Plans from assigned and existing workloads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ def after_hello(*wanted: WorkloadSpec) -> RuntimeManager:
 
 
 def test_what_is_held_back_is_not_lost_if_a_list_cannot_be_taken() -> None:
-    """The runtime is asked again; without it what runs would be taken for unneeded, and be deleted."""
+    """The runtime is listed again; otherwise running workloads would be deleted as unneeded."""
 
     def broken() -> Iterator[Found]:
         yield found(WEB)
@@ -70,7 +70,7 @@ def test_what_is_held_back_is_not_lost_if_a_list_cannot_be_taken() -> None:
     assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[ResumeOperation(WEB, "c1")])
 
 
-def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:
+def test_no_workload_is_started_before_its_runtime_is_listed() -> None:
     """[utest->swdd~agent-existing-workloads-finds-list~1]
     [utest->swdd~agent-initial-list-existing-workloads~1]
     [utest->swdd~agent-supports-multiple-runtime-connectors~1]
@@ -84,7 +84,7 @@ def test_nothing_is_started_before_its_runtime_has_said_what_exists() -> None:
     assert manager.listed("podman-kube", [], {}, {}) == Plan(operations=[CreateOperation(POD)])
 
 
-def test_a_workload_of_an_unknown_runtime_waits_for_nobody() -> None:
+def test_a_workload_of_an_unknown_runtime_does_not_wait() -> None:
     """[utest->swdd~agent-skips-unknown-runtime~1]"""
     assert a_manager().server_hello([ALIEN], {}, {}) == Plan(operations=[CreateOperation(ALIEN)])
 
@@ -101,7 +101,7 @@ def test_what_runs_unchanged_is_resumed() -> None:
     assert plan == Plan(resume=[ResumeOperation(WEB, None)])
 
 
-def test_what_succeeded_is_started_again_if_its_policy_says_so() -> None:
+def test_a_succeeded_workload_is_restarted_if_its_policy_requires_it() -> None:
     always = replace(WEB, restart_policy=RestartPolicy.ALWAYS)
     plan = after_hello(always).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {})
     assert plan == Plan(operations=[CreateOperation(always, "c1")])
@@ -132,7 +132,7 @@ def test_what_changed_or_failed_is_replaced() -> None:
         assert plan == Plan(replace=[Replace(item, wanted)], operations=[UpdateOperation(wanted, gone(WEB))])
 
 
-def test_what_nobody_wants_is_deleted() -> None:
+def test_an_unneeded_workload_is_deleted() -> None:
     """[utest->swdd~agent-existing-workloads-delete-unneeded~1]"""
     assert after_hello(DB).listed("podman", [found(WEB)], {}, {}) == Plan(
         unneeded=[found(WEB)], operations=[CreateOperation(DB)]
@@ -168,7 +168,7 @@ def test_containers_that_have_a_task_are_left_to_it() -> None:
     assert manager.listed("podman", [found(WEB), found(WEB2)], {"web": work}, {}) == Plan()
 
 
-def test_a_finished_container_that_waits_to_be_started_again_is_left_alone() -> None:
+def test_a_finished_container_that_waits_for_its_restart_is_kept() -> None:
     waiting = {"web": CreateOperation(WEB, "c1")}
     manager = a_manager()
     manager.server_hello([WEB], {}, waiting)
@@ -198,7 +198,7 @@ def test_a_workload_that_is_no_longer_wanted_is_deleted_or_no_longer_waits() -> 
     assert plan == Plan(drop=["db"], operations=[DeleteOperation(gone(WEB))])
 
 
-def test_what_waits_is_judged_anew_and_keeps_what_it_was_to_reuse() -> None:
+def test_a_waiting_workload_is_evaluated_again_and_keeps_its_container() -> None:
     plan = a_manager().server_hello([DB, WEB2], {}, {"db": CreateOperation(DB, "c0"), "web": CreateOperation(WEB)})
     assert plan == Plan(operations=[CreateOperation(DB, "c0"), CreateOperation(WEB2)])
 
@@ -252,7 +252,7 @@ def test_a_name_that_is_deleted_twice_is_handled_once() -> None:
     assert plan == Plan(operations=[UpdateOperation(WEB2, gone(WEB))])
 
 
-def test_what_is_added_while_its_runtime_is_asked_is_held_back() -> None:
+def test_a_workload_added_while_its_runtime_is_listed_waits() -> None:
     manager = after_hello()
     assert manager.update_workload([WEB], [], {}, []) == Plan()
     assert manager.update_workload([DB], [], {}, ["db"]) == Plan(operations=[CreateOperation(DB)])
@@ -299,3 +299,17 @@ def test_after_a_loss_of_the_server_unlisted_workloads_are_kept() -> None:
     assert manager.listed("podman", [found(WEB)], {}, {}) == Plan()
     manager.server_hello([], {}, {})
     assert manager.listed("podman", [found(WEB)], {}, {}).unneeded == [found(WEB)]
+
+
+def test_a_lost_workload_that_is_applied_again_is_not_started_again() -> None:
+    """Neither if it has a task, nor if the agent found it running after a restart."""
+    manager = a_manager()
+    manager.server_hello([], {"web": works_on(WEB)}, {}, keep_unlisted=True)
+    assert manager.update_workload([WEB], [], {"web": works_on(WEB)}, {}) == Plan(keep=["web"])
+
+    manager.server_hello([], {}, {}, keep_unlisted=True)
+    assert manager.listed("podman", [found(WEB)], {}, {}) == Plan()
+    expected = a_manager()
+    expected.server_hello([WEB], {}, {})
+    assert manager.update_workload([WEB], [], {}, {}) == expected.listed("podman", [found(WEB)], {}, {})
+    assert manager.update_workload([WEB], [], {}, {}).operations == [CreateOperation(WEB)]

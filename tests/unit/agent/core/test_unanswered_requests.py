@@ -1,4 +1,4 @@
-"""How many requests of a workload may wait for an answer."""
+"""The limit of unanswered requests of a workload."""
 
 from ankaios.agent.core.unanswered_requests import LONGEST_WAIT, MOST_UNANSWERED, UnansweredRequests
 

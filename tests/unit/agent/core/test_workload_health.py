@@ -1,4 +1,4 @@
-"""What health and its changes mean for the life of a workload."""
+"""Effects of health changes on a workload."""
 
 from msgspec.structs import replace
 
@@ -136,7 +136,7 @@ def test_an_unhealthy_workload_can_be_stopped_for_good() -> None:
     assert w.runtime_id is None and not w.gone
 
 
-def test_an_unhealthy_workload_can_be_left_alone() -> None:
+def test_an_unhealthy_workload_can_continue_without_action() -> None:
     w, effects = reduce(a_running_one(OnUnhealthy.NONE), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [Report(NAME, running(UNHEALTHY, WHY))]
     assert w.history.restarts == 0

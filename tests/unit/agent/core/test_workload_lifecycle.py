@@ -1,4 +1,4 @@
-"""What one event means for one workload, event by event and in any order."""
+"""The effects of each event on one workload, and invariants for any order of events."""
 
 import pytest
 from hypothesis import given, settings
@@ -249,7 +249,7 @@ def test_update_deletes_the_old_and_creates_the_new() -> None:
     assert (w.runtime_id, effects) == ("c2", [Watch(WEB2, "c2", 2)])
 
 
-def test_update_without_container_creates_at_once() -> None:
+def test_update_without_container_creates_immediately() -> None:
     """[utest->swdd~agent-workload-task-update-broken-allowed~1]"""
     _, effects = reduce(Workload(WEB), Update(WEB2))
     assert effects[0] == Report(NAME, STOPPING_REQUESTED_AT_RUNTIME)
@@ -314,7 +314,7 @@ def test_a_restart_whose_delete_fails_is_tried_again() -> None:
 
 
 def test_the_pause_before_a_delete_is_tried_again_stays_short() -> None:
-    """Somebody waits for it to be gone."""
+    """Its successor waits for the deletion."""
     w, _ = reduce(RUNNING, Delete())
     pauses = []
     for _ in range(20):
@@ -356,7 +356,7 @@ def test_delete_removes_everything() -> None:
     assert w.gone
 
 
-def test_delete_without_container_is_done_at_once() -> None:
+def test_delete_without_container_is_done_immediately() -> None:
     """[utest->swdd~agent-workload-task-delete-broken-allowed~1]"""
     w, effects = reduce(Workload(WEB), Delete())
     assert w.gone
@@ -381,7 +381,7 @@ def test_delete_that_fails_is_tried_again_and_restarts_nothing_meanwhile() -> No
     assert reduce(w, Deleted())[1][-1] == Report(NAME, REMOVED)
 
 
-def test_delete_after_room_was_made_says_nothing_twice() -> None:
+def test_delete_after_a_completed_removal_reports_nothing_twice() -> None:
     w, effects = reduce(Workload(WEB, empty=True), Delete())
     assert w.gone
     assert effects == [CloseInterface(), RemoveFolder(NAME)]
@@ -397,7 +397,7 @@ def test_a_workload_that_comes_back_after_its_delete_just_starts() -> None:
 
 
 def test_a_finished_container_with_devices_is_not_started_again_but_replaced() -> None:
-    """It still has the devices of its first start, which others may use by now."""
+    """It still has the devices of its first start, which may be allocated to others by now."""
     w, effects = reduce(Workload(CAMERA), Create(reuse="c0"))
     assert effects == [Report(NAME, STOPPING_REQUESTED_AT_RUNTIME), DeleteContainer(CAMERA, "c0")]
     failed, _ = reduce(w, DeleteFailed("busy"))
@@ -479,7 +479,7 @@ def test_a_failure_restarts_in_a_new_container_with_the_same_devices_and_interfa
     ("state", "releases"),
     [(SUCCEEDED_OK, True), (exited(3), True), (FAILED_LOST, True), (FAILED_UNKNOWN, False), (RUNNING_OK, False)],
 )
-def test_a_workload_that_has_ended_gives_its_devices_back_at_once(state: ExecutionState, releases: bool) -> None:
+def test_an_ended_workload_releases_its_devices_immediately(state: ExecutionState, releases: bool) -> None:
     w = replace(RUNNING, spec=CAMERA)
     _, effects = reduce(w, StateSeen(1, state))
     effects = [effect for effect in effects if not isinstance(effect, ReadEnd)]
@@ -585,7 +585,7 @@ def test_devices_are_released_when_the_workload_goes_or_can_never_start() -> Non
     assert ReleaseDevices(NAME) in reduce(Workload(CAMERA), StartImpossible("bad"))[1]
 
 
-def test_a_workload_whose_devices_are_lost_asks_for_others_in_a_new_container() -> None:
+def test_a_workload_whose_devices_are_lost_requests_others_in_a_new_container() -> None:
     w, effects = reduce(replace(RUNNING, spec=CAMERA), Restart())
     assert DeleteContainer(CAMERA, "c1") in effects
     _, effects = reduce(w, Deleted())
@@ -664,11 +664,11 @@ class World:
             if reuse is None and outcome == "breaks late":
                 self.containers = {"nobody knows its id"}
             return StartBroken("a bug")
-        self.containers.clear()  # a runtime leaves nothing half-made behind
+        self.containers.clear()  # a runtime leaves no partly created container
         return StartFailed("no") if outcome == "fails" else StartImpossible("never")
 
     def signals(self) -> list[Event]:
-        """All that may come by itself, also from checkers and retries that are long over."""
+        """All signals, including those of ended checkers and retries."""
         turns = {0, max(self.w.turn - 1, 0), self._checker or 0}
         states = (RUNNING_OK, exited(1), SUCCEEDED_OK, FAILED_LOST)
         seen: list[Event] = [StateSeen(turn, state) for turn in sorted(turns) for state in states]
@@ -677,10 +677,10 @@ class World:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), policy=st.sampled_from(list(RestartPolicy)), needs=st.booleans(), length=st.integers(0, 25))
-def test_whatever_happens_in_whatever_order_the_rules_hold(
+def test_the_invariants_hold_for_all_events_in_any_order(
     data: "st.DataObject", policy: RestartPolicy, needs: bool, length: int
 ) -> None:
-    """Never two containers, no create after a delete, and in the end Removed exactly once."""
+    """There are never two containers, no create after a delete, and Removed exactly once."""
     resources = CAMERA.resources if needs else ()
     variants = (WEB, WEB2, replace(WEB, tags={"x": "y"}))
     specs = [replace(spec, restart_policy=policy, resources=resources) for spec in variants]
@@ -701,7 +701,7 @@ def test_whatever_happens_in_whatever_order_the_rules_hold(
                 world.run(Delete())
 
     expected = set() if world.w.empty or world.w.gone else {world.w.name}
-    if isinstance(world.w.aim, WorkloadSpec):  # what could not come because its predecessor could not be deleted
+    if isinstance(world.w.aim, WorkloadSpec):  # not created, because its predecessor could not be deleted
         expected.add(world.w.aim.instance_name)
     world.may_start, world.deletes_work, world.removed = False, True, []
     world.run(Delete())

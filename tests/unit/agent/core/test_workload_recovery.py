@@ -1,4 +1,4 @@
-"""What internal errors mean for a workload: nothing is forgotten, and every command is carried out in the end."""
+"""Internal errors of a workload: containers stay recorded, and every command is finally performed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Random values for declared kinds: sound ones, and ones in which anything may be wrong.
+"""Random values for declared kinds: valid ones, and ones with any fault.
 
 Left out is what Python's validator of JSON schemas permits and the standard or we do not: texts that end with a newline
 where a pattern ends, and numbers such as 1.0 as integers.

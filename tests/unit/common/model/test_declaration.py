@@ -74,7 +74,7 @@ SCALARS: dict[str, type[Kind] | UnionType] = {
 
 
 def kinds_below(kind: Kind) -> Iterator[Kind]:
-    """The kind and all kinds it is made of."""
+    """The kind and all kinds in it."""
     yield kind
     if isinstance(kind, ListOf | MapOf):
         yield from kinds_below(kind.element)

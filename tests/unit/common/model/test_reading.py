@@ -99,7 +99,7 @@ def test_a_wrong_value_is_described(part: dict[str, Any], reason: str) -> None:
     assert fault_of({**SMALL, **part}).reason == reason
 
 
-def test_the_place_of_a_fault_inside_a_list_is_told() -> None:
+def test_the_place_of_a_fault_inside_a_list_is_reported() -> None:
     fault = fault_of({**SMALL, "files": [{"mountPoint": "/a", "data": "x"}, {"mountPoint": "/b", "data": 1}]})
     assert str(fault).startswith("workloads.web.files[1].data: ")
 

@@ -24,7 +24,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
-from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, advance
+from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
 from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
@@ -127,6 +127,20 @@ def test_a_workload_that_is_not_ready_in_time_restores_the_previous_state() -> N
     story.passes(1)
     text = "not ready within 60 s: workload 'web' on agent 'n1' is Pending(Starting): Retry 3: no such image"
     assert story.status() == ("restoring", text)
+
+
+def test_the_previous_state_has_a_minute_even_if_the_time_limit_is_short() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    story.update(a_state({"web": a_form()}))
+    story.report("n1", {WEB: RUNNING_OK})
+    story.apply({"web": a_form(config=NEW)}, timeout=2_000)
+    replaced(story, PENDING_STARTING)
+    story.passes(2)
+    story.passes(59)
+    assert story.status()[0] == "restoring"
+    story.passes(1)
+    assert story.status()[0] == "restore_incomplete"
 
 
 def test_a_failure_that_is_followed_by_a_restart_is_waited_for() -> None:
@@ -380,3 +394,13 @@ def test_a_workload_that_is_no_longer_desired_is_not_waited_for() -> None:
     rollout = Rollout("rollout-1", "ank", 0, 60_000, 5_000, 60_000, (), ("broker",))
     facts = RolloutFacts(view=lambda _: None, exists=lambda _: False)
     assert advance(rollout, facts, 1).phase == "settling"
+
+
+def test_a_stored_rollout_that_cannot_be_read_is_reported_and_others_continue() -> None:
+    stored = Rollouts()
+    (entry,) = stored.put(Rollout("rollout-7", "ank", 0, 60_000, 5_000, 60_000, (), ("web",)))
+    rollouts = Rollouts()
+    (fault,) = rollouts.restore({"rollout-7": entry.after, "rollout-8": {"name": 1}})
+    assert fault.startswith("rollout 'rollout-8': ")
+    assert [it.name for it in rollouts.running()] == ["rollout-7"]
+    assert rollouts.next_name() == "rollout-8"
