@@ -2,20 +2,26 @@
 
 They connect in 3 s, and a state change costs the server at most five times as much as with 10 agents. Light agents use
 the real protocol over real sockets; each has 10 workloads, and one of them depends on a workload of another agent.
-Prints for each number of agents: the time until all are connected and greeted, the time from an update to all agents,
-the time from a state change to 50 subscribers, the computing time of the server for one state change, and its memory.
+Prints for each number of agents: the time until all are connected and greeted, the time from an update of one and of
+all workloads to the agents, the longest response time of the server meanwhile, the time from a state change to 50
+subscribers, the computing time of the server for one state change, its memory, and how many connections of agents
+broke. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload.
 
-    PYTHONPATH=. python benchmarks/fleet.py 10 100 500 1000
+    PYTHONPATH=. python benchmarks/fleet.py 10 100 500 1000 2000
+    PYTHONPATH=. python benchmarks/fleet.py 2000 --updates 60
 """
 
+import argparse
 import asyncio
+import itertools
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from ankaios.agent.server_link import reconnect_pause
@@ -34,6 +40,7 @@ from tests.support.cluster import free_port
 SIZES = (10, 100, 500, 1000)
 WORKLOADS, SUBSCRIBERS, CHANGES = 10, 50, 20
 CONNECT_LIMIT, COST_LIMIT = 3.0, 5.0
+RATE, PROBE_PAUSE = 200, 0.02
 PATIENCE = 120.0
 
 
@@ -65,6 +72,8 @@ class LightAgent:
         self.connection: ServerConnection | None = None
         self.instances: list[InstanceName] = []
         self.states = 0
+        self.received_at = 0.0
+        self.lost = 0
 
     async def run(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
         """Try again as agents do: a server rejects many connections of one address at the same time."""
@@ -73,14 +82,18 @@ class LightAgent:
             with suppress(Unavailable):
                 await self._session(settings, ended)
             failures += 1
+            self.lost += self.greeted.is_set() and not ended.is_set()
             await asyncio.sleep(reconnect_pause(failures))
 
     async def _session(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
         hello = AgentHello(agentName=self.name, protocolVersion="1.0.0", dependencyStatesOnly=True)
         async with connect(settings, Method.AGENT, ToServer(agentHello=hello)) as self.connection:
-            receiving = asyncio.create_task(self._receive(self.connection))
-            await ended.wait()
-            receiving.cancel()
+            tasks = [asyncio.create_task(self._receive(self.connection)), asyncio.create_task(ended.wait())]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            if tasks[0] in done:
+                tasks[0].result()  # why the connection broke
 
     async def _receive(self, connection: ServerConnection) -> None:
         while True:
@@ -89,13 +102,15 @@ class LightAgent:
                 await self._report_new(message.serverHello.addedWorkloads)
                 self.greeted.set()
             elif message.HasField("updateWorkload"):
-                await self._report_new(message.updateWorkload.addedWorkloads)
+                self.received_at = time.monotonic()
                 self.updated.set()
+                await self._report_new(message.updateWorkload.addedWorkloads)
             self.states += len(message.updateWorkloadState.workloadStates)
 
     async def _report_new(self, added: Iterable[object]) -> None:
-        self.instances = [instance_name_from_pb(it.instanceName) for it in added] or self.instances  # type: ignore[attr-defined]
-        await self.report(dict.fromkeys(self.instances, RUNNING_OK))
+        new = [instance_name_from_pb(it.instanceName) for it in added]  # type: ignore[attr-defined]
+        self.instances = new if len(new) == WORKLOADS else self.instances
+        await self.report(dict.fromkeys(new, RUNNING_OK))
 
     async def report(self, states: dict[InstanceName, ExecutionState]) -> None:
         assert self.connection is not None
@@ -149,8 +164,8 @@ async def request(connection: ServerConnection, content: Request) -> FromServer:
             return message
 
 
-async def measure(agents: int) -> tuple[float, float]:
-    """Return the seconds until all agents are connected, and the computing time for one state change."""
+async def measure(agents: int, update_seconds: float) -> tuple[float, float, list[str]]:
+    """Return the time until all agents are connected, the computing time for one state change, and what failed."""
     server, ended = ServerProcess(), asyncio.Event()
     fleet = [LightAgent(f"a{number}") for number in range(agents)]
     try:
@@ -162,18 +177,24 @@ async def measure(agents: int) -> tuple[float, float]:
             stack.callback(ended.set)
             connecting = await timed(asyncio.gather(*(agent.greeted.wait() for agent in fleet)))
             connect_cpu = server.cpu - before
-            changed = await change_everything(cli, fleet)
+            one = [await change_one(cli, fleet) for _ in range(CHANGES)]
+            async with longest_response(stack, server) as pauses:
+                changed = await change_everything(cli, fleet)
             subscribers = [await connected_client(stack, server) for _ in range(SUBSCRIBERS)]
             told, cost = await change_states(server, fleet, subscribers)
             print(
                 f"{agents:5} agents: connected {connecting:5.2f} s ({connect_cpu:.2f} s CPU), "
-                f"update of all {changed:5.2f} s, state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
-                f"one state change {cost * 1000:5.2f} ms CPU, {server.megabytes:4.0f} MB",
+                f"update of one {statistics.median(one) * 1000:5.1f} ms, of all {changed:5.2f} s "
+                f"(longest response time meanwhile {max(pauses) * 1000:4.0f} ms), "
+                f"state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
+                f"one state change {cost * 1000:5.2f} ms CPU, {server.megabytes:4.0f} MB, "
+                f"{sum(agent.lost for agent in fleet)} connections broke",
                 flush=True,
             )
+            failed = await steady_updates(stack, server, fleet, update_seconds) if update_seconds else []
             ended.set()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return connecting, cost
+        return connecting, cost, failed
     finally:
         server.close()
 
@@ -185,6 +206,85 @@ async def connected_client(stack: AsyncExitStack, server: ServerProcess) -> Serv
             return await stack.enter_async_context(connection)
         except Exception:  # the server is starting
             await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def longest_response(stack: AsyncExitStack, server: ServerProcess) -> AsyncIterator[list[float]]:
+    """A client that reads something small all the time; yields its response times."""
+    client, times = await connected_client(stack, server), [0.0]
+
+    async def read() -> None:
+        wanted = CompleteStateRequest(fieldMask=["desiredState.apiVersion"])
+        while True:
+            times.append(await timed(request(client, Request(requestId="probe", completeStateRequest=wanted))))
+            await asyncio.sleep(PROBE_PAUSE)
+
+    reading = asyncio.create_task(read())
+    yield times
+    await asyncio.sleep(0.2)
+    reading.cancel()
+
+
+def update_of(agent: int, version: int) -> UpdateStateRequest:
+    """Of one workload that no other depends on."""
+    name = workload_name(agent, WORKLOADS - 1)
+    update = UpdateStateRequest(updateMask=[f"desiredState.workloads.{name}"])
+    update.newState.desiredState.apiVersion = "v1"
+    workload = update.newState.desiredState.workloads.workloads[name]
+    workload.agent, workload.runtime, workload.runtimeConfig = f"a{agent}", "podman", f"image: v{version}"
+    return update
+
+
+versions = itertools.count()
+
+
+async def change_one(cli: ServerConnection, fleet: list[LightAgent]) -> float:
+    """From the update of one workload to its arrival at the agent."""
+    number, version = len(fleet) // 2, next(versions)
+    fleet[number].updated.clear()
+    begin = time.monotonic()
+    await cli.send(ToServer(request=Request(requestId=f"one{version}", updateStateRequest=update_of(number, version))))
+    async with asyncio.timeout(PATIENCE):
+        await fleet[number].updated.wait()
+    return fleet[number].received_at - begin
+
+
+async def steady_updates(
+    stack: AsyncExitStack, server: ServerProcess, fleet: list[LightAgent], seconds: float
+) -> list[str]:
+    """200 updates per second, each of one workload. Returns what failed."""
+    cli = await connected_client(stack, server)
+    answers: dict[str, float] = {}
+    receiving = asyncio.create_task(collect_answers(cli, answers))
+    sent: dict[str, float] = {}
+    delays, before, begin = [], server.cpu, time.monotonic()
+    for number in range(int(seconds * RATE)):
+        await asyncio.sleep(max(begin + number / RATE - time.monotonic(), 0))
+        name, agent = f"steady{number}", number % len(fleet)
+        sent[name] = time.monotonic()
+        content = Request(requestId=name, updateStateRequest=update_of(agent, next(versions)))
+        await cli.send(ToServer(request=content))
+    sending = time.monotonic() - begin
+    await timed(until(lambda: len(answers) == len(sent) or receiving.done()))
+    receiving.cancel()
+    delays = sorted(answers[name] - sent[name] for name in answers)
+    share = (server.cpu - before) / (time.monotonic() - begin)
+    lost = sum(agent.lost for agent in fleet)
+    print(
+        f"{len(fleet):5} agents: {len(sent)} updates in {sending:.1f} s, {len(answers)} accepted, response time median "
+        f"{delays[len(delays) // 2] * 1000:.1f} ms, 99 % {delays[len(delays) * 99 // 100] * 1000:.1f} ms, "
+        f"server {share * 100:.0f} % of a core, {server.megabytes:.0f} MB, {lost} connections broke",
+        flush=True,
+    )
+    missing = len(sent) - len(answers)
+    return [f"{missing} of {len(sent)} updates were not accepted"] if missing else []
+
+
+async def collect_answers(cli: ServerConnection, answers: dict[str, float]) -> None:
+    while True:
+        message = await cli.receive()
+        if message.response.HasField("UpdateStateSuccess"):
+            answers[message.response.requestId] = time.monotonic()
 
 
 async def change_everything(cli: ServerConnection, fleet: list[LightAgent]) -> float:
@@ -223,17 +323,24 @@ async def change_states(
     return sorted(times)[len(times) // 2], cost
 
 
-def main(sizes: list[int]) -> int:
+def main(sizes: list[int], update_seconds: float) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft < hard else soft, hard))
-    results = {size: asyncio.run(measure(size)) for size in sizes}
-    failed = [f"{size} agents took {results[size][0]:.1f} s to connect" for size in sizes
+    results = {size: asyncio.run(measure(size, update_seconds)) for size in sizes}
+    failed = [text for *_, texts in results.values() for text in texts]
+    failed += [f"{size} agents took {results[size][0]:.1f} s to connect" for size in sizes
               if size == 1000 and results[size][0] > CONNECT_LIMIT]  # fmt: skip
     if 10 in results and 1000 in results and results[1000][1] > COST_LIMIT * results[10][1]:
         failed.append("a state change with 1,000 agents costs more than five times as much as with 10")
-    print(*failed, sep="\n")
+    if 10 in results and 1000 in results:
+        print(f"one state change with 1,000 agents costs {results[1000][1] / results[10][1]:.1f} times that with 10")
+    print(*failed or ["ok"], sep="\n")
     return int(bool(failed))
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(word) for word in sys.argv[1:]] or list(SIZES)))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("agents", nargs="*", type=int, default=SIZES, help="numbers of agents")
+    parser.add_argument("--updates", type=float, default=0.0, metavar="SECONDS", help="200 updates per second")
+    given = parser.parse_args()
+    sys.exit(main(given.agents, given.updates))

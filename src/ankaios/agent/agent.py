@@ -103,6 +103,7 @@ async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, 
     from ankaios.common.metrics_endpoint import start_metrics
 
     metrics = AgentMetrics()
+    metrics.tasks.read = lambda: {(): len(asyncio.all_tasks())}
     return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
 
 

@@ -60,6 +60,7 @@ class AgentMetrics:
         self._connected = False
         self.info = Gauge("ankaios_agent_info", "Version of the agent; the value is always 1.", "version")
         self.server_connected = Gauge("ankaios_agent_server_connected", "Whether the agent is connected to its server.")
+        self.tasks = Gauge("ankaios_agent_tasks", "Tasks of the event loop.")
         self.workloads = Gauge("ankaios_agent_workloads", "Workload instances of this agent.", "state")
         self.health = Gauge("ankaios_agent_workload_health", "Running workloads with health checks.", "status")
         self.health_checks = Counter(

@@ -288,6 +288,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def _note_activity(self) -> None:
         """Only the response to a ping moves the timer; otherwise it finds the new time when it expires."""
         self._heard.set()
+        if self._keepalive is not None and self._wake_up is None and self.is_established:
+            self._start_timers()
         ping_sent = self._keepalive_timer.ping_sent
         self._keepalive_timer.received(self._loop.time())
         if ping_sent:
@@ -308,8 +310,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._on_start(self)
 
     def _start(self) -> None:
+        """A server may not have accepted the connection yet; until it sends bytes the set-up time counts."""
         self.flush()
-        self._start_timers()
+        if self._accept is not None or self.tls is not None:
+            self._start_timers()
         self.ready.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -74,7 +74,8 @@ class BlockingCall:
                 self.step(until)
             if not self.tls.established:
                 return False
-        self._keepalive_timer = KeepaliveTimer(self._keepalive, monotonic())
+        # A server that is starting sends nothing yet; `until` is the limit for its first bytes.
+        self._keepalive_timer = KeepaliveTimer(self._keepalive, until)
         try:
             self.state = self.http2.open_call(headers)
             self.state.write(length_prefixed(first_message))

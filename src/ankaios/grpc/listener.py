@@ -44,13 +44,20 @@ class Listener:
         connected: Callable[[socket.socket, object], None],
         end_connection: Callable[[object], None],
         first_byte_timeout: float,
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`end_connection` ends a connection that was passed on already, because its place is needed."""
+        """`end_connection` ends a connection that was passed on already, because its place is needed.
+
+        While `has_room` returns False, new connections wait in the backlog: a burst must not fill the places of its
+        address only because the accepted connections have not been processed yet.
+        """
         self._socket = sock
         self._handshakes = handshakes
         self._connected = connected
         self._end_connection = end_connection
         self._timeout = first_byte_timeout
+        self._has_room = has_room
+        self._has_new = False
         self._silent: dict[object, socket.socket] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -83,6 +90,10 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept_batch)
 
     def _accept_batch(self) -> None:
+        """The first bytes of a batch are read before the next batch is accepted."""
+        if self._has_new or not self._has_room():
+            self._has_new = False
+            return
         for _ in range(_BATCH):
             try:
                 connection, address = self._socket.accept()
@@ -93,6 +104,7 @@ class Listener:
                     self._pause(error)
                     return
                 continue  # the peer has closed the connection again
+            self._has_new = True
             self._start(connection, address[0] if isinstance(address, tuple) else LOCAL)
 
     def _pause(self, error: OSError) -> None:

@@ -50,6 +50,8 @@ Handler = Callable[["ServerCall"], Awaitable[None]]
 SETUP_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 10.0
 _CLOSE_LIMIT = 5.0
+_MAX_SET_UPS = 16  # connections whose first bytes are not processed yet
+_FIRST_STEPS = 3  # iterations of the loop in which the first bytes are read and the first call is accepted
 _MANY_DESCRIPTORS = 2**20  # a limit may also be "unlimited"
 
 log = logging.getLogger(__name__)
@@ -226,7 +228,14 @@ class GrpcServer:
 
     def listen_on(self, sock: socket.socket) -> None:
         """Listen on a socket that is bound already."""
-        self._listener = Listener(sock, self._handshakes, self._connected, self._end_handshake, self._setup_timeout)
+        self._listener = Listener(
+            sock,
+            self._handshakes,
+            self._connected,
+            self._end_handshake,
+            self._setup_timeout,
+            has_room=lambda: len(self._set_ups) < _MAX_SET_UPS,
+        )
 
     def remember_agent(self, call: ServerCall) -> None:
         """Reserve a place for new connections from the address of this call."""
@@ -263,6 +272,8 @@ class GrpcServer:
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(lambda: self._new_connection(handshake), sock)
+            for _ in range(_FIRST_STEPS):
+                await asyncio.sleep(0)
         except OSError as error:
             log.debug("A connection ended before it was set up: %s.", error)
             self._handshakes.end(handshake)

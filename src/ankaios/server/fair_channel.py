@@ -28,6 +28,7 @@ class FairChannel(Channel[ToServerMessage]):
         super().__init__(0)
         self._queues: SenderQueues[ToServerMessage] = SenderQueues()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._is_end_of_client = False
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -58,6 +59,7 @@ class FairChannel(Channel[ToServerMessage]):
         while not self._queues:
             await self._wait_for_item()
         sender, item = self._queues.take()
+        self._is_end_of_client = isinstance(item, ClientGone)  # the names of command connections are not used again
         for turn in self._waiting.pop(sender.peer, ()):
             if not turn.done():
                 turn.set_result(None)
@@ -65,7 +67,7 @@ class FairChannel(Channel[ToServerMessage]):
 
     def charge(self, seconds: float) -> None:
         """The message that was received last took so long."""
-        self._queues.charge(seconds)
+        self._queues.charge(seconds, is_last=self._is_end_of_client)
 
     def close(self) -> None:
         super().close()

@@ -82,6 +82,7 @@ class ServerMetrics:
         self.inbox = Gauge("ankaios_server_receive_queue_messages", "Received messages that are not handled yet.")
         self.subscribers = Gauge("ankaios_server_event_subscriptions", "Open event subscriptions.")
         self.log_campaigns = Gauge("ankaios_server_log_requests", "Open requests for logs.")
+        self.tasks = Gauge("ankaios_server_tasks", "Tasks of the event loop.")
         self.internal_errors = Counter("ankaios_server_internal_errors", "Messages that failed by an internal error.")
 
         self.info.read = lambda: {(__version__,): 1}

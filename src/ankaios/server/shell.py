@@ -224,6 +224,7 @@ class ServerShell:
     async def _serve_metrics(self, address: str) -> None:
         from ankaios.common.metrics_endpoint import start_metrics  # loads prometheus_client
 
+        self.metrics.tasks.read = lambda: {(): len(asyncio.all_tasks())}
         await start_metrics(address, [*metrics_of(self.metrics), *metrics_of(self.middleware.traffic)])
 
     async def run_until(self, stopped: asyncio.Event, leading: Work | None = None) -> None:

@@ -184,9 +184,10 @@ class SimulatedListeningSocket:
         asyncio.get_running_loop().call_soon(self._call_reader, context=self.context)
 
     def _call_reader(self) -> None:
-        """The reader may have been removed meanwhile."""
-        if self._reader is not None:
+        """Again while connections wait, as a real loop does. The reader may have been removed meanwhile."""
+        if self._reader is not None and self._pending and not self._is_closed:
             self._reader()
+            self._notify()
 
     def accept(self) -> tuple[SimulatedSocket, tuple[str, int]]:
         if not self._pending:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import resource
+import socket
 import struct
 from contextlib import AsyncExitStack
 
@@ -26,7 +27,7 @@ from ankaios.common.pb.ank_base_pb2 import Error, ExecutionState, Response, Work
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.grpc.keepalive import Keepalive
-from ankaios.grpc.open_handshakes import ConnectionLimits
+from ankaios.grpc.open_handshakes import ConnectionLimits, connection_limits
 from ankaios.grpc.wire_format import ConnectionBroken, Status, length_prefixed, request_headers
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import CannotConnect, ConnectionLost, ConnectionSettings
@@ -486,3 +487,25 @@ async def test_without_descriptors_accepting_pauses_and_continues_later(caplog: 
 async def _use_once(running: Running) -> None:
     async with running.client() as cli:
         await assert_served(cli)
+
+
+async def test_a_burst_of_connections_that_waited_for_the_server_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the backlog together when the server is ready, more than one address may have in set-up."""
+    monkeypatch.setattr("ankaios.middleware.server.own_connection_limits", lambda: connection_limits(1024))
+    count = 100
+    async with AsyncExitStack() as stack:
+        early = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
+        settings = ConnectionSettings(
+            f"http://127.0.0.1:{early.getsockname()[1]}", keepalive_interval=60.0, connect_timeout=60.0
+        )
+
+        async def open_one() -> None:
+            await stack.enter_async_context(connect(settings, Method.CLI, a_commander_hello()))
+
+        opening = [asyncio.create_task(open_one()) for _ in range(count)]
+        await asyncio.sleep(0.3)
+        server = MiddlewareServer(Channel(count), None, Limits(keepalive=CALM))
+        stack.push_async_callback(server.close)
+        server.listen_on(early)
+        results = await asyncio.gather(*opening, return_exceptions=True)
+    assert [result for result in results if result is not None] == []

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -12,14 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.common.channels import Channel, ToServerChannel
 from ankaios.common.messages import AgentGone, Respond
 from ankaios.common.pb.ank_base_pb2 import Error, Response
+from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.grpc.keepalive import Keepalive
+from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
-from ankaios.middleware.server import Limits
+from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.support import (
+    CALM,
     Running,
     a_commander_hello,
     a_request,
@@ -204,3 +209,33 @@ async def test_a_large_message_over_a_slow_line_counts_as_activity() -> None:
                 message = await running.next()
                 await sending
                 assert len(message.request.requestId) > 20_000_000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_a_server_that_is_starting_may_be_silent_longer_than_a_dead_one(is_blocking: bool) -> None:
+    """It listens before it loads its code; until it has accepted the connection, only the limit for that counts."""
+    with socket.create_server(("127.0.0.1", 0)) as early:
+        url = f"http://127.0.0.1:{early.getsockname()[1]}"
+        settings = ConnectionSettings(url, keepalive_interval=0.05, keepalive_timeout=0.05, connect_timeout=30.0)
+        client = asyncio.to_thread(_ask_blocking, settings) if is_blocking else _ask(settings)
+        asking = asyncio.create_task(client)
+        await asyncio.sleep(0.5)  # several times as long as a dead server is waited for
+        inbox: ToServerChannel = Channel(100)
+        server = MiddlewareServer(inbox, None, Limits(keepalive=CALM))
+        server.listen_on(early)
+        async with answering(Running(server, inbox, url)), asyncio.timeout(30):
+            response = await asking
+        assert response is not None and response.response.requestId == "id"
+        await server.close()
+
+
+async def _ask(settings: ConnectionSettings) -> FromServer:
+    async with connect(settings, Method.CLI, a_commander_hello()) as connection:
+        await connection.send(a_request("id"))
+        return await connection.receive()
+
+
+def _ask_blocking(settings: ConnectionSettings) -> FromServer | None:
+    with connect_blocking(settings, Method.CLI, a_commander_hello()) as connection:
+        connection.send(a_request("id"))
+        return connection.receive(30.0)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ankaios.common.execution_state import (
+    PENDING_INITIAL,
     PENDING_STARTING,
     PENDING_WAITING_TO_START,
     REMOVED,
@@ -26,7 +27,17 @@ from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import UpdateRejected
 from tests.unit.server.directories import an_instance_message
-from tests.unit.server.story import Story, a_form, a_state, altered, effects_as_lines, error_of, success_of, web
+from tests.unit.server.story import (
+    Story,
+    a_form,
+    a_state,
+    altered,
+    effects_as_lines,
+    error_of,
+    success_of,
+    the_response,
+    web,
+)
 
 CAM = "cam-8120fe"
 HANDLER = {"discoveryHandler": {"name": "debugEcho"}}
@@ -826,3 +837,44 @@ def test_a_broker_goes_with_its_device_though_its_claim_keeps_the_device_visible
     assert story.brokers() == {}
     story.sees("n1", CAM, complete=False, shared=False, usage=usage, owner=owner)
     assert story.brokers() == {f"{CAM}-broker": "n1"}
+
+
+def test_why_names_the_devices_that_the_agent_lacks_unless_the_instance_has_them() -> None:
+    story = DeviceStory("n1")
+    story.add("web", agent="n1", **wants_cameras())
+    story.report("n1", {web("n1"): PENDING_INITIAL})
+    missing = "waits for devices: 1 x akri.sh/cam, agent 'n1' has not enough free ones"
+    assert causes(story, "web") == [missing]
+    story.sees("n1", CAM)
+    assert causes(story, "web") == ["is starting"]
+    story.sees("n1", CAM, usage={f"{CAM}-0": "C:0:n1"}, owner=str(web("n1")))
+    assert causes(story, "web") == [missing]  # another instance may have claimed it
+    story.report("n1", {web("n1"): PENDING_STARTING})
+    assert causes(story, "web") == ["is starting"]
+
+
+def causes(story: DeviceStory, workload: str) -> list[str]:
+    response = the_response(story.ask("w", whyRequest=base.WhyRequest(workload=workload)))
+    return [cause.text for cause in response.whyResponse.causes]
+
+
+@pytest.mark.parametrize("is_desired", [True, False])
+def test_the_older_of_two_claims_wins_if_its_workload_is_still_desired(
+    is_desired: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    story = DeviceStory("n1", "n2")
+    story.add("web", agent="n1", **wants_cameras())
+    older, newer = Claim("n1", "0", str(web("n1"))), Claim("n2", "0", "other.1.n2")
+    for agent in ("n1", "n2"):
+        story.sees(agent, CAM)
+    story.from_agent("n1", slotRequest=slot_request("1", [SlotChange(Slot(CAM, 0), older)]))
+    story.gone("n1")
+    story.second(NODE_LOST_TICKS)
+    story.from_agent("n2", slotRequest=slot_request("1", [SlotChange(Slot(CAM, 0), newer)]))
+    if not is_desired:
+        story.update(a_state(), "desiredState.workloads.web")
+    story.join("n1")
+    story.sees("n1", CAM, usage={f"{CAM}-0": "C:0:n1"}, owner=str(web("n1")))
+    owners = story.get("deviceInstances")["deviceInstances"][CAM]["slotOwners"]
+    assert owners == {f"{CAM}-0": older.owner if is_desired else newer.owner}
+    assert ("is held twice" in caplog.text) == is_desired

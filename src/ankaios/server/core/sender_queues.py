@@ -72,8 +72,11 @@ class SenderQueues(Generic[T]):
             self._remove(sender)
         return sender, item
 
-    def charge(self, seconds: float) -> None:
-        """The last message took so long."""
+    def charge(self, seconds: float, *, is_last: bool = False) -> None:
+        """The last message took so long. `is_last`: nothing more will come from its sender."""
+        if self._current is not None and is_last and self._current not in self._queues:
+            self._used.pop(self._current, None)
+            self._current = None
         if self._current is not None:
             self._used[self._current] = self._used.get(self._current, self._least) + seconds
             if self._current in self._queues:

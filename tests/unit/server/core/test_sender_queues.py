@@ -105,3 +105,12 @@ def test_times_of_senders_that_are_long_gone_are_forgotten() -> None:
         queues.add(Sender(f"connection {number}"), "x")
         taken(queues)
     assert len(queues._used) < 1_100
+
+
+def test_the_time_of_a_sender_is_forgotten_with_its_last_message() -> None:
+    queues: SenderQueues[int] = SenderQueues()
+    for number in range(10):
+        queues.add(Sender(f"connection-{number}"), number)
+        queues.take()
+        queues.charge(0.1, is_last=True)
+    assert not queues._used
