@@ -38,7 +38,6 @@ TESTS = ("unit", "pythons", "integration", "system", "browser")
 STEPS = (*STATIC, *TESTS)
 BIN = ROOT / ".venv/bin"
 GROUPED = ("--dist", "loadgroup", "--no-loadscope-reorder")  # as schedule.py says
-SAME_ON_EVERY_PYTHON = ("tests/unit/test_docs_site.py",)  # needs mkdocs, which small environments do not have
 UNIT_TESTS = ("tests/unit", "-n", "auto", *GROUPED)
 PYTEST_CODES = {
     1: "tests failed",
@@ -155,7 +154,7 @@ class Runner:
             program = prepare_environment(python)
         except (OSError, subprocess.CalledProcessError) as error:
             return f"no environment for {python.program}: {error}"
-        return self.pytest(program, *UNIT_TESTS, *(f"--ignore={file}" for file in SAME_ON_EVERY_PYTHON))
+        return self.pytest(program, *UNIT_TESTS)
 
     def system(self, folders: Sequence[str]) -> str | None:
         paths = [f"tests/{folder}" for folder in folders]
