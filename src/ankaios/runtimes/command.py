@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ankaios.common.concurrent_work import run_concurrently
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -146,18 +147,19 @@ def _spawn(
 
 
 async def _communicate(process: ChildProcess, stdin: bytes) -> tuple[bytes, bytes]:
-    try:
-        async with asyncio.TaskGroup() as group:
-            out = group.create_task(_read(process.stdout, MAX_OUTPUT), name="read standard output")
-            err = group.create_task(_read(process.stderr, MAX_OUTPUT), name="read error output")
-            await _feed(process, stdin)
-            await _ended(process)
-    except BaseExceptionGroup as faults:
-        # Not `except*`: Python 3.11.2 of Debian 12 wraps an exception that is raised inside it into a group.
-        if faults.split(_TooMuch)[1] is not None:
-            raise
-        raise _TooMuch from None
-    return out.result(), err.result()
+    async def run() -> bytes:
+        await _feed(process, stdin)
+        await _ended(process)
+        return b""
+
+    out, err, _ = await run_concurrently(
+        {
+            "read standard output": _read(process.stdout, MAX_OUTPUT),
+            "read error output": _read(process.stderr, MAX_OUTPUT),
+            "write standard input": run(),
+        }
+    )
+    return out, err
 
 
 async def _read(descriptor: int, most: int) -> bytes:

@@ -35,6 +35,7 @@ from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.open_storage import Storage
 from ankaios.storage.state_store import CommitUnknown, EntryChange, NotLeader, StateChange, StorageFailed, Stored
 
+_END_LIMIT = 1.0  # seconds for cancelled tasks to end
 _LONGEST_RETRY = 5.0
 
 _log = logging.getLogger(__name__)
@@ -181,7 +182,9 @@ class StateLeader:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            _, running = await asyncio.wait(tasks, timeout=_END_LIMIT)
+            for task in running:
+                _log.error("Internal error: %s does not end; the server continues without it.", task.get_name())
         if storing.done() and not storing.cancelled():
             return storing.result()
         if leadership.lost.is_set():

@@ -4,13 +4,13 @@ Input: changes. Output: durable state. Only the leader can write: every transact
 is needed to write the next change: the mark of the last commit, and which values are stored in chunks.
 """
 
-import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
+from ankaios.common.concurrent_work import run_concurrently
 from ankaios.storage.core import etcd_transactions as transactions
 from ankaios.storage.core.encoding import encode_value, write_set
 from ankaios.storage.core.etcd_layout import (
@@ -209,12 +209,8 @@ class EtcdStore:
             for request in waiting:
                 await session.writer.write(request)
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for number in range(min(_WRITES_AT_ONCE, len(requests))):
-                    tasks.create_task(write_some(), name=f"writes to etcd {number}")
-        except* StorageFailed as failures:
-            raise failures.exceptions[0] from None
+        writers = range(min(_WRITES_AT_ONCE, len(requests)))
+        await run_concurrently({f"writes to etcd {number}": write_some() for number in writers})
 
     async def save_records(self, records: Mapping[str, JsonValue]) -> None:
         session = self._opened()
