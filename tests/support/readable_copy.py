@@ -1,11 +1,12 @@
 """The product and the libraries it needs, where everybody may read them: a clone may well be private to who made it."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -13,19 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 def copy_product(target: Path) -> None:
     """To be named by PYTHONPATH."""
     shutil.copytree(ROOT / "src/ankaios", target / "ankaios")
-    for name in dict.fromkeys(_libraries("ankaios")):
-        for path in _top_entries(name):
-            copy = shutil.copytree if path.is_dir() else shutil.copy2
-            copy(path, target / path.name)
+    for path in {path for name in _libraries("ankaios", "dashboard") for path in _top_entries(name)}:
+        copy = shutil.copytree if path.is_dir() else shutil.copy2
+        copy(path, target / path.name)
     subprocess.run(["chmod", "-R", "a+rX", target], check=True)
 
 
-def _libraries(name: str) -> Iterator[str]:
-    """Names of distributions, those of extras left out."""
-    for requirement in distribution(name).requires or ():
-        if "extra ==" not in requirement and (found := re.match(r"[\w.-]+", requirement)):
-            yield found[0]
-            yield from _libraries(found[0])
+def _libraries(name: str, extra: str = "") -> Iterator[str]:
+    """Names of distributions that are needed with this Python, always or by this extra."""
+    for requirement in map(Requirement, distribution(name).requires or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement.name
+            yield from _libraries(requirement.name)
 
 
 def _top_entries(name: str) -> set[Path]:

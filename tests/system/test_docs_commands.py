@@ -69,6 +69,7 @@ IN_TEXT = {
     "tools/architecture_picture.py": "test_docs_site.py",
     "tools/terminal_pictures.py": "test_docs_pictures.py",
     "tools/trace.py --missing": "scripts/test trace",
+    "scripts/simulate": "simulation.md",
     "tools/simulation_sensitivity.py": "test_sensitivity.py",
     "tools/mutate_tagged.py": "test_mutate_tagged.py",
     "tools/mutate_tagged.py dependencies": "test_mutate_tagged.py",

@@ -183,8 +183,8 @@ class StateLeader:
             for task in tasks:
                 task.cancel()
             _, running = await asyncio.wait(tasks, timeout=_END_LIMIT)
-            for task in running:
-                _log.error("Internal error: %s does not end; the server continues without it.", task.get_name())
+            for name in (task.get_name() for task in running):
+                _log.error("Internal error: %s does not end; the server continues without it.", name)
         if storing.done() and not storing.cancelled():
             return storing.result()
         if leadership.lost.is_set():

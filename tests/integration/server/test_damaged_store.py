@@ -28,7 +28,7 @@ async def filled(folder: Path) -> None:
         entry = EntryChange("workload", f"w{number}", None, {**a_form(), "restartPolicy": "NEVER"})
         await storage.store.commit([StateChange((entry,), Revision(number, 0.0, "test", (), (entry,)))])
     for path in folder.glob("live.db*"):
-        if not path.name.endswith(".lock"):
+        if not path.name.endswith(".lock") and ".part" not in path.name:  # a copy is being made in the background
             shutil.copy(path, folder / path.name.replace("live", "state"))
     await storage.close()
 
