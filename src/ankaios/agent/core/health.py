@@ -7,6 +7,7 @@ The status of a check changes after a configured number of successes or failures
 all checks are successful, and unhealthy if one has failed. Results that do not change the health are not reported.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -48,6 +49,7 @@ class CheckRules(Struct, frozen=True):
     failures: int = 3
     successes: int = 1
     first_after: float = FIRST_CHECK_AFTER
+    is_shared: bool = True  # its moments may be those of other checks
 
     @classmethod
     def of(cls, check: AnyCheck) -> "CheckRules":
@@ -62,6 +64,7 @@ class CheckRules(Struct, frozen=True):
             max(check.failures, 1),
             max(check.successes, 1),
             interval + timeout if is_notify else min(interval, FIRST_CHECK_AFTER),
+            not is_notify,
         )
 
 
@@ -142,7 +145,7 @@ def start_check(health: WorkloadHealth, number: int) -> WorkloadHealth:
 def finish_check(health: WorkloadHealth, number: int, result: HealthResult, now: float) -> WorkloadHealth:
     check = replace(health.checks[number], is_running=False)
     updated = _succeeded(check) if result.succeeded else _failed(check, result.why, now)
-    return _with(health, number, replace(updated, due=now + _pause(updated, now)))
+    return _with(health, number, replace(updated, due=_due_after(updated, now)))
 
 
 def _succeeded(check: CheckProgress) -> CheckProgress:
@@ -166,11 +169,19 @@ def is_in_start_period(check: CheckProgress, now: float) -> bool:
     return not check.has_succeeded and now - check.began < check.rules.start_period
 
 
-def _pause(check: CheckProgress, now: float) -> float:
-    """In the start period a check is repeated soon, so that dependent workloads do not wait longer than necessary."""
+def _due_after(check: CheckProgress, now: float) -> float:
+    """In the start period a check is repeated soon, so that dependent workloads do not wait longer than necessary.
+
+    Checks of healthy workloads with the same interval are due at the same moments, up to a tenth of the interval
+    earlier: checks that are performed together cost about half as much as single ones.
+    """
+    interval = check.rules.interval
     if is_in_start_period(check, now):
-        return min(check.rules.interval, INTERVAL_IN_START_PERIOD)
-    return check.rules.interval
+        return now + min(interval, INTERVAL_IN_START_PERIOD)
+    if check.status != HEALTHY or not check.rules.is_shared:
+        return now + interval
+    step = interval / 10
+    return math.floor((now + interval) / step + 0.01) * step  # a timer may be a little early
 
 
 def health_state(health: WorkloadHealth) -> HealthState:

@@ -85,7 +85,25 @@ def test_failures_in_the_start_period_do_not_count_until_a_success() -> None:
 def test_in_the_start_period_a_check_is_repeated_soon() -> None:
     rules = CheckRules("x", interval=30.0, start_period=60.0)
     assert next_due(after([BAD], rules)) == 5.0 + 1.0
-    assert next_due(after([OK], rules)) == 5.0 + 30.0
+    assert next_due(after([BAD], CheckRules("x", interval=30.0))) == 5.0 + 30.0
+    assert next_due(after([OK], rules)) == 33.0  # at the moment of other checks, see below
+
+
+def test_checks_of_healthy_workloads_are_due_at_the_same_moments_and_keep_their_interval() -> None:
+    """Checks that are performed together cost less."""
+    rules = CheckRules("x", interval=5.0)
+    ends = [100.0, 100.2, 100.49]
+    dues = {next_due(finish_check(begin_checks([rules], 0.0), 0, OK, end)) for end in ends}
+    assert dues == {105.0}
+    health = begin_checks([rules], 0.0)
+    for expected in (105.0, 110.0, 115.0):
+        health = finish_check(health, 0, OK, expected - 5.0 - 0.0005)  # the timer was a little early
+        assert next_due(health) == expected
+
+
+def test_a_notification_is_never_due_earlier() -> None:
+    rules = CheckRules.of(NotifyCheck(interval="5s", timeout="1s"))
+    assert next_due(finish_check(begin_checks([rules], 0.0), 0, OK, 100.3)) == 106.3
 
 
 def test_all_checks_must_succeed_and_one_that_failed_is_enough() -> None:
@@ -235,4 +253,4 @@ def test_the_status_is_that_of_a_naive_model(
         health = finish_check(start_check(health, 0), 0, OK if good else BAD, now)
         assert health_state(health).status == naive.status()
         due = next_due(health)
-        assert due is not None and now < due <= now + rules.interval
+        assert due is not None and now < due <= now + rules.interval * 1.001
