@@ -60,7 +60,9 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     os.kill(pid, 0)
     servers = cluster.ank("get", "servers").stdout.splitlines()
     assert [line.split()[1] for line in servers[1:]].count("leader") == 1
-    assert "3 member(s) respond" in cluster.ank("doctor", check=False).stdout
+    cluster.wait_until(
+        "all members respond", lambda: "3 member(s) respond" in cluster.ank("doctor", check=False).stdout
+    )
     history = cluster.ank("history").stdout
     assert "+web" in history
     assert "+db" in history

@@ -5,7 +5,7 @@ import re
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.udev.patterns import MAX_STEPS, PatternError, compile_glob, compile_regex
@@ -147,6 +147,9 @@ def test_expressions_agree_with_pythons_engine(pattern: str, value: str) -> None
 globs = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", "[!a]", "[a-c]", "[", "]", "/"]), max_size=8).map("".join)
 
 
+@example("[]", "[]")
+@example("[!]", "[!]")
+@example("[]a]", "]")
 @given(globs, st.text("abc/[]", max_size=8))
 @settings(max_examples=500)
 def test_globs_agree_with_pythons_engine(pattern: str, value: str) -> None:

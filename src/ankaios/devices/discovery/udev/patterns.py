@@ -29,10 +29,11 @@ _POSIX = {
     "word": "0-9A-Z_a-z",
     "xdigit": "0-9A-Fa-f",
 }
-_CLASS = r"\[[!^]?\]?(?:\[:[^\]]*:\]|\\.|[^\]\\])*\]"
-_GLOB_ATOM = re.compile(rf"{_CLASS}|\\.|.", re.DOTALL)
+# A bracket directly behind the opening one, or behind the negation, is a member, so `[]` alone is not a class.
+_MEMBERS = r"\]?+(?:\[:[^\]]*:\]|\\.|[^\]\\])*\]"
+_GLOB_ATOM = re.compile(rf"\[[!^]?+{_MEMBERS}|\\.|.", re.DOTALL)
 # A lazy repetition (`*?`, `??`) covers the same texts.
-_REGEX_ATOM = re.compile(rf"({_CLASS}|\\.|.)(\*\??|\?\??|{{[0-9]{{1,3}}}})?", re.DOTALL)
+_REGEX_ATOM = re.compile(rf"(\[\^?+{_MEMBERS}|\\.|.)(\*\??|\?\??|{{[0-9]{{1,3}}}})?", re.DOTALL)
 _CLASS_MEMBER = re.compile(r"\[:([^\]]*):\]|\\(.)|([\[&|~])", re.DOTALL)
 _ESCAPES = "dwsDWS"
 
