@@ -53,7 +53,10 @@ class Node:
             await self._running
 
     async def restart(self) -> None:
+        """The kubelet sees the end of the plugins, so that it does not use their lists for the new ones."""
         await self.kill()
+        plugins = self.kubelet.plugins.values
+        await asyncio.to_thread(self.kubelet.wait, lambda: all(plugin.ended for plugin in plugins()))
         await self.start()
 
     def claims(self) -> dict[str, str]:
@@ -244,9 +247,7 @@ async def test_claims_of_pods_survive_a_restart_of_the_agent(node: Node) -> None
 
 
 async def test_local_devices_are_offered_after_a_restart_without_a_server(node: Node) -> None:
-    await node.kill()
-    await node.wait(cam="")  # the kubelet has seen the end of the plugins
-    await node.start()
+    await node.restart()
     await node.wait(cam="0 1")
     assert await node.admit("pod1") == {f"akri.agent.slot-{FOO1}-0": f"C:0:{FOO1}-0"}
 
