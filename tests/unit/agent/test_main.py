@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent import __main__ as program
+from ankaios.agent import program
+from ankaios.agent.__main__ import main
 from ankaios.agent.settings import AgentSettings
 from ankaios.runtimes.early_listing import EarlyListing
 from tests.support.stand_in import StandIn
@@ -48,7 +49,7 @@ def test_podman_lists_while_the_rest_is_loaded_and_ends_with_the_agent(
 ) -> None:
     podman.script("ps", do="hang")
     runs = Runs(monkeypatch)
-    assert program.main(flags(tmp_path, "['podman']")) == 0
+    assert main(flags(tmp_path, "['podman']")) == 0
     (pid,) = runs.pids
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -58,7 +59,7 @@ def test_an_agent_without_podman_does_not_call_it(
     podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = Runs(monkeypatch)
-    assert program.main(flags(tmp_path, "['native']")) == 0
+    assert main(flags(tmp_path, "['native']")) == 0
     assert runs.early == [None]
     assert podman.records() == []
 
@@ -66,13 +67,13 @@ def test_an_agent_without_podman_does_not_call_it(
 def test_without_podman_an_agent_starts_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     runs = Runs(monkeypatch)
-    assert program.main(flags(tmp_path, "['podman']")) == 0
+    assert main(flags(tmp_path, "['podman']")) == 0
     assert len(runs.early) == 1
 
 
 def test_garbage_is_not_looked_for_while_the_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(monkeypatch)
-    assert program.main(flags(tmp_path, "['native']")) == 0
+    assert main(flags(tmp_path, "['native']")) == 0
     assert runs.collecting == [False]
     assert gc.isenabled()
 
@@ -82,7 +83,7 @@ def test_a_start_that_fails_later_leaves_no_podman_behind(
 ) -> None:
     podman.script("ps", do="hang")
     before = children()
-    assert program.main([*flags(tmp_path, "['podman']"), "-r", str(tmp_path / "missing")]) == 1
+    assert main([*flags(tmp_path, "['podman']"), "-r", str(tmp_path / "missing")]) == 1
     assert "does not exist, create it first" in capsys.readouterr().err
     assert children() <= before
 

@@ -1,5 +1,6 @@
 """Connectors made from names."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.nerdctl_cli import NerdctlSettings
 from ankaios.runtimes.on_demand import OnDemand
@@ -70,11 +72,22 @@ async def test_what_was_never_needed_is_closed_as_well() -> None:
         await connector.close()
 
 
-async def test_an_early_listing_is_taken_immediately(tmp_path: Path) -> None:
+async def test_an_early_listing_is_taken_even_if_nothing_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = asyncio.Event()
+    take = EarlyListing.take
+
+    def observed_take(listing: EarlyListing) -> ChildProcess | None:
+        taken.set()
+        return take(listing)
+
+    monkeypatch.setattr(EarlyListing, "take", observed_take)
     settings = PodmanSettings(program="true")
-    early = EarlyListing(settings)
-    made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=early)
-    assert early.take() is None
+    made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=EarlyListing(settings))
+    assert not taken.is_set()
+    async with asyncio.timeout(30):
+        await taken.wait()
     for connector in made.values():
         await connector.close()
 
