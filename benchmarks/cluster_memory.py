@@ -19,7 +19,7 @@ BARE = "import sys, time; print(flush=True); time.sleep(100)"
 MODULES = {
     "server": ["ankaios.server.program", "ankaios.server.shell"],
     "agent": [
-        "ankaios.agent.program",
+        "ankaios.agent.__main__",
         "ankaios.agent.agent",
         "ankaios.runtimes.podman_runtime",
         "ankaios.runtimes.podman_kube_runtime",

@@ -188,7 +188,6 @@ def _settle_memory() -> None:
     """Exclude the objects that exist now from garbage collection, because they stay in use."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def _first(group: BaseExceptionGroup[E]) -> E:

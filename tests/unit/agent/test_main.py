@@ -1,14 +1,12 @@
 """The start of the program: podman lists its containers from the start, and the listing never outlives the agent."""
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ankaios.agent import program
-from ankaios.agent.__main__ import main
+from ankaios.agent import __main__ as program
 from ankaios.agent.settings import AgentSettings
 from ankaios.runtimes.early_listing import EarlyListing
 from tests.support.stand_in import StandIn
@@ -28,12 +26,10 @@ class Runs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.early: list[EarlyListing | None] = []
         self.pids: list[int] = []
-        self.collecting: list[bool] = []
         monkeypatch.setattr(program, "_run", self)
 
     def __call__(self, settings: AgentSettings, early: EarlyListing | None) -> None:
         self.early.append(early)
-        self.collecting.append(gc.isenabled())
         if early is not None and early._process is not None:
             self.pids.append(early._process.pid)
 
@@ -49,7 +45,7 @@ def test_podman_lists_while_the_rest_is_loaded_and_ends_with_the_agent(
 ) -> None:
     podman.script("ps", do="hang")
     runs = Runs(monkeypatch)
-    assert main(flags(tmp_path, "['podman']")) == 0
+    assert program.main(flags(tmp_path, "['podman']")) == 0
     (pid,) = runs.pids
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -59,7 +55,7 @@ def test_an_agent_without_podman_does_not_call_it(
     podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = Runs(monkeypatch)
-    assert main(flags(tmp_path, "['native']")) == 0
+    assert program.main(flags(tmp_path, "['native']")) == 0
     assert runs.early == [None]
     assert podman.records() == []
 
@@ -67,15 +63,8 @@ def test_an_agent_without_podman_does_not_call_it(
 def test_without_podman_an_agent_starts_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     runs = Runs(monkeypatch)
-    assert main(flags(tmp_path, "['podman']")) == 0
+    assert program.main(flags(tmp_path, "['podman']")) == 0
     assert len(runs.early) == 1
-
-
-def test_garbage_is_not_looked_for_while_the_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = Runs(monkeypatch)
-    assert main(flags(tmp_path, "['native']")) == 0
-    assert runs.collecting == [False]
-    assert gc.isenabled()
 
 
 def test_a_start_that_fails_later_leaves_no_podman_behind(
@@ -83,7 +72,7 @@ def test_a_start_that_fails_later_leaves_no_podman_behind(
 ) -> None:
     podman.script("ps", do="hang")
     before = children()
-    assert main([*flags(tmp_path, "['podman']"), "-r", str(tmp_path / "missing")]) == 1
+    assert program.main([*flags(tmp_path, "['podman']"), "-r", str(tmp_path / "missing")]) == 1
     assert "does not exist, create it first" in capsys.readouterr().err
     assert children() <= before
 

@@ -14,6 +14,7 @@ from ankaios.runtimes.nerdctl_cli import NerdctlSettings
 from ankaios.runtimes.on_demand import OnDemand
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
+from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 
 def make(names: list[str], nerdctl: str = "true") -> Mapping[str, OnDemand]:
@@ -65,6 +66,25 @@ print([name for name in sys.modules if name.endswith("_runtime")])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "['ankaios.runtimes.native_runtime']"]
+
+
+async def test_the_native_runtime_is_loaded_for_a_list_only_if_it_was_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_connectors(["native"], tmp_path, "agent_A")["native"]
+    loads: list[str] = []
+    load = made.load
+
+    def observed_load() -> RuntimeConnector:
+        loads.append("native")
+        return load()
+
+    monkeypatch.setattr(made, "load", observed_load)
+    assert await made.existing_workloads("agent_A") == []
+    assert loads == []
+    (tmp_path / "agent_A_native").mkdir(mode=0o700)
+    assert await made.existing_workloads("agent_A") == []
+    assert loads == ["native"]
 
 
 async def test_what_was_never_needed_is_closed_as_well() -> None:
