@@ -7,8 +7,8 @@ all workloads to the agents, the longest response time of the server meanwhile, 
 subscribers, the computing time of the server for one state change, its memory, and how many connections of agents
 broke. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload.
 
-    PYTHONPATH=. python benchmarks/fleet.py 10 100 500 1000 2000
-    PYTHONPATH=. python benchmarks/fleet.py 2000 --updates 60
+    python benchmarks/fleet.py 10 100 500 1000 2000
+    python benchmarks/fleet.py 2000 --updates 60
 """
 
 import argparse
