@@ -66,6 +66,7 @@ class WorkloadStatesMap:
 
     def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
+        self._agents_of: dict[str, tuple[str, ...]] = {}  # by workload: an index of `form`
         self._before_change = before_change
         self._on_decided = on_decided
 
@@ -74,12 +75,11 @@ class WorkloadStatesMap:
         return None if form is None else _state_of(form)
 
     def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
-        """Return the instances of the workload on all agents. The cost depends on the number of agents."""
+        """Return the instances of the workload on all agents."""
         return [
             (InstanceName(workload, instance_id, agent), _state_of(form))
-            for agent, workloads in self.form.items()
-            if workload in workloads
-            for instance_id, form in workloads[workload].items()
+            for agent in self._agents_of.get(workload, ())
+            for instance_id, form in self.form[agent][workload].items()
         ]
 
     def of_agent(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
@@ -108,7 +108,10 @@ class WorkloadStatesMap:
 
     def _put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
-        ids = self.form.setdefault(name.agent, {}).setdefault(name.workload, {})
+        workloads = self.form.setdefault(name.agent, {})
+        if name.workload not in workloads:
+            self._agents_of[name.workload] = (*self._agents_of.get(name.workload, ()), name.agent)
+        ids = workloads.setdefault(name.workload, {})
         form = execution_state_to_form(state)
         usage = ids.get(name.id, {}).get("usage")
         ids[name.id] = form if usage is None else {**form, "usage": usage}
@@ -136,8 +139,17 @@ class WorkloadStatesMap:
         del ids[name.id]
         if not ids:
             del self.form[name.agent][name.workload]
+            self._drop_agent_of(name)
         if not self.form[name.agent]:
             del self.form[name.agent]
+
+    def _drop_agent_of(self, name: InstanceName) -> None:
+        """The agent has no instance of the workload any more."""
+        left = tuple(agent for agent in self._agents_of[name.workload] if agent != name.agent)
+        if left:
+            self._agents_of[name.workload] = left
+        else:
+            del self._agents_of[name.workload]
 
     def add_initial(self, names: Iterable[InstanceName]) -> None:
         """Add the initial state of new instances. Instances that already have a state keep it.
