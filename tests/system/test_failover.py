@@ -172,8 +172,12 @@ def test_followed_events_and_logs_continue_with_the_next_server(cluster: SharedS
 
         def events_arrive() -> bool:
             """The subscription may follow the change, so change it until it is seen."""
-            cluster.apply(json.dumps({"apiVersion": "v1", "configs": {"c": str(time.monotonic())}}))
-            return "desiredState" in (cluster.folder / "events").read_text() and seen_by_workload() > seen_before
+            cluster.apply(
+                json.dumps({"apiVersion": "v1", "configs": {"c": f"under the next leader {time.monotonic()}"}})
+            )
+            return (
+                "under the next leader" in (cluster.folder / "events").read_text() and seen_by_workload() > seen_before
+            )
 
         def seen_by_workload() -> int:
             path = cluster.folder / "events-of-workload"
