@@ -59,7 +59,9 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     (pid,) = map(int, (cluster.folder / "web.pids").read_text().split())
     os.kill(pid, 0)
     servers = cluster.ank("get", "servers").stdout.splitlines()
+    assert servers[0].split() == ["NAME", "ROLE", "TERM", "URL", "VERSION", "STORAGE", "REVISION", "LAG"]
     assert [line.split()[1] for line in servers[1:]].count("leader") == 1
+    assert "etcd://" in servers[1]
     cluster.wait_until(
         "all members respond", lambda: "3 member(s) respond" in cluster.ank("doctor", check=False).stdout
     )
