@@ -302,10 +302,11 @@ def _responses(unfinished: UnfinishedDecisions, failure: StorageFailed, is_store
     """If the failed commit is stored after all, its requests have succeeded."""
     rejected = f"the change could not be stored: {failure}"
     unknown = f"it is not known whether the change is stored: {failure}"
+    stored = list(_one_time_responses(unfinished.stored))
     waiting = list(_refusals(unfinished.waiting, rejected))
     if is_stored:
-        return [*_one_time_responses(unfinished.committing), *waiting]
-    return [*_refusals(unfinished.committing, unknown if is_stored is None else rejected), *waiting]
+        return [*stored, *_one_time_responses(unfinished.committing), *waiting]
+    return [*stored, *_refusals(unfinished.committing, unknown if is_stored is None else rejected), *waiting]
 
 
 def _refusals(decisions: Iterable[Decision], text: str) -> Iterable[Respond]:
