@@ -220,7 +220,7 @@ class StateLeader:
         found = [str(stored.report)] if stored.report is not None and stored.report.lost else []
         found += [f"a stored entry cannot be used: {fault}" for fault in faults]
         if stored.report is not None:
-            _log.error("The stored state was damaged. %s", stored.report)
+            _log.error("The stored state was damaged: %s", stored.report)
         before = stored.entries.get(LOSS_KEY)
         known = [before["text"]] if before is not None else []
         text = "; ".join([*known, *(each for each in found if each not in known)]) or None
