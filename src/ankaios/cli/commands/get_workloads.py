@@ -6,7 +6,6 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.cli.usage_texts import usage_by_instance
 from ankaios.cli.workload_rows import (
     ROW_MASKS,
@@ -19,6 +18,7 @@ from ankaios.cli.workload_rows import (
     workload_table,
 )
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean, nearest
 
 _COLLECT_SECONDS = 0.1
 _MEASURED_SECONDS = 1
