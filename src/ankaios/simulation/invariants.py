@@ -157,8 +157,13 @@ def check_convergence(
     return faults + [f"'{name}' runs {count} times" for name, count in found.items() if count > 1]
 
 
-def check_states(states: Mapping[str, Any], running: Mapping[str, Sequence[InstanceName]]) -> list[str]:
-    """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait."""
+def check_states(
+    desired: Mapping[str, Any], states: Mapping[str, Any], running: Mapping[str, Sequence[InstanceName]]
+) -> list[str]:
+    """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait.
+
+    It shows no state of an instance that neither runs nor is desired.
+    """
     shown = {
         InstanceName(workload, identifier, agent): state.get("state")
         for agent, workloads in states.items()
@@ -169,10 +174,14 @@ def check_states(states: Mapping[str, Any], running: Mapping[str, Sequence[Insta
     faults = [
         f"'{name}' runs and is shown as {shown.get(name)}" for name in actual if not _means_running(shown.get(name))
     ]
+    wanted = {
+        InstanceName.of(name, form["agent"], form["runtimeConfig"])
+        for name, form in desired.get("workloads", {}).items()
+    }
     return faults + [
-        f"'{name}' is shown as running and does not run"
+        f"'{name}' is shown as {state} and does not run"
         for name, state in shown.items()
-        if state == "Running" and name not in actual
+        if name not in actual and (state == "Running" or name not in wanted)
     ]
 
 

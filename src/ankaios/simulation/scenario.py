@@ -23,21 +23,29 @@ KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
     "cut power of server",
 )
 CUT, PARTITION, SLOW_NETWORK = "cut connections", "partition", "slow network"
-HALF_OPEN, FULL_DISK = "half-open connections", "full disk"
+HALF_OPEN, DELAYED, FULL_DISK = "half-open connections", "delayed messages", "full disk"
 RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS = "slow runtime", "failing runtime", "hanging runtime"
 WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED = "wrong states", "container dies", "container removed"
 CLOCK_JUMP, KILL_ETCD = "clock jump", "kill etcd member"
 UNPLUG = "unplug device"
 
 FAULTS = (
-    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, SLOW_NETWORK, FULL_DISK),
+    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, DELAYED),
+    *(SLOW_NETWORK, FULL_DISK),
     *(RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS, WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED),
     *(CLOCK_JUMP, KILL_ETCD, UNPLUG),
 )
 
 
+# Stands for all members of etcd in faults of the network.
+ALL_MEMBERS = "etcd"
+
+
 class Action(Struct, frozen=True, omit_defaults=True):
-    """`target` is a workload, node, server or device; `other` the second host of a partition, or a version."""
+    """`target` is a workload, node, server or device; `other` the second host of a fault of the network, or a version.
+
+    A second host `etcd` stands for all members of etcd.
+    """
 
     time: float
     kind: str
@@ -152,6 +160,7 @@ def draw_scenario(
 # Seconds between two actions of operators, and between two faults, in short and in long scenarios.
 _SHORT_PACE, _LONG_PACE = (15, 30), (60, 90)
 _LONG_HOURS = 0.5
+_ALL_MEMBERS_RATE = 0.4
 
 
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
@@ -199,10 +208,8 @@ def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads
     match kind:
         case "kill server" | "cut power of server":
             return Action(time, kind, random.choice(servers), seconds=seconds)
-        case "cut connections" | "partition" | "half-open connections":
-            one = random.choice(servers)
-            others = (*scenario.nodes, *servers, *members)
-            return Action(time, kind, one, random.choice([host for host in others if host != one]), seconds)
+        case "cut connections" | "partition" | "half-open connections" | "delayed messages":
+            return Action(time, kind, *_two_hosts(random, scenario.nodes, servers, members), seconds)
         case "full disk":
             return Action(time, kind, random.choice((*scenario.nodes, *servers)), seconds=seconds)
         case "container dies" | "container removed":
@@ -215,3 +222,13 @@ def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads
             return Action(time, kind, seconds=seconds)
         case _:
             return Action(time, kind, random.choice(scenario.nodes), seconds=seconds)
+
+
+def _two_hosts(
+    random: Random, nodes: Sequence[str], servers: Sequence[str], members: Sequence[str]
+) -> tuple[str, str]:
+    """A server and a host that it is connected to. A server that reaches no member of etcd stops leading."""
+    one = random.choice(servers)
+    if members and random.random() < _ALL_MEMBERS_RATE:
+        return one, ALL_MEMBERS
+    return one, random.choice([host for host in (*nodes, *servers, *members) if host != one])
