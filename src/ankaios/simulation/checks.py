@@ -15,7 +15,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
 from ankaios.simulation.cluster import SimulatedCluster
-from ankaios.simulation.operator import Operator, Subscriber
+from ankaios.simulation.operator import Operator, StateCopy, Subscriber
 from ankaios.simulation.runtime import DELETED, STARTED, SimulatedContainer
 
 # Seconds between the end of a container and the last report that it runs.
@@ -104,7 +104,7 @@ class RunningChecks:
 
     # --- reports ---
 
-    def states_reported(self, subscriber: Subscriber, paths: Sequence[tuple[str, ...]]) -> None:
+    def states_reported(self, subscriber: StateCopy, paths: Sequence[tuple[str, ...]]) -> None:
         """Running may be reported only of what ran shortly before."""
         for path in {path[:4] for path in paths if path[0] == "workloadStates" and len(path) >= 4}:
             _, agent, workload, identifier = path
@@ -113,7 +113,7 @@ class RunningChecks:
             if is_running and not self._live.was_running_since(name, self._cluster.loop.now - REPORT_DELAY):
                 self._report(inv.TRUE_STATES, f"'{name}' was reported as running and did not run")
 
-    def events_seen(self, subscriber: Subscriber) -> None:
+    def events_seen(self, subscriber: StateCopy) -> None:
         now = self._cluster.loop.now
         for fault in (*subscriber.faults, *subscriber.missed(self._operator.operations, now)):
             self._report(inv.EVENTS, fault)
@@ -121,7 +121,7 @@ class RunningChecks:
 
     # --- limits ---
 
-    async def run(self, subscriber: Subscriber) -> None:
+    async def run(self, subscriber: Subscriber, watcher: StateCopy) -> None:
         """Check what is checked periodically, until cancelled."""
         while True:
             before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
@@ -133,6 +133,10 @@ class RunningChecks:
                     self._report(inv.RETRIES, f"{made} attempts of {host} to connect in {INTERVAL:g} s")
             self._check_limits()
             self.events_seen(subscriber)
+            if not self._is_quiet and watcher.copy is not None:
+                # A workload whose agent has no connection sees the last of the changes made meanwhile.
+                watcher.connected_since = self._cluster.loop.now
+            self.events_seen(watcher)
 
     def _check_calls(self, before: dict[str, int]) -> None:
         for name, node in self._cluster.nodes.items():

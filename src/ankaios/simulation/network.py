@@ -62,7 +62,7 @@ class SimulatedNetwork:
         self._resume()
 
     def stall(self, one: str, other: str, seconds: float) -> None:
-        """What is sent between two hosts arrives after this time, even if the sender closes the connection meanwhile."""
+        """What is sent between two hosts arrives after this time, even if its sender closes the connection."""
         self._stalled_until[frozenset((one, other))] = self._loop.time() + seconds
         for pair in self._pairs:
             if pair.hosts == {one, other}:

@@ -29,10 +29,10 @@ from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
 from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, watched_part
-from ankaios.simulation.runtime import RuntimeFaults
+from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
 from ankaios.simulation.scenario import Action, Scenario, Workloads
 from ankaios.simulation.virtual_time import EndlessWork, VirtualTimeLoop
-from ankaios.simulation.workload_requests import request_through_fifos
+from ankaios.simulation.workload_requests import WorkloadSubscriber, request_through_fifos
 
 # Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
 # 300 s, and the workload that depends on it starts after it.
@@ -94,6 +94,7 @@ class Player:
         self._operator: Operator
         self._checks: RunningChecks
         self._subscriber: Subscriber
+        self._watcher = WorkloadSubscriber()
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[str, asyncio.Lock] = {}
         self._requests = 0
@@ -105,9 +106,7 @@ class Player:
     def result(self) -> SimulationResult:
         operations = Counter(operation.outcome for operation in self._operator.operations)
         seconds, converged = self._loop.now, self._converged_after
-        return SimulationResult(
-            self._scenario, self._violations, self._cluster.record, seconds, operations, converged
-        )
+        return SimulationResult(self._scenario, self._violations, self._cluster.record, seconds, operations, converged)
 
     async def run(self) -> None:
         scenario = self._scenario
@@ -118,7 +117,8 @@ class Player:
         self._subscriber = self._new_subscriber()
         self._cluster.start()
         self._begin(self._subscriber.run(), "the subscriber")
-        self._begin(self._checks.run(self._subscriber), "the periodic checks")
+        self._begin(self._checks.run(self._subscriber, self._watcher), "the periodic checks")
+        self._begin(self._subscribe_as_workload(), "the subscribed workload")
         for node in self._cluster.nodes:
             self._plug(node)
         await self._configure_devices()
@@ -288,11 +288,26 @@ class Player:
                 await subscriber.run()
         self._checks.events_seen(subscriber)
 
+    async def _subscribe_as_workload(self) -> None:
+        """A workload follows events through its control interface, and again after a restart of it or of its agent."""
+        node = self._cluster.nodes[self._workloads.node_of(sc.WATCHER)]
+        while True:
+            process, found = node.process, self._running_of(sc.WATCHER)
+            if found is not None and found.control_interface is not None and process is not None:
+                await self._watcher.follow(
+                    found.control_interface,
+                    lambda alive=process, one=found: node.process is alive and one in node.containers.running(),  # type: ignore[misc]
+                )
+            await asyncio.sleep(1)
+
+    def _running_of(self, name: str) -> SimulatedContainer | None:
+        containers = self._cluster.nodes[self._workloads.node_of(name)].containers
+        return next((each for each in containers.running() if each.instance_name.workload == name), None)
+
     async def _request_of_workload(self, config: str) -> None:
         """The first workload writes a configuration item through its control interface."""
-        containers = self._cluster.nodes[self._workloads.node_of(sc.MANAGER)].containers
-        found = [each for each in containers.running() if each.instance_name.workload == sc.MANAGER]
-        if not found or found[0].control_interface is None:
+        found = self._running_of(sc.MANAGER)
+        if found is None or found.control_interface is None:
             return
         self._requests += 1
         state = {"desiredState": {"apiVersion": "v1", "workloads": {}, "configs": {config: str(self._requests)}}}
@@ -300,11 +315,11 @@ class Player:
             newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.configs.{config}"]
         )
         request = base.Request(requestId=f"w{self._requests}", updateStateRequest=update)
-        response = await request_through_fifos(found[0].control_interface, request)
+        response = await request_through_fifos(found.control_interface, request)
         outcome = "no response" if response is None else response.WhichOneof("ResponseContent")
         self._cluster.note(sc.MANAGER, f"writes '{config}': {outcome}")
         if response is not None:
-            version = self._version_of(found[0].instance_name)
+            version = self._version_of(found.instance_name)
             self._checks.response_received(version, config, response.HasField("UpdateStateSuccess"))
 
     def _version_of(self, name: InstanceName) -> str:
@@ -422,3 +437,7 @@ class Player:
             self.violated(inv.EVENTS, "the subscriber has no connection")
         elif watched_part(copy) != watched_part(state):
             self.violated(inv.EVENTS, f"the copy differs: {watched_part(copy)} instead of {watched_part(state)}")
+        copy = self._watcher.copy
+        if copy is not None and watched_part(copy) != watched_part(state):
+            text = f"the copy of a workload differs: {watched_part(copy)} instead of {watched_part(state)}"
+            self.violated(inv.EVENTS, text)

@@ -177,8 +177,9 @@ class SimulatedRuntime:
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         await self._call("list the containers")
+        has_ids = self._containers.random.random() < 0.5  # podman-kube lists without ids
         return [
-            Existing(each.instance_name, each.state, each.id)
+            Existing(each.instance_name, each.state, each.id if has_ids else None)
             for each in self._own()
             if each.instance_name.agent == agent
         ]

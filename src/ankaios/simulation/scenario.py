@@ -89,6 +89,8 @@ DEVICE_CONFIGURATIONS = {
 
 # The workload with a control interface, and the configuration items that it may and may not write.
 MANAGER, ALLOWED_CONFIG, OTHER_CONFIG = "w0", "allowed", "other"
+# The workload that subscribes for events through its control interface.
+WATCHER = "w2"
 
 
 class Workloads:
@@ -131,7 +133,13 @@ class Workloads:
             **({"dependencies": {dependency: "ADD_COND_RUNNING"}} if dependency else {}),
             **({"resources": [{"name": device, "quantity": 1}]} if device else {}),
             **({"controlInterfaceAccess": _access(version)} if name == MANAGER else {}),
+            **({"controlInterfaceAccess": _READ_ACCESS} if name == WATCHER else {}),
         }
+
+
+_READ_ACCESS = {
+    "allowRules": [{"type": "StateRule", "operation": "Read", "filterMasks": ["desiredState", "workloadStates"]}]
+}
 
 
 def has_write_access(version: str) -> bool:
@@ -160,7 +168,7 @@ def draw_scenario(
 # Seconds between two actions of operators, and between two faults, in short and in long scenarios.
 _SHORT_PACE, _LONG_PACE = (15, 30), (60, 90)
 _LONG_HOURS = 0.5
-_ALL_MEMBERS_RATE = 0.4
+_ALL_MEMBERS_RATE, _FAULTS_DURING_OPERATIONS = 0.4, 0.3
 
 
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
@@ -173,11 +181,18 @@ def _actions(random: Random, scenario: Scenario) -> list[Action]:
         actions.append(_operation(random, time, f"v{number + 1}", random.choice(workloads.names)))
     possible = _possible_faults(scenario)
     kinds = random.sample(possible, random.randint(2, min(6, len(possible))))
-    faults = (
-        _fault(random, random.choice(kinds), random.uniform(5, seconds), scenario, workloads)
+    faults = [
+        _fault(random, random.choice(kinds), _fault_time(random, seconds, actions), scenario, workloads)
         for _ in range(max(3, int(seconds / fault_pace)))
-    )
+    ]
     return [*actions, *faults]
+
+
+def _fault_time(random: Random, seconds: float, operations: Sequence[Action]) -> float:
+    """Some faults happen while an operation is performed."""
+    if random.random() < _FAULTS_DURING_OPERATIONS:
+        return random.choice(operations).time + random.uniform(0, 1)
+    return random.uniform(5, seconds)
 
 
 def _operation(random: Random, time: float, version: str, name: str) -> Action:
@@ -224,9 +239,7 @@ def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads
             return Action(time, kind, random.choice(scenario.nodes), seconds=seconds)
 
 
-def _two_hosts(
-    random: Random, nodes: Sequence[str], servers: Sequence[str], members: Sequence[str]
-) -> tuple[str, str]:
+def _two_hosts(random: Random, nodes: Sequence[str], servers: Sequence[str], members: Sequence[str]) -> tuple[str, str]:
     """A server and a host that it is connected to. A server that reaches no member of etcd stops leading."""
     one = random.choice(servers)
     if members and random.random() < _ALL_MEMBERS_RATE:
