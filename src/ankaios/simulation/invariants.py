@@ -169,7 +169,7 @@ def check_states(
 ) -> list[str]:
     """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait.
 
-    It shows no state of an instance that neither runs nor is desired, unless its delete waits for a dependent that runs.
+    It shows no state of an instance that neither runs nor is desired, unless its delete waits for a running dependent.
     """
     shown = {
         InstanceName(workload, identifier, agent): state.get("state")
