@@ -59,7 +59,9 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     (pid,) = map(int, (cluster.folder / "web.pids").read_text().split())
     os.kill(pid, 0)
     servers = cluster.ank("get", "servers").stdout.splitlines()
+    assert servers[0].split() == ["NAME", "ROLE", "TERM", "URL", "VERSION", "STORAGE", "REVISION", "LAG"]
     assert [line.split()[1] for line in servers[1:]].count("leader") == 1
+    assert "etcd://" in servers[1]
     cluster.wait_until(
         "all members respond", lambda: "3 member(s) respond" in cluster.ank("doctor", check=False).stdout
     )
@@ -172,8 +174,12 @@ def test_followed_events_and_logs_continue_with_the_next_server(cluster: SharedS
 
         def events_arrive() -> bool:
             """The subscription may follow the change, so change it until it is seen."""
-            cluster.apply(json.dumps({"apiVersion": "v1", "configs": {"c": str(time.monotonic())}}))
-            return "desiredState" in (cluster.folder / "events").read_text() and seen_by_workload() > seen_before
+            cluster.apply(
+                json.dumps({"apiVersion": "v1", "configs": {"c": f"under the next leader {time.monotonic()}"}})
+            )
+            return (
+                "under the next leader" in (cluster.folder / "events").read_text() and seen_by_workload() > seen_before
+            )
 
         def seen_by_workload() -> int:
             path = cluster.folder / "events-of-workload"

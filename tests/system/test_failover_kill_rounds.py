@@ -1,4 +1,4 @@
-"""Random kills of servers, the agent and an etcd member under load; `benchmarks/kill_rounds.py` runs many rounds.
+"""Random kills of servers, the agent and an etcd member under load; `scripts/kill-rounds cluster 500` runs many.
 
 Needs: etcd.
 """

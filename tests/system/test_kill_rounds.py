@@ -1,7 +1,7 @@
 """The agent is killed at random times of updates: nothing runs twice, no update is lost, no slot is claimed twice.
 
 A process holds a lock while it runs; a second process of the workload would fail to get the lock. After each
-round there is one container for each workload. `scripts/kill-rounds 200` runs more rounds than the suite.
+round there is one container for each workload. `scripts/kill-rounds agent 200` runs more rounds than the suite.
 Needs: podman and root rights for containers, nothing for processes.
 """
 

@@ -61,6 +61,11 @@ def running(cluster: Cluster) -> dict[str, int]:
     return found
 
 
+def start_time(pid: int) -> int:
+    """In ticks since the start of the machine."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
 def cut_the_power(cluster: Cluster) -> None:
     """Server, agents and workloads end immediately, and the content of the run folder is lost."""
     cluster.kill_server()
@@ -86,6 +91,7 @@ def test_workloads_start_without_a_server_and_are_kept_when_it_returns(cluster: 
     launch(cluster, "--state-dir", str(cluster.folder / "state"))
     cluster.wait_until("all that may run does", lambda: set(running(cluster)) == {"db", "web", "near"})
     before = running(cluster)
+    assert start_time(before["db"]) < start_time(before["web"])
     cluster.start_server(MANIFEST)
     for name in before:
         cluster.wait_for(name, "Running(Ok)")

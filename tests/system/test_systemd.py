@@ -346,6 +346,7 @@ def test_an_update_replaces_the_services_and_not_the_workloads(node: SystemdMach
 def test_an_update_restarts_a_server_with_stored_state_and_not_one_with_its_state_in_memory(
     node: SystemdMachine, workloads: dict[str, str]
 ) -> None:
+    assert set(node.sh("stat -c %a /var/lib/ankaios/state.db /var/lib/ankaios/agent/*.state").split()) == {"600"}
     before, server = pids(node, workloads), main_pid(node, "ank-server")
     folder = "/etc/systemd/system/ank-server.service.d"
     node.sh("sed -i 's/^startup_manifest /#&/' /etc/ankaios/ank-server.conf")

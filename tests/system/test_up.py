@@ -99,6 +99,16 @@ def test_a_workload_without_agent_runs_on_the_one_node(folder: Path) -> None:
     assert states(up(folder, str(manifest)).stdout) == {"w": "Running(Ok)"}
 
 
+def test_a_kept_state_is_continued(folder: Path) -> None:
+    kept = folder / "kept"
+    first = up(folder, "--keep", str(kept), str(EXAMPLES / "hello/manifest.yaml"))
+    assert states(first.stdout) == {"hello": "Running(Ok)"}, first.stderr
+    assert (kept / "state.db").stat().st_mode & 0o777 == 0o600
+    assert processes_of(folder) == []
+    second = up(folder, "--keep", str(kept))
+    assert states(second.stdout) == {"hello": "Running(Ok)"}, second.stderr
+
+
 def test_follow_prints_lines_behind_the_name_of_their_workload(folder: Path) -> None:
     done = up(folder, "-f", str(EXAMPLES / "templated-config/manifest.yaml"))
     assert "producer | listening on 127.0.0.1:8080" in done.stdout

@@ -1,14 +1,16 @@
 """Records of this agent's workloads: stored in memory and in a file, and sent to servers that request them.
 
-Input: states and details of own workloads, requests of the server. Output: messages to the server, and lines of JSON in
-a file that the next agent process reads. Owns the records and the file. A file that cannot be written is reported once;
+Input: states and details of own workloads, requests of the server. Output: messages to the server, and lines in a file
+that the next agent process reads. Owns the records and the file. A file that cannot be written is reported once;
 workloads are not affected.
 """
 
 import logging
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,30 +32,37 @@ log = logging.getLogger(__name__)
 
 
 class RecordFile:
-    """One line of JSON for each record or amendment; the file is rewritten when it becomes too long."""
+    """One line for each record or amendment: a checksum and JSON. The file is rewritten when it becomes too long."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines = 0
+        self.is_damaged = False
         self._is_failing = False
 
-    def read(self) -> Iterator[Any]:
-        """Yield the records. Unreadable lines are skipped: an agent may have been killed during a write."""
+    def read(self) -> Iterator[StateRecord]:
+        """Yield the records. Damaged lines are skipped and reported."""
+        damaged = 0
         try:
             with self._path.open("rb") as file:
                 for line in islice(iter(lambda: file.readline(_LONGEST_LINE), b""), MOST_LINES * 2):
                     self._lines += 1
-                    try:
-                        yield msgspec.json.decode(line)
-                    except msgspec.DecodeError:
-                        continue
+                    record = _decoded(line)
+                    if record is None:
+                        damaged += 1
+                    else:
+                        yield record
         except FileNotFoundError:
             return
         except OSError as error:
             self._failed(error)
+        self.is_damaged = damaged > 0
+        if damaged:
+            log.warning("%d of %d records in '%s' are damaged and ignored", damaged, self._lines, self._path)
 
     def append(self, record: StateRecord) -> None:
-        self._write("ab", [record])
+        with self._reported_failure():
+            self._write(self._path, "ab", [record])
 
     @property
     def is_long(self) -> bool:
@@ -61,14 +70,22 @@ class RecordFile:
 
     def replace(self, records: Iterable[StateRecord]) -> None:
         self._lines = 0
-        self._write("wb", records)
+        draft = self._path.with_name(self._path.name + ".new")
+        with self._reported_failure():
+            self._write(draft, "wb", records)
+            draft.replace(self._path)
+            self.is_damaged = False
 
-    def _write(self, mode: str, records: Iterable[StateRecord]) -> None:
+    def _write(self, path: Path, mode: str, records: Iterable[StateRecord]) -> None:
+        with open(path, mode, opener=_open_private) as file:
+            for record in records:
+                file.write(_encoded(record))
+                self._lines += 1
+
+    @contextmanager
+    def _reported_failure(self) -> Iterator[None]:
         try:
-            with open(self._path, mode, opener=_open_private) as file:
-                for record in records:
-                    file.write(msgspec.json.encode(record) + b"\n")
-                    self._lines += 1
+            yield
             self._is_failing = False
         except OSError as error:
             self._failed(error)
@@ -77,6 +94,22 @@ class RecordFile:
         if not self._is_failing:
             log.warning("records of workloads are not stored in '%s': %s", self._path, error.strerror)
         self._is_failing = True
+
+
+def _encoded(record: StateRecord) -> bytes:
+    content = msgspec.json.encode(record)
+    return b"%08x %s\n" % (zlib.crc32(content), content)
+
+
+def _decoded(line: bytes) -> StateRecord | None:
+    """Return None for a line that was not written completely by `_encoded`."""
+    checksum, _, content = line.partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(content[:-1]) or not content.endswith(b"\n"):
+        return None
+    try:
+        return msgspec.json.decode(content, type=StateRecord)
+    except ValueError:
+        return None
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -91,14 +124,10 @@ class AgentRecords:
         self._outbox = outbox
         self._clock = clock
         self._is_wanted = False
-        for value in self._file.read():
-            self._load(value)
-
-    def _load(self, value: Any) -> None:
-        try:
-            self._records.amend(msgspec.convert(value, StateRecord))
-        except msgspec.ValidationError:
-            return
+        for record in self._file.read():
+            self._records.amend(record)
+        if self._file.is_damaged:  # else the next record would become a part of an incomplete line
+            self._file.replace(self._records)
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -49,7 +49,7 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
         known = _keys_below(session, parent)
         if known and part != "*" and part not in known:
             if guess := nearest(part, known):
-                return f"nothing matches '{mask}', did you mean '{'.'.join((*parent, guess, *parts[depth + 1 :]))}'?"
+                return f"nothing matches '{mask}'; did you mean '{'.'.join((*parent, guess, *parts[depth + 1 :]))}'?"
             place = f"in '{'.'.join(parent)}'" if parent else "at the top"
             return f"nothing matches '{mask}': {place} there are {', '.join(known[:8])}{' ...' if known[8:] else ''}"
     return f"nothing matches '{mask}' at the moment"

@@ -16,12 +16,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(kind: str, word: str, known: Iterable[str]) -> str:
-    """The hint for an unknown name: the similar name, or else the existing names."""
+    """The hint for an unknown name: the similar name, or else the existing names.
+
+    >>> did_you_mean("workload", "wbe", ["web"])
+    "unknown workload 'wbe'; did you mean 'web'?"
+    """
     names = sorted(set(known))
     if guess := nearest(word, names):
-        return f"there is no {kind} '{word}', did you mean '{guess}'?"
+        return f"unknown {kind} '{word}'; did you mean '{guess}'?"
     if not names:
-        return f"there is no {kind} '{word}', there are none at all"
+        return f"unknown {kind} '{word}'; none exists"
     listed = ", ".join(f"'{name}'" for name in names[:5])
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"there is no {kind} '{word}', there are {listed}{more}"
+    return f"unknown {kind} '{word}'; known: {listed}{more}"

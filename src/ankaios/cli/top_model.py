@@ -11,7 +11,6 @@ from ankaios.common.pb import ank_base_pb2 as base
 
 SORTS = ("problem", "cpu", "memory", "restarts", "name")
 _RANKS = {"bad": 0, "busy": 1, "good": 2, "dim": 3}
-_HEALTH = {base.HEALTH_STARTING: "starting", base.HEALTH_HEALTHY: "healthy", base.HEALTH_UNHEALTHY: "unhealthy"}
 
 
 class TopRow(NamedTuple):
@@ -20,12 +19,11 @@ class TopRow(NamedTuple):
     row: WorkloadRow
     usage: base.ResourceUsage | None
     restarts: int
-    health: str
 
     @property
     def rank(self) -> int:
         """0 for a problem."""
-        return 0 if self.health == "unhealthy" else _RANKS[state_style(self.row.state)]
+        return 0 if self.row.health == "Unhealthy" else _RANKS[state_style(self.row.state)]
 
     @property
     def cpu(self) -> int:
@@ -62,7 +60,7 @@ def top_rows(
     view: View,
 ) -> list[TopRow]:
     found = [
-        TopRow(row, usage.get(instance), states[instance].restarts, health_word(states[instance]))
+        TopRow(row, usage.get(instance), states[instance].restarts)
         for instance, row in rows.items()
         if view.filter.lower() in " ".join((row.name, row.agent, row.runtime, row.state)).lower()
     ]
@@ -81,10 +79,6 @@ def _sort_key(top: TopRow, sort: str) -> tuple[object, ...]:
             return (top.row.instance,)
         case _:
             return (top.rank, -top.cpu, top.row.instance)
-
-
-def health_word(state: base.ExecutionState) -> str:
-    return _HEALTH.get(state.health.status, "unknown") if state.HasField("health") else ""
 
 
 def node_rows(agents: Mapping[str, base.AgentAttributes], rows: Iterable[TopRow]) -> list[NodeRow]:

@@ -14,10 +14,9 @@ from rich.text import Text
 from ankaios.cli.table import printable
 from ankaios.cli.top_model import NodeRow, TopRow, View, selected_of
 from ankaios.cli.usage_texts import memory_text, usage_cells
-from ankaios.cli.workload_rows import state_style
+from ankaios.cli.workload_rows import health_style, state_style
 
 _COLOURS = {"good": "green", "busy": "yellow", "bad": "bold red", "dim": "dim"}
-_HEALTH_COLOURS = {"healthy": "green", "unhealthy": "bold red", "starting": "yellow"}
 _KEYS = "[/] filter  [s] sort  [↑↓] select  [w] why  [l] logs  [?] help  [q] quit"
 _PANE_KEYS = "[Esc] back  [q] back"
 HELP = (
@@ -150,9 +149,9 @@ def _cells(top: TopRow, wide: bool) -> list[Text | str]:
         uptime,
     ]
     if wide:
-        health = Text(top.health or "-", style=_HEALTH_COLOURS.get(top.health, "dim"))
-        cells += [health, Text(printable(row.runtime)), Text(printable(row.info), style="dim")]
-    elif top.health == "unhealthy":
+        health = Text(row.health or "-", style=_COLOURS[health_style(row.health) or "dim"])
+        cells += [health, Text(printable(row.runtime)), Text(printable(row.reason), style="dim")]
+    elif row.health == "Unhealthy":
         cells[2] = Text(f"{row.state} unhealthy", style="bold red")
     return cells
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ankaios.cli.output import CliOutput
 from ankaios.cli.table import CUT_LAST, WRAP, styled_table
 from ankaios.cli.usage_texts import usage_cells
+from ankaios.common.health_words import remove_health_words
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("WORKLOAD NAME", "AGENT", "RUNTIME", "EXECUTION STATE", "ADDITIONAL INFO")
@@ -27,13 +28,17 @@ Instance = tuple[str, str, str]
 
 
 class WorkloadRow(NamedTuple):
-    """One instance of a workload in the table. `health` is empty without health checks."""
+    """One instance of a workload in the table. `health` is empty without health checks.
+
+    `info` is the additional information, which includes the health; `reason` is the same without it.
+    """
 
     instance: Instance
     runtime: str
     state: str
     info: str
     health: str = ""
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -47,7 +52,8 @@ class WorkloadRow(NamedTuple):
         return (self.name, self.agent, self.runtime, self.state, self.info)
 
     def with_state(self, message: base.ExecutionState) -> "WorkloadRow":
-        return WorkloadRow(self.instance, self.runtime, state_text(message), info_text(message), health_text(message))
+        texts = state_text(message), info_text(message), health_text(message), reason_text(message)
+        return WorkloadRow(self.instance, self.runtime, *texts)
 
 
 class WorkloadFilter(NamedTuple):
@@ -66,12 +72,12 @@ class WorkloadFilter(NamedTuple):
 
 
 def workload_table(output: CliOutput, shown: Iterable[WorkloadRow]) -> list[str]:
-    """The lines of `get workloads`, sorted by instance. A column for the health is there if a workload has any."""
+    """The lines of `get workloads`, sorted by instance. It has a column for the health if a workload has any."""
     rows = sorted(shown, key=lambda row: row.instance)
     if not any(row.health for row in rows):
         return _table(output, HEADER, rows, [row.cells() for row in rows], WRAP)
-    header = (*HEADER[: STATE_COLUMN + 1], HEALTH_HEADER, *HEADER[STATE_COLUMN + 1 :])
-    cells = [(*row.cells()[: STATE_COLUMN + 1], row.health, *row.cells()[STATE_COLUMN + 1 :]) for row in rows]
+    header = (*HEADER[: STATE_COLUMN + 1], HEALTH_HEADER, HEADER[-1])
+    cells = [(*row.cells()[: STATE_COLUMN + 1], row.health, row.reason) for row in rows]
     return _table(output, header, rows, cells, WRAP)
 
 
@@ -182,7 +188,16 @@ def _camel(name: str) -> str:
 
 
 def info_text(message: base.ExecutionState) -> str:
-    return message.additionalInfo.strip().replace("\n", ", ")
+    return _one_line(message.additionalInfo)
+
+
+def reason_text(message: base.ExecutionState) -> str:
+    """The additional information without the health, for places that show the health as well."""
+    return _one_line(remove_health_words(message.additionalInfo, health_text(message), message.health.text))
+
+
+def _one_line(text: str) -> str:
+    return text.strip().replace("\n", ", ")
 
 
 def health_text(message: base.ExecutionState) -> str:

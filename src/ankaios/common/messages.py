@@ -29,15 +29,26 @@ class FromAgent(Struct, frozen=True):
     message: ToServer
 
 
-class FromClient(Struct, frozen=True):
-    """A request of a CLI or commander; its id already has the prefix `<connection>@`.
+class ClientIdentity(Struct, frozen=True):
+    """Only the name in the certificate is verified. Programs of Eclipse Ankaios send no user."""
 
-    `sender` is a readable description of the user and the certificate; empty if the client did not send a user.
-    """
+    user: str = ""
+    certificate: str = ""
+
+    def __str__(self) -> str:
+        user = self.user or "unknown"
+        return f"{user} (certificate '{self.certificate}')" if self.certificate else user
+
+
+UNKNOWN_CLIENT = ClientIdentity()
+
+
+class FromClient(Struct, frozen=True):
+    """A request of a CLI or commander; its id already has the prefix `<connection>@`."""
 
     connection: str
     request: Request
-    sender: str = ""
+    sender: ClientIdentity = UNKNOWN_CLIENT
 
 
 ToServerMessage = FromAgent | FromClient | AgentGone | ClientGone

@@ -80,7 +80,8 @@ async def serve_dashboard(settings: DashboardSettings, ready: Callable[[str], No
 
 def _listen(settings: DashboardSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol number, asyncio sets TCP_NODELAY: the events of a page are not delayed.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.devices.checked_file import read_checked, replace_file, write_checked
+from ankaios.devices.checked_file import read_checked, write_checked
 from ankaios.devices.claim_store import HeldSlot
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
@@ -31,7 +31,7 @@ class PodClaims:
     def __init__(self, node: NodeDevices, folder: Path) -> None:
         self._node = node
         self._claims = folder / FOLDER / "claims.json"
-        self._configurations = folder / FOLDER / "configurations.pb"
+        self._configurations = folder / FOLDER / "configurations.json"
         self._held: dict[Slot, HeldSlot] = {}
         self._allocated: set[Slot] = set()
         self._writing = asyncio.Lock()
@@ -101,16 +101,17 @@ class PodClaims:
         """Keep the configurations of this session. They may contain secrets."""
         try:
             self._configurations.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._configurations, update.SerializeToString(deterministic=True), 0o600)
+            write_checked(self._configurations, update.SerializeToString(deterministic=True))
         except OSError as error:
             log.warning("the device configurations cannot be kept for a restart: %s", error)
 
     def remembered(self) -> grpc.DeviceUpdate | None:
         """The configurations of the last session."""
         try:
-            return grpc.DeviceUpdate.FromString(self._configurations.read_bytes())
+            encoded = msgspec.convert(read_checked(self._configurations.read_text()), bytes)
+            return grpc.DeviceUpdate.FromString(encoded)
         except FileNotFoundError:
             return None
-        except (OSError, DecodeError) as error:
-            log.warning("the device configurations in '%s' cannot be read: %s", self._configurations, error)
+        except (OSError, ValueError, KeyError, TypeError, DecodeError) as error:
+            log.warning("the device configurations in '%s' cannot be read: %r", self._configurations, error)
             return None

@@ -114,6 +114,10 @@ class Listener:
 
     def _start(self, connection: socket.socket, address: str) -> None:
         connection.setblocking(False)
+        if connection.family != socket.AF_UNIX:
+            # Without it a response waits up to 40 ms until the peer has acknowledged the previous one. asyncio sets it
+            # only for sockets that were created with the protocol number of TCP.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         key = object()
         is_accepted, ended = self._handshakes.start(key, address, self._loop.time())
         if ended in self._silent:

@@ -30,11 +30,13 @@ class PeerCertificates(NamedTuple):
     """How many certificates a peer sent, and the names in its own.
 
     `names` are the subject alternative names, None without this extension; `units` the organisational units.
+    `common_name` is empty if there is none.
     """
 
     number: int
     names: tuple[tuple[str, str], ...] | None
     units: tuple[str, ...] = ()
+    common_name: str = ""
 
     @property
     def dns_names(self) -> list[str]:
@@ -84,9 +86,10 @@ class TlsSession:
         chain = self._session._sslobj.get_unverified_chain() or ()  # type: ignore[attr-defined]
         certificate: dict[str, Any] = self._session.getpeercert() or {}
         names = certificate.get("subjectAltName")
-        fields = (field for part in certificate.get("subject", ()) for field in part)
+        fields = [field for part in certificate.get("subject", ()) for field in part]
         units = tuple(value for kind, value in fields if kind == "organizationalUnitName")
-        return PeerCertificates(len(chain), None if names is None else tuple(names), units)
+        common_name = next((value for kind, value in fields if kind == "commonName"), "")
+        return PeerCertificates(len(chain), None if names is None else tuple(names), units, common_name)
 
     def _read_all(self) -> bytes:
         parts: list[bytes] = []

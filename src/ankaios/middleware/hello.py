@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ankaios.common.certificate_roles import ROLES
 from ankaios.common.errors import Rejected
+from ankaios.common.messages import ClientIdentity
 from ankaios.common.names import CONSTRAINT_TEXT, has_allowed_characters
 from ankaios.common.version import check_version_compatibility
 from ankaios.grpc.wire_format import CallFailed, Status
@@ -61,13 +62,14 @@ def check_commander_hello(message: ToServer | None) -> str:
     return hello.user
 
 
-def client_description(user: str, peer: PeerCertificates | None) -> str:
-    """Describe a client for people; empty if it did not send a user. Only the certificate is verified."""
-    shown = "".join(sign for sign in user[:_MAX_USER] if sign.isprintable()).strip()
-    if not shown:
-        return ""
-    name = next(iter(peer.dns_names), "") if peer is not None else ""
-    return f"{shown} (certificate '{name[:_MAX_USER]}')" if name else shown
+def client_identity(user: str, peer: PeerCertificates | None) -> ClientIdentity:
+    """The name of a certificate is its first DNS name, or its common name if it has none."""
+    certificate = "" if peer is None else next(iter(peer.dns_names), peer.common_name)
+    return ClientIdentity(_printable(user), _printable(certificate))
+
+
+def _printable(text: str) -> str:
+    return "".join(sign for sign in text[:_MAX_USER] if sign.isprintable()).strip()
 
 
 def _checked(message: ToServer | None, kind: str, text: str) -> ToServer:

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from ankaios.common.messages import (
     REQUEST_ID_SEPARATOR,
+    UNKNOWN_CLIENT,
     BroadcastLogsCancel,
     BroadcastStates,
+    ClientIdentity,
     FromAgent,
     FromClient,
     FromServerMessage,
@@ -76,7 +78,7 @@ def interpret_agent_message(agent: str, message: ToServer) -> Incoming:
     return Deliver(FromAgent(agent, message))
 
 
-def interpret_client_message(connection: str, message: ToServer, sender: str = "") -> Incoming:
+def interpret_client_message(connection: str, message: ToServer, sender: ClientIdentity = UNKNOWN_CLIENT) -> Incoming:
     """Decide what to do with a message of a CLI or commander: only requests and goodbyes are allowed.
 
     `sender` describes the client for people.

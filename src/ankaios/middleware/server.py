@@ -47,7 +47,7 @@ from ankaios.middleware.hello import (
     check_agent_hello,
     check_commander_hello,
     check_role,
-    client_description,
+    client_identity,
 )
 from ankaios.middleware.methods import ADDITIONS_HEADER, CONNECTION_PREFIXES, Method
 from ankaios.middleware.routing import (
@@ -273,7 +273,7 @@ class MiddlewareServer:
             raise CallFailed(Status.RESOURCE_EXHAUSTED, text)
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
-        sender = client_description(user, call.peer_certificates)
+        sender = client_identity(user, call.peer_certificates)
         self._add_call(call)
         self._tables.add_client(connection, method, call)
         self._client_calls[connection] = call

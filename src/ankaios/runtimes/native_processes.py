@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, RUNNING_OK, ExecutionState, exited
+from ankaios.runtimes.cgroup_places import OWN_FOLDER
 from ankaios.runtimes.exit_watch import boot_id, process_start
 
 
@@ -47,9 +48,15 @@ class NativeFolder(Struct, frozen=True):
         return None
 
     def cgroups(self) -> list[str]:
+        """Return the cgroups of this workload only: all their processes are killed, and the file may be damaged."""
         with suppress(OSError):
-            return [os.fsdecode(part) for part in (self.path / "cgroups").read_bytes().split(b"\0") if part]
+            parts = os.fsdecode((self.path / "cgroups").read_bytes()).split("\0")
+            return [part for part in parts if self._is_own_cgroup(part)]
         return []
+
+    def _is_own_cgroup(self, path: str) -> bool:
+        parent, name = os.path.split(path)
+        return os.path.basename(parent) == OWN_FOLDER and name.endswith(f".{self.path.name}")  # noqa: PTH119
 
     def exit_code(self) -> int | None:
         with suppress(OSError, ValueError):
@@ -62,7 +69,7 @@ class NativeFolder(Struct, frozen=True):
 
     def note(self) -> str:
         with suppress(OSError):
-            return (self.path / "note").read_text()
+            return (self.path / "note").read_text(errors="replace")
         return ""
 
     def mount_points(self) -> list[str]:

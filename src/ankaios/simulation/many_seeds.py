@@ -17,8 +17,8 @@ from ankaios.simulation.play import SimulationResult, play
 from ankaios.simulation.scenario import Scenario, draw_scenario
 from ankaios.simulation.shrinking import as_test, shrink
 
-# Worker processes are replaced after so many seeds, because objects of killed processes stay in memory.
-SEEDS_PER_WORKER = 20
+# Worker processes are replaced after about so many seeds, because objects of killed processes stay in memory.
+SEEDS_PER_WORKER = 50
 PROGRESS = 500  # seeds between two reports while it runs
 
 
@@ -87,8 +87,11 @@ def _results(options: argparse.Namespace) -> Iterator[SimulationResult]:
         yield from map(_play, scenarios)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=SEEDS_PER_WORKER) as pool:
-        yield from pool.map(_play, scenarios)
+    together = options.jobs * SEEDS_PER_WORKER
+    for first in range(0, len(scenarios), together):
+        # A pool for each part: with `max_tasks_per_child` the executor of Python 3.11 sometimes waits for ever.
+        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+            yield from pool.map(_play, scenarios[first : first + together])
 
 
 def _play(scenario: Scenario) -> SimulationResult:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -227,6 +228,8 @@ class SimulatedListeningSocket:
 class SimulatedSocket:
     """An accepted connection before it has a transport: whether something has arrived can be asked."""
 
+    family = socket.AF_INET
+
     def __init__(self, transport: SimulatedTransport) -> None:
         self.transport = transport
 
@@ -237,6 +240,9 @@ class SimulatedSocket:
         return self.transport.peek()
 
     def setblocking(self, _flag: bool) -> None:
+        return None
+
+    def setsockopt(self, _level: int, _option: int, _value: int) -> None:
         return None
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ def test_an_unknown_name_is_an_error_with_a_hint() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"{ERROR}Failed to output logs: 'Command failed: 'Workload name 'wep' does not exist.''\n"
-        "hint: there is no workload 'wep', did you mean 'web'?\n"
+        "hint: unknown workload 'wep'; did you mean 'web'?\n"
     )
 
 

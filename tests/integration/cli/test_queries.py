@@ -74,7 +74,7 @@ def test_an_unmatched_mask_gets_a_hint_beside_the_documented_output() -> None:
         done = ank("get", "state", "desiredState.workloads.wbe.agent", url=server.url)
     assert (done.returncode, done.stdout) == (0, "desiredState:\n  apiVersion: v1\n\n")
     assert done.stderr == (
-        "hint: nothing matches 'desiredState.workloads.wbe.agent', did you mean 'desiredState.workloads.web.agent'?\n"
+        "hint: nothing matches 'desiredState.workloads.wbe.agent'; did you mean 'desiredState.workloads.web.agent'?\n"
     )
 
 
@@ -127,10 +127,10 @@ def test_filters_are_by_name_agent_and_full_state_in_any_case() -> None:
         unknown = ank("get", "workloads", "wbe", url=server.url)
     assert (match.stdout.count("\n"), match.stderr) == (2, "")
     assert other.stdout.count("\n") == 1
-    assert other.stderr == "hint: no workload is in state 'running', did you mean 'Running(Ok)'?\n"
+    assert other.stderr == "hint: no workload is in state 'running'; did you mean 'Running(Ok)'?\n"
     assert elsewhere.stderr == "hint: no workload is on agent 'rear'\n"
     assert unknown.stdout.count("\n") == 1
-    assert unknown.stderr == "hint: there is no workload 'wbe', did you mean 'web'?\n"
+    assert unknown.stderr == "hint: unknown workload 'wbe'; did you mean 'web'?\n"
 
 
 def test_no_answer_in_time_is_reported_with_the_time() -> None:

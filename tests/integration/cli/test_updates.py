@@ -289,7 +289,7 @@ def test_deleting_an_unknown_workload_is_no_error_but_a_hint() -> None:
     with served(Cluster()) as server:
         done = ank("delete", "workload", "wbe", url=server.url)
     assert (done.returncode, done.stdout) == (0, "Apply successful. No workloads updated.\n")
-    assert done.stderr == "hint: there is no workload 'wbe', did you mean 'web'?\n"
+    assert done.stderr == "hint: unknown workload 'wbe'; did you mean 'web'?\n"
 
 
 def test_deleting_configs_requests_and_prints_nothing() -> None:

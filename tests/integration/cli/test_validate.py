@@ -44,7 +44,7 @@ def test_all_mistakes_are_found_in_one_go(tmp_path: Path) -> None:
     assert "did you mean 'net.port'?" in lines[0]
     assert "workload dependency 'db' is part of a cycle: db -> web -> db." in lines[1]
     assert lines[2].endswith("command: expected a list with at least the program")
-    assert lines[3].endswith("unknown key 'comand', did you mean 'command'?")
+    assert lines[3].endswith("unknown key 'comand'; did you mean 'command'?")
     assert lines[4] == "3 errors, 1 warning in 1 file."
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from ankaios.common.certificate_roles import AGENT_ROLE, COMMANDER_ROLE
 from ankaios.common.config import BadPemFile, Pem, PemMaterial
-from ankaios.common.messages import AgentGone, FromAgent, FromClient
+from ankaios.common.messages import AgentGone, ClientGone, ClientIdentity, FromAgent, FromClient
+from ankaios.common.pb.grpc_api_pb2 import CommanderHello, ToServer
 from ankaios.grpc.tls import client_context, server_context
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import AccessRefused, CannotConnect, ConnectionLost, ConnectionSettings
@@ -74,6 +75,21 @@ async def test_a_large_message_passes_through_tls(authority: Authority, server_p
         message = await running.next()
         assert isinstance(message, FromClient)
         assert message.request.requestId.endswith("x" * 5_000_000)
+
+
+async def test_a_request_has_the_user_and_the_name_of_the_certificate(
+    authority: Authority, server_pem: PemMaterial
+) -> None:
+    hello = ToServer(commanderHello=CommanderHello(protocolVersion="1.0.1", user="alice"))
+    named = authority.issue("operator", san="DNS:ank-cli", usage="clientAuth")
+    async with running_server(server_pem) as running:
+        for pem, certificate in ((named, "ank-cli"), (authority.cli(), "cli")):
+            async with running.client(hello=hello, pem=pem) as cli:
+                await cli.send(a_request())
+                message = await running.next()
+                assert isinstance(message, FromClient)
+                assert message.sender == ClientIdentity("alice", certificate)
+            assert isinstance(await running.next(), ClientGone)
 
 
 async def test_the_server_is_known_by_its_certificate_not_by_its_host(authority: Authority) -> None:

@@ -31,10 +31,12 @@ class FaultyClient(EtcdClient):
     crash_at: int | None = None
     is_frozen = False
     count = 0
+    requests: list[TxnRequest]
     is_lost: Callable[[TxnRequest], bool] = staticmethod(lambda request: False)
 
     async def txn(self, request: TxnRequest, limit: float) -> TxnResponse:
         self.count += 1
+        self.requests.append(request)
         if self.count in self.before or self.is_lost(request):
             raise EtcdUnavailable("the request was lost", may_be_done=True)
         if self.crash_at is not None and self.count > self.crash_at:
@@ -60,9 +62,15 @@ class EtcdServer:
     ) -> None:
         self.location = location
         self.client = FaultyClient(location.endpoints)
+        self.client.requests = []
         self.keys = KeySpace(location.prefix)
         self.election = EtcdElection(self.client, self.keys, Candidate(name, f"http://{name}:25551"), clock=clock)
         self.store = EtcdStore(self.client, self.keys, self.election, str(location))
+
+    @property
+    def term(self) -> int:
+        assert self.election.leadership is not None
+        return self.election.leadership.term
 
     async def lead(self) -> Leadership:
         return await asyncio.wait_for(self.election.campaign(), LIMIT)
@@ -72,6 +80,7 @@ class EtcdServer:
         self.client.count = 0
         stored = await self.store.load()
         self.client.count = 0
+        self.client.requests.clear()
         return stored
 
     async def close(self) -> None:

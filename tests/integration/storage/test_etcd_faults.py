@@ -391,3 +391,25 @@ async def test_a_check_finds_out_that_nothing_can_be_written(own_cluster: EtcdCl
         await server.store.check()
     assert server.store.status().problem is not None
     await server.close()
+
+
+async def test_changing_one_of_10_000_workloads_writes_one_entry(server: EtcdServer) -> None:
+    """Besides: the revision, and the number of the commit."""
+    added = tuple(EntryChange("workload", f"w{number}", None, number) for number in range(10_000))
+    await server.store.commit([StateChange(added)])
+    changed = EntryChange("workload", "w5000", 5000, "changed")
+    server.client.requests.clear()
+    await server.store.commit([StateChange((changed,), a_revision(1, (changed,)))])
+    (request,) = server.client.requests
+    commit = server.keys.commit(server.term)
+    assert {each.request_put.key for each in request.success if each.HasField("request_put")} == {
+        server.keys.entry(changed.key),
+        server.keys.revision(1),
+        commit,
+    }
+    assert not any(each.HasField("request_delete_range") for each in request.success)
+
+
+async def test_changes_of_one_commit_share_a_transaction(server: EtcdServer) -> None:
+    await server.store.commit([a_change(number, f"w{number}", number) for number in range(1, 21)])
+    assert len(server.client.requests) == 1

@@ -17,6 +17,7 @@ from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
 from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.sqlite_states import workloads
 from tests.support.certificates import Authority
+from tests.support.cluster import Cluster
 from tests.unit.storage.changes import a_change
 
 SERVER = Candidate("server", "http://server:25551")
@@ -158,3 +159,28 @@ async def test_a_token_that_is_not_valid_any_more_is_replaced(with_users: Secure
     with_users.etcdctl(*("--user", "root:top-secret", "user", "passwd", "ank", "--interactive=false"), text="secret\n")
     await client.range(request, 10)
     await storage.close()
+
+
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_a_server_uses_its_client_certificate_user_and_password(
+    with_users: SecureEtcd, tmp_path: Path, source: str
+) -> None:
+    pem = with_users.client_certificate()
+    files = {"ca_pem": pem.ca.origin, "crt_pem": pem.crt.origin, "key_pem": pem.key.origin}
+    with Cluster() as cluster:
+        arguments = ["--storage", str(with_users.cluster.location(f"/users/{source}"))]
+        if source == "file":
+            credentials = tmp_path / "credentials.toml"
+            credentials.write_text('user = "ank"\npassword = "secret"\n')
+            credentials.chmod(0o600)
+            arguments += ["--storage-credentials", str(credentials)]
+            arguments += [word for name, path in files.items() for word in (f"--storage-{name}", path)]
+        else:
+            cluster.environ |= {"ANKSERVER_STORAGE_USER": "ank", "ANKSERVER_STORAGE_PASSWORD": "secret"}
+            cluster.environ |= {f"ANKSERVER_STORAGE_{name.upper()}": path for name, path in files.items()}
+        cluster.start_server(None, *arguments)
+        cluster.apply('{"apiVersion": "v1", "configs": {"stored": "in etcd"}}')
+        assert "etcds://" in cluster.ank("get", "servers").stdout
+        cluster.kill_server()
+        cluster.start_server(None, *arguments)
+        assert cluster.state("desiredState.configs")["desiredState"]["configs"] == {"stored": "in etcd"}

@@ -17,9 +17,9 @@ import pytest
 
 from ankaios.storage.sqlite import sqlite_store
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
-from ankaios.storage.state_store import CommitUnknown, StorageFailed
+from ankaios.storage.state_store import CommitUnknown, EntryChange, StateChange, StorageFailed
 from tests.integration.storage.sqlite_states import DATABASE, add_revisions, state_of, workloads
-from tests.unit.storage.changes import a_change, a_workload
+from tests.unit.storage.changes import a_change, a_revision, a_workload
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -370,3 +370,32 @@ async def test_a_copy_is_made_again_after_many_revisions(
     await add_revisions(store, 50, 50)
     await store.finish_copy()
     assert copy.stat().st_ino != before
+
+
+def written_tables(statements: list[str]) -> list[str]:
+    """The tables to which the statements write a row, sorted. Each statement writes the row of one key."""
+    words = [statement.split() for statement in statements if statement.startswith(("INSERT", "UPDATE", "DELETE"))]
+    return sorted(next(word for word in it if word in ("entry", "revision", "record", "summary")) for it in words)
+
+
+async def test_changing_one_of_10_000_workloads_writes_one_entry(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    """Besides: the revision, and the summary by which damage is found."""
+    added = tuple(EntryChange("workload", f"w{number}", None, number) for number in range(10_000))
+    await store.commit([StateChange(added)])
+    await store.finish_copy()
+    failing_connection.statements.clear()
+    changed = EntryChange("workload", "w5000", 5000, "changed")
+    await store.commit([StateChange((changed,), a_revision(1, (changed,)))])
+    assert written_tables(failing_connection.statements) == ["entry", "revision", "summary"]
+
+
+async def test_changes_of_one_commit_share_a_transaction(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    """A transaction has one fsync."""
+    failing_connection.statements.clear()
+    await store.commit([a_change(number, f"w{number}", number) for number in range(1, 21)])
+    assert failing_connection.statements.count("COMMIT") == 1
+    assert written_tables(failing_connection.statements).count("summary") == 1

@@ -59,12 +59,38 @@ async def test_details_are_sent_only_to_a_server_that_requested_them(tmp_path: P
     assert len(outbox.messages) == 1
 
 
-async def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
-    records_in(tmp_path / "records").note(WEB, RUNNING_OK)
+async def test_damaged_lines_are_skipped_reported_and_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = records_in(tmp_path / "records")
+    before.note(WEB, RUNNING_OK)
+    before.note(InstanceName("db", "1", "n1"), RUNNING_OK)
     with (tmp_path / "records").open("ab") as file:
-        file.write(b'{"name": 1}\n{"na')
+        file.write(b'00000000 {"name": 1}\n{"na')
     outbox = Sent()
-    assert sent_since(records_in(tmp_path / "records", outbox), outbox) == [10_000]
+    after = records_in(tmp_path / "records", outbox)
+    assert sent_since(after, outbox) == [10_000, 10_000]
+    assert f"2 of 4 records in '{tmp_path}/records' are damaged and ignored" in caplog.text
+    after.note(WEB, exited(1))
+    caplog.clear()
+    assert sent_since(records_in(tmp_path / "records", outbox), outbox) == [10_000, 10_000, 10_000]
+    assert caplog.text == ""
+
+
+async def test_a_file_with_damage_at_any_byte_is_read_without_its_damaged_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "records"
+    records_in(path).note(WEB, exited(1))
+    records_in(path).detail(WEB, output=("ä",))
+    intact, outbox = path.read_bytes(), Sent()
+    for position in range(len(intact)):
+        for bit in range(8):
+            damaged = bytearray(intact)
+            damaged[position] ^= 1 << bit
+            path.write_bytes(damaged)
+            caplog.clear()
+            sent = sent_since(records_in(path, outbox), outbox)
+            assert sent in ([10_000], [])
+            assert "are damaged and ignored" in caplog.text
 
 
 async def test_a_long_file_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

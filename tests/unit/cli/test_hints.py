@@ -68,7 +68,7 @@ def test_a_mask_that_selects_anything_gets_no_hint(mask: str, does: bool) -> Non
     ],
 )
 def test_the_hint_corrects_the_first_wrong_part(mask: str, corrected: str) -> None:
-    assert hinted(mask) == f"nothing matches '{mask}', did you mean '{corrected}'?"
+    assert hinted(mask) == f"nothing matches '{mask}'; did you mean '{corrected}'?"
 
 
 @pytest.mark.parametrize(

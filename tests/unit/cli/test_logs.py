@@ -27,7 +27,7 @@ def test_a_name_means_all_its_instances_once() -> None:
 def test_an_unknown_name_is_reported_with_a_similar_one() -> None:
     with pytest.raises(NoLogs, match=r"^Workload name 'wep' does not exist\.$") as caught:
         resolve(["web", "wep"], STATES)
-    assert caught.value.hint == "there is no workload 'wep', did you mean 'web'?"
+    assert caught.value.hint == "unknown workload 'wep'; did you mean 'web'?"
 
 
 def test_every_instance_must_be_accepted() -> None:

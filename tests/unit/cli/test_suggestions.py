@@ -17,8 +17,6 @@ def test_only_a_close_match_is_suggested() -> None:
 
 
 def test_hints_name_the_similar_name_or_the_existing_names() -> None:
-    assert did_you_mean("workload", "wbe", ["web"]) == "there is no workload 'wbe', did you mean 'web'?"
-    assert did_you_mean("workload", "x", []) == "there is no workload 'x', there are none at all"
-    assert did_you_mean("device", "zz", "abcdefg") == (
-        "there is no device 'zz', there are 'a', 'b', 'c', 'd', 'e' and 2 more"
-    )
+    assert did_you_mean("workload", "wbe", ["web"]) == "unknown workload 'wbe'; did you mean 'web'?"
+    assert did_you_mean("workload", "x", []) == "unknown workload 'x'; none exists"
+    assert did_you_mean("device", "zz", "abcdefg") == "unknown device 'zz'; known: 'a', 'b', 'c', 'd', 'e' and 2 more"

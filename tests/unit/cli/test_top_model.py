@@ -1,8 +1,8 @@
 import pytest
 
 from ankaios.cli.keyboard import split_keys
-from ankaios.cli.top_model import SORTS, NodeRow, TopRow, View, health_word, node_rows, press, top_rows
-from ankaios.cli.workload_rows import Instance, WorkloadRow, state_text
+from ankaios.cli.top_model import SORTS, NodeRow, TopRow, View, node_rows, press, top_rows
+from ankaios.cli.workload_rows import Instance, WorkloadRow
 from ankaios.common.pb import ank_base_pb2 as base
 
 RUNNING = base.ExecutionState(running=base.RUNNING_OK)
@@ -21,7 +21,8 @@ def instance(name: str) -> Instance:
 
 def rows(view: View = View()) -> list[TopRow]:  # noqa: B008
     table = {
-        instance(name): WorkloadRow(instance(name), "native", state_text(state), "") for name, state in STATES.items()
+        instance(name): WorkloadRow(instance(name), "native", "", "").with_state(state)
+        for name, state in STATES.items()
     }
     usage = {instance(name): base.ResourceUsage(cpuMillis=cpu, memoryBytes=1000 - cpu) for name, cpu in CPU.items()}
     return top_rows(table, {instance(name): state for name, state in STATES.items()}, usage, view)
@@ -60,11 +61,6 @@ def test_nodes_count_their_workloads_and_problems() -> None:
         NodeRow("n1", 50, 7, 2, 0),
         NodeRow("n3", 50, 7, 0, 0),
     ]
-
-
-def test_health_is_shown_only_if_it_is_checked() -> None:
-    assert health_word(RUNNING) == ""
-    assert health_word(UNHEALTHY) == "unhealthy"
 
 
 def pressed(*keys: str) -> View:

@@ -88,7 +88,7 @@ def test_a_missing_version_does_not_hide_the_rest() -> None:
     text = "workloads:\n  web:\n    agent: n\n    runtime: podmen\n    runtimeConfig: 'image: x'\n"
     assert told(text) == [
         '1: error: : "apiVersion" is a required property',
-        "4: error: workloads.web.runtime: unknown runtime 'podmen', did you mean 'podman'?",
+        "4: error: workloads.web.runtime: unknown runtime 'podmen'; did you mean 'podman'?",
     ]
 
 
@@ -174,9 +174,9 @@ def test_a_config_nested_too_deep_and_a_number_too_large_are_reported() -> None:
 def test_a_misspelled_key_is_a_warning_with_the_key_that_was_meant() -> None:
     text = GOOD.replace("    agent:", "    dependancies: {}\n    x-mine: 1\n    colour: red\n    agent:")
     assert told("worklods: {}\n" + text) == [
-        "1: warning: worklods: unknown key 'worklods', did you mean 'workloads'?",
-        "5: warning: workloads.web.dependancies: unknown key 'dependancies', did you mean 'dependencies'?",
-        "7: warning: workloads.web.colour: unknown key 'colour', it has no effect",
+        "1: warning: worklods: unknown key 'worklods'; did you mean 'workloads'?",
+        "5: warning: workloads.web.dependancies: unknown key 'dependancies'; did you mean 'dependencies'?",
+        "7: warning: workloads.web.colour: unknown key 'colour'; it has no effect",
     ]
 
 
@@ -188,7 +188,7 @@ def test_keys_of_rules_depend_on_their_type_and_are_known_anyway() -> None:
           - {type: LogRule, workloadNames: [a]}
     """
     found = findings(GOOD.replace("    agent:", indent(dedent(rules), "    ").strip("\n") + "\n    agent:"))
-    assert [(one.line, one.message) for one in found] == [(6, "unknown key 'filterMask', did you mean 'filterMasks'?")]
+    assert [(one.line, one.message) for one in found] == [(6, "unknown key 'filterMask'; did you mean 'filterMasks'?")]
 
 
 def test_keys_that_users_choose_are_never_unknown() -> None:
@@ -228,7 +228,7 @@ def test_a_missing_variable_is_reported_in_its_line_with_a_similar_one() -> None
     assert (found.line, found.path) == (12, "workloads.web.runtimeConfig")
     assert found.message == (
         "Failed to render field 'runtimeConfig': 'Error rendering \"Unnamed template\" line 2, col 25: "
-        "Failed to access variable in strict mode Some(\"net.prot\")', did you mean 'net.port'?"
+        "Failed to access variable in strict mode Some(\"net.prot\")'; did you mean 'net.port'?"
     )
 
 
@@ -246,7 +246,7 @@ def test_an_unknown_config_is_an_error_at_its_alias() -> None:
     (found,) = findings(TEMPLATED.replace("net: network", "net: netwerk"))
     assert (found.line, found.path) == (7, "workloads.web.configs.net")
     assert found.message == (
-        "Workload references config key 'netwerk' that does not exist in any of these files, did you mean 'network'?"
+        "Workload references config key 'netwerk' that does not exist in any of these files; did you mean 'network'?"
     )
 
 
@@ -275,7 +275,7 @@ def of_runtime(runtime: str, config: str, more: str = "") -> list[str]:
 
 def test_an_unknown_runtime_is_an_error() -> None:
     assert of_runtime("docker", "image: x") == [
-        f"5: error: workloads.web.runtime: unknown runtime 'docker', there are {', '.join(RUNTIME_NAMES)}"
+        f"5: error: workloads.web.runtime: unknown runtime 'docker'; known: {', '.join(RUNTIME_NAMES)}"
     ]
 
 
@@ -319,8 +319,8 @@ def test_with_errors_there_are_no_hints() -> None:
 
 def test_unknown_keys_of_a_runtime_config_are_reported_by_runtime() -> None:
     assert of_runtime("podman", "image: x\ncommandOption: [a]\nplayOptions: []") == [
-        "8: warning: workloads.web.runtimeConfig: unknown key 'commandOption', did you mean 'commandOptions'?",
-        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions', it has no effect",
+        "8: warning: workloads.web.runtimeConfig: unknown key 'commandOption'; did you mean 'commandOptions'?",
+        "9: warning: workloads.web.runtimeConfig: unknown key 'playOptions'; it has no effect",
     ]
     assert of_runtime("native", "command: [a]\nworkingDir: /\nenv: {}\nuser: root\nlimits: {}") == []
 
@@ -375,7 +375,7 @@ def test_an_unknown_dependency_is_a_warning_because_the_server_may_know_it() -> 
     message = "5: warning: workloads.web.dependencies.dbase: depends on 'dbase', which is in none of these files"
     assert told(text) == [message]
     other = GOOD.replace("web:", "database:")
-    assert told(text, other) == [f"{message}, did you mean 'database'?"]
+    assert told(text, other) == [f"{message}; did you mean 'database'?"]
     assert findings(text, complete=False) == []
 
 
@@ -446,7 +446,7 @@ def test_requests_that_can_be_satisfied_have_no_findings() -> None:
 
 def test_requests_that_cannot_be_satisfied_are_reported() -> None:
     assert asking("{name: camra}") == [
-        "warning: resources[0].name: no device configuration 'camra' is in these files, did you mean 'camera'?"
+        "warning: resources[0].name: no device configuration 'camra' is in these files; did you mean 'camera'?"
     ]
     assert asking("{name: camera, quantity: 0}") == ["error: resources[0].quantity: 0 is less than the minimum of 1"]
     assert asking("{name: camera-0a1b2c, quantity: 3}") == [
@@ -502,7 +502,7 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     (found,) = configured("a", "{name: onvif, discoveryProperties: {device_credential_list: x}}")
     assert found.startswith(".discoveryHandler.discoveryProperties: ")
     (found,) = configured("a", "{name: Udev}")
-    assert found == ".discoveryHandler.name: 'Udev' is no built-in discovery handler, did you mean 'udev'?"
+    assert found == ".discoveryHandler.name: 'Udev' is no built-in discovery handler; did you mean 'udev'?"
     (found,) = configured("a", "{name: mine}")
     assert found.endswith(": one of this name must register with the agents")
     (found,) = configured("-a", "{name: udev, discoveryDetails: 'udevRules: []'}")

@@ -38,7 +38,7 @@ def test_errors_end_with_one_and_warnings_do_not(tmp_path: Path) -> None:
     file.write_text(BAD)
     assert ran(str(file)) == (
         1,
-        f"{file}:3: error: workloads.web.runtime: unknown runtime 'podmen', did you mean 'podman'?\n"
+        f"{file}:3: error: workloads.web.runtime: unknown runtime 'podmen'; did you mean 'podman'?\n"
         "1 error, 0 warnings in 1 file.\n",
     )
     file.write_text(GOOD + "workloads-: {}\n")
@@ -50,7 +50,7 @@ def test_json_is_a_list_of_findings(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(BAD)
     code, text = ran("--json", str(file))
-    message = "unknown runtime 'podmen', did you mean 'podman'?"
+    message = "unknown runtime 'podmen'; did you mean 'podman'?"
     path = "workloads.web.runtime"
     assert code == 1
     assert json.loads(text) == [{"file": str(file), "line": 3, "severity": "error", "path": path, "message": message}]

@@ -152,9 +152,10 @@ def test_health_has_a_column_if_a_workload_has_health_checks() -> None:
     assert "HEALTH" not in workload_table(output, [plain])[0]
     checked = execution_state("running", 0, "unhealthy: x")
     checked.health.status = base.HEALTH_UNHEALTHY
+    checked.health.text = "x"
     lines = workload_table(output, [plain, plain._replace(instance=("b", "1", "n")).with_state(checked)])
     assert lines[0].split()[-3:] == ["HEALTH", "ADDITIONAL", "INFO"]
-    assert lines[2].split() == ["b", "n", "podman", "Running(Ok)", "Unhealthy", "unhealthy:", "x"]
+    assert lines[2].split() == ["b", "n", "podman", "Running(Ok)", "Unhealthy", "x"]
 
 
 def test_a_health_of_newer_servers_is_shown_as_unknown() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.core.kubelet_checkpoint import DeviceKey, read_checkpoint
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
@@ -209,8 +210,20 @@ def test_claims_that_cannot_be_read_are_reported(tmp_path: Path, caplog: pytest.
     claims = PodClaims(a_node(), tmp_path)
     claims.restore()
     (tmp_path / "pods/claims.json").write_text('{"checksum": "0", "record": []}')
-    (tmp_path / "pods/configurations.pb").write_bytes(b"\xff")
     claims.restore()
     assert "the claims of pods in" in caplog.text
-    assert claims.remembered() is None
-    assert "the device configurations in" in caplog.text
+
+
+def test_damaged_configurations_are_not_used_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    claims, update = PodClaims(a_node(), tmp_path), grpc.DeviceUpdate()
+    update.configurations.deviceConfigurations["camera"].capacity = 1
+    claims.remember(update)
+    assert claims.remembered() == update
+    path = tmp_path / "pods/configurations.json"
+    intact = path.read_bytes()
+    for position in range(len(intact)):
+        for damaged in (intact[:position], intact[:position] + b"\xff" + intact[position + 1 :]):
+            caplog.clear()
+            path.write_bytes(damaged)
+            assert claims.remembered() is None
+            assert "the device configurations in" in caplog.text

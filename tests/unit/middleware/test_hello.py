@@ -7,7 +7,7 @@ import pytest
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, CommanderHello, Goodbye, ToServer
 from ankaios.grpc.tls import PeerCertificates
 from ankaios.grpc.wire_format import CallFailed, Status
-from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello
+from ankaios.middleware.hello import check_agent_certificates, check_agent_hello, check_commander_hello, client_identity
 
 
 def an_agent_hello(name: str = "agent_A", version: str = "1.0.1") -> ToServer:
@@ -107,3 +107,21 @@ def test_names_that_would_confuse_request_ids_are_refused(name: str) -> None:
         check_agent_hello(an_agent_hello(name), None)
     assert failure.value.status == Status.INVALID_ARGUMENT
     assert f"Unsupported agent name '{name}'" in failure.value.text
+
+
+@pytest.mark.parametrize(
+    ("user", "certificates", "text"),
+    [
+        ("alice", None, "alice"),
+        ("alice", peer("ank-cli", "other"), "alice (certificate 'ank-cli')"),
+        ("alice", PeerCertificates(1, None, (), "ank-operator"), "alice (certificate 'ank-operator')"),
+        ("alice", PeerCertificates(1, (("IP Address", "127.0.0.1"),)), "alice"),
+        ("", peer("ank-cli"), "unknown (certificate 'ank-cli')"),
+        ("", None, "unknown"),
+        ("a\nb\x1b[1m" + "x" * 1000, None, "ab[1m" + "x" * 57),
+    ],
+)
+def test_a_client_is_described_by_its_user_and_the_name_of_its_certificate(
+    user: str, certificates: PeerCertificates | None, text: str
+) -> None:
+    assert str(client_identity(user, certificates)) == text

@@ -54,6 +54,25 @@ def test_a_folder_that_makes_no_sense_is_a_lost_workload(tmp_path: Path, text: s
     assert not NativeFolder(tmp_path).keeper_alive
 
 
+def test_a_damaged_note_does_not_hide_a_running_process(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path, os.getpid())
+    (folder.path / "note").write_bytes(b"no limit of \xff")
+    assert folder.state() == RUNNING_OK.because("no limit of \ufffd")
+
+
+def test_a_damaged_list_of_cgroups_names_no_cgroup_of_others(tmp_path: Path) -> None:
+    """All processes in these cgroups are killed when the workload is started again."""
+    folder = NativeFolder(tmp_path / "web.1.node")
+    folder.path.mkdir()
+    own = ["/sys/fs/cgroup/ankaios/0a1b2c3d.web.1.node", "/sys/fs/cgroup/memory/ankaios/0a1b2c3d.web.1.node"]
+    content = "\0".join(own).encode()
+    (folder.path / "cgroups").write_bytes(content)
+    assert folder.cgroups() == own
+    for size in range(len(content)):
+        (folder.path / "cgroups").write_bytes(content[:size])
+        assert set(folder.cgroups()) <= set(own)
+
+
 async def test_a_running_workload_is_ended_before_it_is_created_again(tmp_path: Path) -> None:
     runtime = NativeRuntime(tmp_path / "native")
     spec = a_workload(runtime="native", config="command: [sleep, '100']")

@@ -5,12 +5,13 @@ import pytest
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server import settings
 from ankaios.server.mutating_hooks import MutatingHook
-from ankaios.server.settings import Address, ServerSettings, read_server_settings
+from ankaios.server.settings import Address, ServerSettings, StartupPolicy, read_server_settings
+from ankaios.storage.storage_url import MemoryLocation, SqliteLocation
 
 
 @pytest.fixture(autouse=True)
 def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("INSECURE", "CA_PEM", "CRT_PEM", "KEY_PEM"):
+    for name in ("INSECURE", "CA_PEM", "CRT_PEM", "KEY_PEM", "STORAGE", "STARTUP_MANIFEST_POLICY"):
         monkeypatch.delenv(f"ANKSERVER_{name}", raising=False)
     monkeypatch.setattr(settings, "DEFAULT_CONFIG_FILE", tmp_path / "default.conf")
 
@@ -149,6 +150,33 @@ def test_a_senseless_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatc
 
 def test_the_message_size_can_be_given_as_a_flag() -> None:
     assert read_server_settings(["--max-message-size", "8192"]).max_message_size == 8192
+
+
+def test_the_storage_comes_from_the_flag_the_environment_or_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them counts. Without any of them, nothing is stored, as in Eclipse Ankaios."""
+    assert read_server_settings([]).storage.location == MemoryLocation()
+    file = "storage = 'sqlite:/file.db'"
+    assert with_file(tmp_path, file).storage.location == SqliteLocation(Path("/file.db"))
+    monkeypatch.setenv("ANKSERVER_STORAGE", "sqlite:/environment.db")
+    assert with_file(tmp_path, file).storage.location == SqliteLocation(Path("/environment.db"))
+    flag = ("--storage", "sqlite:/flag.db")
+    assert with_file(tmp_path, file, *flag).storage.location == SqliteLocation(Path("/flag.db"))
+    with pytest.raises(StartupFailed, match="invalid storage URL 'redis:'"):
+        read_server_settings(["--storage", "redis:"])
+
+
+def test_the_startup_manifest_seeds_an_empty_store_unless_a_policy_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_server_settings([]).startup_policy is StartupPolicy.SEED
+    assert read_server_settings(["--startup-manifest-policy", "always"]).startup_policy is StartupPolicy.ALWAYS
+    assert with_file(tmp_path, "startup_manifest_policy = 'always'").startup_policy is StartupPolicy.ALWAYS
+    with pytest.raises(StartupFailed, match="'startup_manifest_policy' is 'never', expected one of 'seed', 'always'"):
+        with_file(tmp_path, "startup_manifest_policy = 'never'")
+    monkeypatch.setenv("ANKSERVER_STARTUP_MANIFEST_POLICY", "always")
+    assert read_server_settings([]).startup_policy is StartupPolicy.ALWAYS
 
 
 def test_the_lease_of_a_leader_can_be_longer_but_not_shorter(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from ankaios.common.durations import parse_duration
 from ankaios.common.execution_state import HEALTHY, STARTING, UNHEALTHY, ExecutionState, HealthState
 from ankaios.common.health import ExecCheck, FileCheck, Health, HttpCheck, NotifyCheck, TcpCheck
+from ankaios.common.health_words import add_health_words
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 24 * 3600.0
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.01, 3600.0
 FIRST_CHECK_AFTER = 0.5
 INTERVAL_IN_START_PERIOD = 1.0
 MAX_HEALTH_TEXT = 200
-_WORDS = {STARTING: "not healthy yet", HEALTHY: "healthy", UNHEALTHY: "unhealthy"}
 AnyCheck = ExecCheck | HttpCheck | TcpCheck | FileCheck | NotifyCheck
 
 
@@ -205,9 +205,7 @@ def with_health(state: ExecutionState, health: HealthState | None) -> ExecutionS
     """Return the running state with its health, also as additional information for programs without the field."""
     if health is None:
         return state
-    word = _WORDS[health.status]
-    text = f"{word}: {health.text}" if health.text else word
-    info = f"{state.additional_info}, {text}" if state.additional_info else text
+    info = add_health_words(state.additional_info, health.status, health.text)
     return replace(state, additional_info=info, health=health)
 
 

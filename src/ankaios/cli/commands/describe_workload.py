@@ -10,7 +10,14 @@ from ankaios.cli.output import CliError
 from ankaios.cli.record_rows import detail_text, local_time
 from ankaios.cli.session import Session
 from ankaios.cli.suggestions import did_you_mean
-from ankaios.cli.workload_rows import health_style, health_text, info_text, state_style, state_text, workload_instances
+from ankaios.cli.workload_rows import (
+    health_style,
+    health_text,
+    reason_text,
+    state_style,
+    state_text,
+    workload_instances,
+)
 from ankaios.common.pb import ank_base_pb2 as base
 
 _MOST_RECORDS = 15
@@ -80,7 +87,7 @@ def _add_instances(description: Description, name: str, state: base.CompleteStat
             health = health_text(execution_state)
             description.fact("Health", health, health_style(health))
             description.fact("Restarted", _times(execution_state.restarts))
-            description.fact("Reason", info_text(execution_state) or _missing_agent(instance[2], state))
+            description.fact("Reason", reason_text(execution_state) or _missing_agent(instance[2], state))
 
 
 def _times(number: int) -> str:

@@ -70,7 +70,7 @@ def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:
 def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: set[str]) -> None:
     if wanted is not None and wanted.lower() not in map(str.lower, known):
         guess = nearest(wanted, known)
-        call.output.hint(f"no workload is {where} '{wanted}'" + (f", did you mean '{guess}'?" if guess else ""))
+        call.output.hint(f"no workload is {where} '{wanted}'" + (f"; did you mean '{guess}'?" if guess else ""))
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:

@@ -47,7 +47,7 @@ def _check_handler(handler: Form) -> Iterator[Problem]:
     name = handler["name"]
     if name not in _HANDLERS:
         guess = nearest(name, _HANDLERS)
-        hint = f", did you mean '{guess}'?" if guess else ": one of this name must register with the agents"
+        hint = f"; did you mean '{guess}'?" if guess else ": one of this name must register with the agents"
         yield Problem(("discoveryHandler", "name"), f"'{name}' is no built-in discovery handler{hint}", WARNING)
         return
     given = handler.get("discoveryProperties", {})

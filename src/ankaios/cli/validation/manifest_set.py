@@ -68,7 +68,7 @@ class ManifestSet(Struct):
         """The end of a message about an unknown name."""
         self.suggestions_left -= 1
         found = nearest(name, self.names[section]) if self.suggestions_left >= 0 else None
-        return f", did you mean '{found}'?" if found else ""
+        return f"; did you mean '{found}'?" if found else ""
 
 
 def combine(files: Sequence[ManifestFile], report: ValidationReport, *, complete: bool) -> ManifestSet:

@@ -42,7 +42,7 @@ def check_runtime_name(form: Form) -> Iterator[Problem]:
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
         guess = nearest(runtime, RUNTIME_NAMES)
-        hint = f", did you mean '{guess}'?" if guess else f", there are {', '.join(RUNTIME_NAMES)}"
+        hint = f"; did you mean '{guess}'?" if guess else f"; known: {', '.join(RUNTIME_NAMES)}"
         yield Problem(("runtime",), f"unknown runtime '{runtime}'{hint}")
 
 

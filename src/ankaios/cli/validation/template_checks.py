@@ -57,7 +57,7 @@ def _check_unrendered(form: Form) -> Iterator[Problem]:
 def _suggestion(message: str, known: Form) -> str:
     missing = _MISSING_VARIABLE.search(message)
     found = nearest(missing[1], _variables(known, "")) if missing else None
-    return f", did you mean '{found}'?" if found else ""
+    return f"; did you mean '{found}'?" if found else ""
 
 
 def _variables(values: Form, prefix: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ def check_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Problem]
     if key in known or not isinstance(key, str) or key.startswith("x-"):
         return
     guess = nearest(key, known)
-    hint = f", did you mean '{guess}'?" if guess else ", it has no effect"
+    hint = f"; did you mean '{guess}'?" if guess else "; it has no effect"
     yield Problem((*path, key), f"unknown key '{key}'{hint}", WARNING)
 
 

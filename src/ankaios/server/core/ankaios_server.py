@@ -14,8 +14,10 @@ from itertools import chain
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import AGENT_DISCONNECTED, REMOVED, ExecutionState
 from ankaios.common.messages import (
+    UNKNOWN_CLIENT,
     AgentGone,
     ClientGone,
+    ClientIdentity,
     FromAgent,
     FromClient,
     Respond,
@@ -447,8 +449,10 @@ class AnkaiosServer:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _request(self, request: base.Request, requester: Requester | None, sender: str = "") -> list[Effect]:
-        """`requester` is None if the id does not name the workload that sent the request; `sender` is for messages."""
+    def _request(
+        self, request: base.Request, requester: Requester | None, sender: ClientIdentity = UNKNOWN_CLIENT
+    ) -> list[Effect]:
+        """`requester` is None if the id does not name the workload that sent the request."""
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]

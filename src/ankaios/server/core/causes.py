@@ -140,7 +140,7 @@ def _explain_running(instance: InstanceName, state: ExecutionState, facts: Cause
         return _Link("health", f"runs but is unhealthy: {state.health.text or 'its health check fails'}")
     if (end := _recent_end(instance, facts)) is not None:
         return _Link("running", f"runs again; before that it failed: {_end_text(end)}", 0, end.output)
-    return _Link("running", "; ".join(filter(None, [f"runs{_health_text(state)}", state.additional_info])))
+    return _Link("running", "; ".join(filter(None, ["runs", state.additional_info])))
 
 
 def _recent_end(instance: InstanceName, facts: CauseFacts) -> StateRecord | None:
@@ -148,10 +148,6 @@ def _recent_end(instance: InstanceName, facts: CauseFacts) -> StateRecord | None
     records = [it for it in facts.state.records.of_workload(instance.workload) if it.name == instance]
     ends = [it for it in records if it.state.state == "Failed"]
     return ends[-1] if ends and records[-1].time_ms - ends[-1].time_ms < _RECENT_MS else None
-
-
-def _health_text(state: ExecutionState) -> str:
-    return f", health: {state.health.status}" if state.health is not None else ""
 
 
 def _explain_failure(record: StateRecord) -> _Link:

@@ -5,7 +5,7 @@ Inside the server the id of a request begins with its sender: `<connection>@ID` 
 
 from msgspec import Struct
 
-from ankaios.common.messages import REQUEST_ID_SEPARATOR
+from ankaios.common.messages import REQUEST_ID_SEPARATOR, ClientIdentity
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -39,12 +39,12 @@ class UpdateOrigin(Struct, frozen=True):
     atomic: base.AtomicOptions | None = None
 
 
-def origin_of(request: base.Request, requester: Requester | None, sender: str) -> UpdateOrigin:
-    """`sender` describes a command connection of this project; programs of Eclipse Ankaios send no description."""
-    text = sender or "unknown"
+def origin_of(request: base.Request, requester: Requester | None, sender: ClientIdentity) -> UpdateOrigin:
+    """Clients of this project send a user; programs of Eclipse Ankaios do not."""
+    text = str(sender)
     if requester is not None and requester.workload:
         text = f"workload '{requester.workload}' on agent '{requester.peer}'"
-    wants_revision = bool(sender)
+    wants_revision = bool(sender.user)
     if request.HasField("rollbackRequest"):
         wanted = request.rollbackRequest
         note = f"restores revision {wanted.revision}"

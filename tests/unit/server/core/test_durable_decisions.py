@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.messages import FromAgent, FromClient
+from ankaios.common.messages import ClientIdentity, FromAgent, FromClient
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -51,7 +51,7 @@ class StoredStory(Story):
     def change(self, state: Form, *masks: str, sender: str = "", **more: Any) -> Decision:
         content = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks, **more)
         request = base.Request(requestId=f"{CLI}@u", updateStateRequest=content)
-        return self.decide(FromClient(CLI, request, sender))
+        return self.decide(FromClient(CLI, request, ClientIdentity(sender)))
 
     def stored(self) -> Stored:
         revisions = tuple(self.revisions.values())
@@ -92,7 +92,7 @@ def test_the_requester_of_a_workload_is_its_name() -> None:
 
 def test_only_clients_that_support_revisions_receive_them() -> None:
     story = StoredStory()
-    for sender, expected in (("alice", True), ("", False)):
+    for sender, expected in (("alice", True), ("", False)):  # programs of Eclipse Ankaios send no user
         decision = story.change(a_state({"web": a_form(config=sender)}), sender=sender)
         (success,) = [it.response for it in decision.effects if hasattr(it, "response")]
         assert success.UpdateStateSuccess.HasField("revision") == expected
