@@ -185,7 +185,8 @@ async def measure(agents: int, update_seconds: float) -> tuple[float, float, lis
             print(
                 f"{agents:5} agents: connected {connecting:5.2f} s ({connect_cpu:.2f} s CPU), "
                 f"update of one {statistics.median(one) * 1000:5.1f} ms, of all {changed:5.2f} s "
-                f"(longest response time meanwhile {max(pauses) * 1000:4.0f} ms), "
+                f"(response time meanwhile: median {statistics.median(pauses[1:]) * 1000:.0f} ms, "
+                f"longest {max(pauses) * 1000:.0f} ms), "
                 f"state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
                 f"one state change {cost * 1000:5.2f} ms CPU, {server.megabytes:4.0f} MB, "
                 f"{sum(agent.lost for agent in fleet)} connections broke",

@@ -15,6 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.cli.connection import commander_hello as greeting
+from ankaios.cli.session import RequestFailed, Session
+from ankaios.common.pb.ank_base_pb2 import CompleteState
+from ankaios.middleware.blocking_client import connect_blocking
+from ankaios.middleware.connecting import ConnectionSettings
+from ankaios.middleware.methods import Method
 from tests.support.certificates import Authority
 from tests.support.flooding_client import FloodingClient
 from tests.support.hostile_peers import (
@@ -191,6 +197,39 @@ def test_deleting_2000_workloads_does_not_block_the_server(attacked: Attacked) -
     print(f"deleting 2,000 workloads: the longest answer took {probe.latencies[-1] * 1000:.0f} ms")
     assert probe.latencies[-1] < 2.0
     attacked.assert_unaffected()
+
+
+def test_applying_10000_workloads_does_not_delay_others(attacked: Attacked) -> None:
+    """Each round changes all workloads and reads the complete state; the response times at rest are of the same run."""
+    with LatencyProbe(attacked.server.port) as rest:
+        time.sleep(0.5)
+    settings = ConnectionSettings(f"http://127.0.0.1:{attacked.server.port}")
+    with connect_blocking(settings, Method.COMMAND, greeting()) as connection:
+        session = Session(connection, 120_000)
+        with LatencyProbe(attacked.server.port) as probe:
+            begin = time.monotonic()
+            for config in ("first", "second"):
+                session.update(large_state(10_000, config), ["desiredState.workloads"])
+                session.complete_state()
+            seconds = time.monotonic() - begin
+        with pytest.raises(RequestFailed, match="100000 workloads are more than the limit of 50000; divide"):
+            session.update(large_state(100_000, "x"), ["desiredState.workloads"])
+    print(
+        f"10,000 workloads changed twice and read twice in {seconds:.1f} s: median {probe.median * 1000:.1f} ms, "
+        f"longest {probe.latencies[-1] * 1000:.0f} ms of {len(probe.latencies)}; at rest {rest.median * 1000:.1f} ms"
+    )
+    assert probe.median < max(MEDIAN_LIMIT, 20 * rest.median)
+    assert probe.latencies[-1] < seconds / 2
+    attacked.assert_unaffected()
+
+
+def large_state(workloads: int, config: str) -> CompleteState:
+    state = CompleteState()
+    state.desiredState.apiVersion = "v1"
+    for number in range(workloads):
+        workload = state.desiredState.workloads.workloads[f"w{number}"]
+        workload.agent, workload.runtime, workload.runtimeConfig = f"n{number % 3}", "podman", config
+    return state
 
 
 def test_tls_handshakes_that_are_never_completed_do_not_block_others(tmp_path: Path) -> None:

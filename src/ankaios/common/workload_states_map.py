@@ -1,9 +1,9 @@
 """The execution states of all workloads, by agent, workload and instance id. This map is their only owner.
 
-They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. A state is replaced,
-never changed, and maps that become empty are removed. `before_change` is called with the path of each change, and
-`on_decided` with each state that was not reported by an agent. While a client requests it, a state also holds the
-`usage` of the instance, which changes each second without an event.
+They are stored in plain form: `{agent: {workload: {id: {additionalInfo, state, subState, ...}}}}`. The map of the
+instances of a workload is replaced, never changed, and maps that become empty are removed. `before_change` is called
+with the path of each change, and `on_decided` with each state that was not reported by an agent. While a client
+requests it, a state also holds the `usage` of the instance, which changes each second without an event.
 
 [impl->swdd~state-map-for-workload-execution-states~2]
 """
@@ -66,6 +66,7 @@ class WorkloadStatesMap:
 
     def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
+        self._agents: dict[str, tuple[str, ...]] = {}  # by workload: the agents that have states of it
         self._before_change = before_change
         self._on_decided = on_decided
 
@@ -74,12 +75,11 @@ class WorkloadStatesMap:
         return None if form is None else _state_of(form)
 
     def of_workload(self, workload: str) -> list[tuple[InstanceName, ExecutionState]]:
-        """Return the instances of the workload on all agents. The cost depends on the number of agents."""
+        """Return the instances of the workload on all agents."""
         return [
             (InstanceName(workload, instance_id, agent), _state_of(form))
-            for agent, workloads in self.form.items()
-            if workload in workloads
-            for instance_id, form in workloads[workload].items()
+            for agent in self._agents.get(workload, ())
+            for instance_id, form in self.form[agent][workload].items()
         ]
 
     def of_agent(self, agent: str) -> list[tuple[InstanceName, ExecutionState]]:
@@ -108,20 +108,23 @@ class WorkloadStatesMap:
 
     def _put(self, name: InstanceName, state: ExecutionState) -> None:
         self._before_change((name.agent, name.workload, name.id))
-        ids = self.form.setdefault(name.agent, {}).setdefault(name.workload, {})
+        workloads = self.form.setdefault(name.agent, {})
+        if name.workload not in workloads:
+            self._agents[name.workload] = (*self._agents.get(name.workload, ()), name.agent)
+        ids = workloads.get(name.workload, {})
         form = execution_state_to_form(state)
         usage = ids.get(name.id, {}).get("usage")
-        ids[name.id] = form if usage is None else {**form, "usage": usage}
+        workloads[name.workload] = {**ids, name.id: form if usage is None else {**form, "usage": usage}}
 
     def set_usage(self, name: InstanceName, usage: Form | None) -> None:
         """Store or remove the usage of an instance. An instance without a state has no usage."""
         ids = self.form.get(name.agent, {}).get(name.workload, {})
         if (form := ids.get(name.id)) is None:
             return
-        if usage is not None:
-            ids[name.id] = {**form, "usage": usage}
-        elif "usage" in form:
-            ids[name.id] = {key: value for key, value in form.items() if key != "usage"}
+        if usage is not None or "usage" in form:
+            rest = {key: value for key, value in form.items() if key != "usage"}
+            changed = rest if usage is None else {**rest, "usage": usage}
+            self.form[name.agent][name.workload] = {**ids, name.id: changed}
 
     def remove(self, name: InstanceName) -> None:
         """Remove an instance that the owner of the map considers deleted."""
@@ -133,11 +136,20 @@ class WorkloadStatesMap:
         if name.id not in ids:
             return
         self._before_change((name.agent, name.workload, name.id))
-        del ids[name.id]
-        if not ids:
+        if others := {other: form for other, form in ids.items() if other != name.id}:
+            self.form[name.agent][name.workload] = others
+        else:
             del self.form[name.agent][name.workload]
+            self._forget_agent(name)
         if not self.form[name.agent]:
             del self.form[name.agent]
+
+    def _forget_agent(self, name: InstanceName) -> None:
+        agents = tuple(agent for agent in self._agents[name.workload] if agent != name.agent)
+        if agents:
+            self._agents[name.workload] = agents
+        else:
+            del self._agents[name.workload]
 
     def add_initial(self, names: Iterable[InstanceName]) -> None:
         """Add the initial state of new instances. Instances that already have a state keep it.

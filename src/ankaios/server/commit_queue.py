@@ -22,13 +22,16 @@ from ankaios.storage.state_store import CommitUnknown, NotLeader, StateChange, S
 MOST_WAITING = 1024
 _MOST_CHANGES, _MOST_ENTRIES = 64, 100  # of one commit; a single change may have more entries
 _RETRY_SECONDS = 2.0
+# Effects of a long decision that are sent before connections are served again.
+_EFFECTS_OF_PART = 20
 
 _log = logging.getLogger(__name__)
 
 
 class UnfinishedDecisions(Struct, frozen=True):
-    """Decisions whose effects have not left: those of the last commit, which failed, and those that waited for it."""
+    """Decisions whose effects have not left: stored ones, those of the last commit, which failed, and later ones."""
 
+    stored: list[Decision]
     committing: list[Decision]
     waiting: list[Decision]
 
@@ -40,7 +43,7 @@ class CommitQueue:
         self._perform = perform
         self._store: StateStore | None = None
         self._waiting: deque[Decision] = deque()
-        self._committing = 0
+        self._stored = self._committing = 0  # of the decisions that wait: the first ones
         self._unsaved = EntryCollector()
         self._submitted = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -53,11 +56,12 @@ class CommitQueue:
 
     def close(self) -> UnfinishedDecisions:
         """Stop storing; the effects of the returned decisions do not leave."""
-        decisions = list(self._waiting)
-        unfinished = UnfinishedDecisions(decisions[: self._committing], decisions[self._committing :])
+        decisions, stored = list(self._waiting), self._stored
+        last = stored + self._committing
+        unfinished = UnfinishedDecisions(decisions[:stored], decisions[stored:last], decisions[last:])
         self._waiting.clear()
         self._unsaved.take()
-        self._store, self._committing = None, 0
+        self._store, self._stored, self._committing = None, 0, 0
         self._has_room.set()
         return unfinished
 
@@ -69,6 +73,18 @@ class CommitQueue:
         self._submitted.set()
         if len(self._waiting) >= MOST_WAITING:
             self._has_room.clear()
+
+    async def submit_long(self, decision: Decision) -> None:
+        """Submit a decision with many effects. The caller submits no other one before this returns."""
+        if self._store is None:
+            await self._perform_in_parts(decision.effects)
+        else:
+            self.submit(decision)
+
+    async def _perform_in_parts(self, effects: list[Effect]) -> None:
+        for start in range(0, len(effects), _EFFECTS_OF_PART):
+            self._perform(effects[start : start + _EFFECTS_OF_PART])
+            await asyncio.sleep(0)
 
     @property
     def waiting_count(self) -> int:
@@ -103,11 +119,23 @@ class CommitQueue:
         while batch := _next_batch(self._waiting):
             self._committing = len(batch)
             await self._commit(store, [decision.change for decision in batch if decision.change is not None])
-            self._committing = 0
-            for _ in batch:
-                self._perform(self._waiting.popleft().effects)
+            self._stored, self._committing = len(batch), 0
+            await self._perform_stored()
             if len(self._waiting) < MOST_WAITING:
                 self._has_room.set()
+
+    async def _perform_stored(self) -> None:
+        """Later decisions wait until the last effect has left."""
+        while self._stored:
+            effects = self._waiting[0].effects
+            if len(effects) > _EFFECTS_OF_PART:
+                self._waiting[0] = Decision(effects[_EFFECTS_OF_PART:])
+            else:
+                self._waiting.popleft()
+                self._stored -= 1
+            self._perform(effects[:_EFFECTS_OF_PART])
+            if len(effects) > _EFFECTS_OF_PART:
+                await asyncio.sleep(0)
 
     async def _check(self, store: StateStore) -> None:
         """Requests for changes are rejected meanwhile, so nothing is lost by the attempt."""

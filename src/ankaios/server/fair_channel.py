@@ -8,6 +8,8 @@ still handled before its disconnect.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ankaios.common.channels import Channel, ChannelClosed
 from ankaios.common.messages import (
@@ -28,7 +30,8 @@ class FairChannel(Channel[ToServerMessage]):
         super().__init__(0)
         self._queues: SenderQueues[ToServerMessage] = SenderQueues()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._is_end_of_client = False
+        self._held: set[Sender] = set()
+        self._may_receive: Callable[[ToServerMessage], bool] = _always
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -56,18 +59,43 @@ class FairChannel(Channel[ToServerMessage]):
             await turn
 
     async def receive(self) -> ToServerMessage:
-        while not self._queues:
+        while (taken := self._queues.take(self._may_take)) is None:
             await self._wait_for_item()
-        sender, item = self._queues.take()
-        self._is_end_of_client = isinstance(item, ClientGone)  # the names of command connections are not used again
+        sender, item = taken
         for turn in self._waiting.pop(sender.peer, ()):
             if not turn.done():
                 turn.set_result(None)
         return item
 
-    def charge(self, seconds: float) -> None:
-        """The message that was received last took so long."""
-        self._queues.charge(seconds, is_last=self._is_end_of_client)
+    def _may_take(self, sender: Sender, item: ToServerMessage) -> bool:
+        return sender not in self._held and self._may_receive(item)
+
+    @contextmanager
+    def only(self, may_receive: Callable[[ToServerMessage], bool], held: Sender | None) -> Iterator[None]:
+        """Meanwhile only these messages are received; a message before them of the same sender holds them back."""
+        self._may_receive = lambda item: may_receive(item) and sender_of(item) != held
+        try:
+            yield
+        finally:
+            self._may_receive = _always
+            self._reconsider()
+
+    def hold(self, sender: Sender) -> None:
+        """Receive no messages of this sender until it is released."""
+        self._held.add(sender)
+
+    def release(self, sender: Sender) -> None:
+        self._held.discard(sender)
+        self._reconsider()
+
+    def _reconsider(self) -> None:
+        self._queues.reconsider()
+        self._wake_consumer()
+
+    def charge(self, message: ToServerMessage, seconds: float) -> None:
+        """The message took so long."""
+        # The names of command connections are not used again.
+        self._queues.charge(sender_of(message), seconds, is_last=isinstance(message, ClientGone))
 
     def close(self) -> None:
         super().close()
@@ -76,6 +104,10 @@ class FairChannel(Channel[ToServerMessage]):
                 if not turn.done():
                     turn.set_result(None)
         self._waiting.clear()
+
+
+def _always(_: ToServerMessage) -> bool:
+    return True
 
 
 def sender_of(message: ToServerMessage) -> Sender:

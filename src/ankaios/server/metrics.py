@@ -99,8 +99,9 @@ class ServerMetrics:
         self.desired.read = lambda: {(): len(state.desired["workloads"])}
         self.workloads.read = lambda: Tally(
             (agent, form["state"])
-            for agent, workloads in state.workload_states.form.items()
-            for ids in workloads.values()
+            # Copies, because a worker thread may change the maps meanwhile.
+            for agent, workloads in list(state.workload_states.form.items())
+            for ids in list(workloads.values())
             for form in ids.values()
         )
         self.waiting_updates.read = lambda: {(): server.waiting_updates}

@@ -1,7 +1,8 @@
 """The running server: receives messages through a channel, lets `AnkaiosServer` decide, and performs the effects.
 
-Owns the channel, the middleware, the server and the tasks of mutating hooks. Everything is done by one thread, one
-message at a time; hooks are other processes, and while they run other messages are served.
+Owns the channel, the middleware, the server and the tasks of mutating hooks. Messages are handled one at a time. A
+message that takes long is handled in a worker thread; meanwhile requests that only read the state are answered from a
+snapshot, and all other messages wait. Hooks are other processes, and while they run other messages are served.
 """
 
 import asyncio
@@ -9,18 +10,19 @@ import gc
 import logging
 import signal
 import socket
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from ankaios import __version__
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import StartupFailed
 from ankaios.common.listening_socket import bind_socket
-from ankaios.common.messages import FromAgent, FromClient, Respond
+from ankaios.common.messages import FromAgent, FromClient, Respond, ToServerMessage
 from ankaios.common.metrics import metrics_of
-from ankaios.common.pb.ank_base_pb2 import Request, Response, ServerInfo, ServersResponse
+from ankaios.common.pb.ank_base_pb2 import Response, ServerInfo, ServersResponse
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
 from ankaios.common.supervision import Supervisor, Work, internal_error
@@ -28,6 +30,7 @@ from ankaios.middleware.server import Limits, MiddlewareServer, cannot_listen
 from ankaios.server.certificate_reloader import CertificateReloader
 from ankaios.server.commit_queue import CommitQueue, UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
+from ankaios.server.core.long_messages import only_reads, request_in
 from ankaios.server.core.replies import (
     Decision,
     DropAgent,
@@ -39,21 +42,25 @@ from ankaios.server.core.replies import (
     ServerMessage,
     refuse,
 )
+from ankaios.server.core.sender_queues import Sender
 from ankaios.server.core.state_update import update_message
+from ankaios.server.core.state_view import StateSnapshot
 from ankaios.server.core.update_rejected import UpdateRejected
-from ankaios.server.fair_channel import FairChannel
+from ankaios.server.fair_channel import FairChannel, sender_of
 from ankaios.server.metrics import ServerMetrics, StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.storage.record_writer import RecordWriter
-from ankaios.storage.state_store import StateChange, StateStore
+from ankaios.storage.state_store import JsonValue, StateChange, StateStore
 from ankaios.storage.storage_url import MemoryLocation
 
 _log = logging.getLogger(__name__)
 
 # Seconds for which messages are handled before connections are served again.
 _TURN_SECONDS = 0.005
+# Seconds after which a worker thread interrupts its work if the event loop has something to do.
+_SWITCH_SECONDS = 0.001
 
 
 async def serve(settings: ServerSettings, listener: socket.socket | None = None) -> None:
@@ -156,6 +163,9 @@ class ServerShell:
         self._closed_text = ""
         self.records: RecordWriter | None = None
         self._may_command: Callable[[], bool] = lambda: True
+        self._deciding = asyncio.Lock()  # one decision at a time
+        self._reading = asyncio.Lock()  # one long response at a time
+        self._snapshot: StateSnapshot | None = None  # the state before a decision that is being made in a thread
         self.servers: Callable[[], list[ServerInfo]] = self._only_server
         server = AnkaiosServer(has_hooks=bool(hooks))
         self._server: AnkaiosServer | None = server
@@ -249,12 +259,13 @@ class ServerShell:
         async with Supervisor() as tasks:
             self._tasks = tasks
             seconds = tasks.keep_running("the tick of each second", self._count_seconds)
+            sys.setswitchinterval(_SWITCH_SECONDS)
             turn_began = time.monotonic()
             async for message in self.to_server:
                 began = time.monotonic()
-                self._handle(message)
+                await self._handle(message)
                 now = time.monotonic()
-                self.to_server.charge(now - began)
+                self.to_server.charge(message, now - began)
                 if now - turn_began > _TURN_SECONDS:
                     await asyncio.sleep(0)
                     turn_began = time.monotonic()
@@ -264,30 +275,114 @@ class ServerShell:
     async def _count_seconds(self) -> None:
         while True:
             await asyncio.sleep(1)
-            if self._server is not None:
-                self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
+            async with self._deciding:
+                if self._server is not None:
+                    self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
 
-    def _handle(self, message: ServerMessage) -> None:
+    async def _handle(self, message: ServerMessage) -> None:
         if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
+        if isinstance(message, FromAgent | FromClient) and self._starts_reading(message):
+            return
         pending = deque([message])
-        while pending and self._server is not None:
-            server = self._server
-            decision = self._decide(server, pending.popleft())
-            pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
-            self._submit(server, decision)
+        async with self._deciding:
+            while pending and (server := self._server) is not None:
+                decision = await self._decide_and_submit(server, pending.popleft())
+                pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
+
+    async def _decide_and_submit(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
+        self.metrics.handling(message)
+        if server.takes_long(message):
+            return await self._decide_long(server, message)
+        decision = self._decide(server, message)
+        self._submit(server, decision)
+        return decision
 
     def _submit(self, server: AnkaiosServer, decision: Decision) -> None:
-        """Records of workloads are stored in the background: nothing waits for them."""
+        self._note_divergence(server)
         self.commits.submit(decision)
         if self.records is not None:
-            for name, value in server.take_changed_records().items():
+            self._store_records(server.take_changed_records())
+
+    def _store_records(self, records: Mapping[str, JsonValue]) -> None:
+        """Records of workloads are stored in the background: nothing waits for them."""
+        if self.records is not None:
+            for name, value in records.items():
                 self.records.put(name, value)
+
+    def _note_divergence(self, server: AnkaiosServer) -> None:
+        if server.has_unstored_changes:
+            self.diverged.set()
+
+    # --- long messages ---
+
+    async def _decide_long(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
+        """Only the thread uses the server meanwhile. Its effects are sent in parts, for the same reason."""
+        assert self._tasks is not None, "messages are handled while the shell runs"
+        self._snapshot = server.snapshot()
+        with self.to_server.only(only_reads, held=_sender(message)):
+            reading = self._tasks.run_once("the requests that only read", self._answer_reads)
+            try:
+                decision, records = await asyncio.to_thread(self._decide_with_records, server, message)
+                self._snapshot = None
+                if self._server is server:
+                    self._note_divergence(server)
+                    await self.commits.submit_long(decision)
+                    self._store_records(records)
+            finally:
+                self._snapshot = None
+                reading.cancel()
+        return decision
+
+    def _decide_with_records(
+        self, server: AnkaiosServer, message: ServerMessage
+    ) -> tuple[Decision, Mapping[str, JsonValue]]:
+        decision = self._decide(server, message)
+        return decision, server.take_changed_records() if self.records is not None else {}
+
+    async def _answer_reads(self) -> None:
+        async for message in self.to_server:
+            began = time.monotonic()
+            self._answer_read(message)
+            self.to_server.charge(message, time.monotonic() - began)
+            await asyncio.sleep(0)
+            await self.commits.room()
+
+    def _answer_read(self, message: ToServerMessage) -> None:
+        server, request = self._server, request_in(message)
+        assert request is not None, "only requests are received"
+        if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
+            self._perform([refusal])
+        elif server is not None and not self._starts_reading(message):
+            snapshot = self._snapshot
+            self.commits.submit(Decision([snapshot.response(request)]) if snapshot else self._decide(server, message))
+
+    def _starts_reading(self, message: ToServerMessage) -> bool:
+        """Whether a response is now made in a thread. Until then further messages of the requester wait."""
+        if self._server is None or not only_reads(message) or not self._server.takes_long(message):
+            return False
+        assert self._tasks is not None, "messages are handled while the shell runs"
+        self.to_server.hold(sender_of(message))
+        self._tasks.run_once("a long response", lambda: self._read_long(message))
+        return True
+
+    async def _read_long(self, message: ToServerMessage) -> None:
+        request = request_in(message)
+        assert request is not None, "only requests are read"
+        try:
+            async with self._reading:
+                if self._server is not None:
+                    snapshot = self._snapshot or self._server.snapshot()
+                    self.commits.submit(Decision([await asyncio.to_thread(snapshot.response, request)]))
+                elif (refusal := self._refusal(message)) is not None:
+                    self._perform([refusal])
+        finally:
+            self.to_server.release(sender_of(message))
 
     def _refusal(self, message: ServerMessage) -> Respond | None:
         """Why a request is not handled now: the shell is closed, or nothing can be stored."""
-        request = _request_in(message)
+        request = request_in(message)
         if request is None:
             return None
         if self._server is None:
@@ -308,7 +403,6 @@ class ServerShell:
     def _decide(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         """An internal error loses this one message; a request is answered with the reason."""
         kind = _kind(message)
-        self.metrics.handling(message)
         try:
             return server.decide(message, self._clock())
         except Exception as error:
@@ -319,9 +413,6 @@ class ServerShell:
         except Exception as error:
             internal_error(f"the recovery from a {kind}", error)
             return Decision([])
-        finally:
-            if server.has_unstored_changes:
-                self.diverged.set()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         if not self._may_command():
@@ -357,20 +448,15 @@ class ServerShell:
             finished = HooksFinished(UpdateRejected(internal_error("the mutating hooks", error)))
         self.metrics.hooks_ran(finished, time.monotonic() - began)
         if self._server is server:
-            self._handle(finished)
+            await self._handle(finished)
 
 
 _CHANGING_REQUESTS = ("updateStateRequest", "rollbackRequest")
 
 
-def _request_in(message: ServerMessage) -> Request | None:
-    match message:
-        case FromClient(_, request, _):
-            return request
-        case FromAgent(_, content) if content.HasField("request"):
-            return content.request
-        case _:
-            return None
+def _sender(message: ServerMessage) -> Sender | None:
+    """None for messages of the server itself."""
+    return None if isinstance(message, HooksFinished | NextUpdate | SecondPassed) else sender_of(message)
 
 
 def _bound(address: Address) -> socket.socket:

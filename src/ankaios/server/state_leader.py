@@ -220,7 +220,7 @@ class StateLeader:
         found = [str(stored.report)] if stored.report is not None and stored.report.lost else []
         found += [f"a stored entry cannot be used: {fault}" for fault in faults]
         if stored.report is not None:
-            _log.error("The stored state was damaged. %s", stored.report)
+            _log.error("The stored state was damaged: %s", stored.report)
         before = stored.entries.get(LOSS_KEY)
         known = [before["text"]] if before is not None else []
         text = "; ".join([*known, *(each for each in found if each not in known)]) or None
@@ -302,10 +302,11 @@ def _responses(unfinished: UnfinishedDecisions, failure: StorageFailed, is_store
     """If the failed commit is stored after all, its requests have succeeded."""
     rejected = f"the change could not be stored: {failure}"
     unknown = f"it is not known whether the change is stored: {failure}"
+    stored = list(_one_time_responses(unfinished.stored))
     waiting = list(_refusals(unfinished.waiting, rejected))
     if is_stored:
-        return [*_one_time_responses(unfinished.committing), *waiting]
-    return [*_refusals(unfinished.committing, unknown if is_stored is None else rejected), *waiting]
+        return [*stored, *_one_time_responses(unfinished.committing), *waiting]
+    return [*stored, *_refusals(unfinished.committing, unknown if is_stored is None else rejected), *waiting]
 
 
 def _refusals(decisions: Iterable[Decision], text: str) -> Iterable[Respond]:

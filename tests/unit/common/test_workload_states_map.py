@@ -99,3 +99,15 @@ def test_health_and_restarts_are_part_of_a_state() -> None:
         "restarts": 2,
     }
     assert states.get(InstanceName("w", "1", "a")) == state
+
+
+def test_instances_of_a_workload_are_found_on_all_agents_that_have_some() -> None:
+    states, moved = a_map(), InstanceName("web", "1", "B")
+    states.process([(moved, RUNNING_OK)])
+    assert [name for name, _ in states.of_workload("web")] == [WEB, WEB_2, moved]
+    states.process([(WEB, REMOVED)])
+    assert [name for name, _ in states.of_workload("web")] == [WEB_2, moved]
+    states.process([(WEB_2, REMOVED)])
+    assert [name for name, _ in states.of_workload("web")] == [moved]
+    states.process([(moved, REMOVED)])
+    assert states.of_workload("web") == []

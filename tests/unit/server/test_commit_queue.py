@@ -140,3 +140,36 @@ async def test_a_decision_of_the_server_leaves_and_is_stored_later(
         await until(lambda: it.queue.problem is None)
         assert (await it.store.load()).entries.keys() == {EntryKey("workload", "a0"), EntryKey("workload", "b0")}
     assert caplog.text.count("Decisions of the server are not stored yet: full") == 1
+
+
+def many_effects(count: int = 100, *, changes: bool = True) -> Decision:
+    return Decision([an_effect(str(number)) for number in range(count)], a_decision("a").change if changes else None)
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+async def test_many_effects_leave_in_parts_and_in_order(has_store: bool) -> None:
+    async with running() as it:
+        if not has_store:
+            it.queue.open(None)
+        counts: list[int] = []
+        sending = asyncio.create_task(it.queue.submit_long(many_effects()))
+        while len(it.performed) < 100:
+            counts.append(len(it.performed))
+            await asyncio.sleep(0)
+        await sending
+        it.queue.submit(a_decision("next", changes=False))
+        await it.until(*map(str, range(100)), "next")
+        assert len(set(counts)) > 3
+
+
+async def test_effects_of_a_stored_change_that_have_not_left_are_returned_as_stored() -> None:
+    async with running() as it:
+        it.queue.submit(many_effects())
+        while not it.performed:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        it.queue.submit(a_decision("next"))
+        unfinished = it.queue.close()
+        left = [effect for decision in unfinished.stored for effect in decision.effects]
+        assert [*map(an_effect, it.performed), *left] == many_effects().effects
+        assert left
+        assert unfinished.waiting == [a_decision("next")]

@@ -92,3 +92,33 @@ async def test_a_closed_channel_ends_all_waits() -> None:
     with pytest.raises(ChannelClosed):
         await waiting
     assert len([message async for message in channel]) == MOST_OF_SENDER
+
+
+async def test_only_some_messages_are_received_for_a_time() -> None:
+    channel = FairChannel()
+    await channel.send(from_client("cli-conn-1"))
+    await channel.send(from_workload("web"))
+    with channel.only(lambda message: isinstance(message, FromAgent), held=Sender("n1", "web")):
+        receiving = asyncio.create_task(channel.receive())
+        await asyncio.sleep(0)
+        assert not receiving.done()
+        await channel.send(HELLO)
+        assert await receiving == HELLO
+        receiving = asyncio.create_task(channel.receive())
+        await asyncio.sleep(0)
+        assert not receiving.done()
+    assert await receiving == from_client("cli-conn-1")
+    assert await channel.receive() == from_workload("web")
+
+
+async def test_messages_of_a_held_sender_wait_until_it_is_released() -> None:
+    channel = FairChannel()
+    channel.hold(Sender("cli-conn-1"))
+    await channel.send(from_client("cli-conn-1"))
+    await channel.send(from_client("cli-conn-2"))
+    assert await channel.receive() == from_client("cli-conn-2")
+    receiving = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+    assert not receiving.done()
+    channel.release(Sender("cli-conn-1"))
+    assert await receiving == from_client("cli-conn-1")

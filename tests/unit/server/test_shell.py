@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,9 @@ from ankaios.common.messages import FromAgent, FromClient, FromServerMessage, Re
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES, AnkaiosServer
-from ankaios.server.core.replies import Effect, SecondPassed
+from ankaios.server.core.long_messages import LONG_SIZE, message_size
+from ankaios.server.core.replies import Decision, Effect, SecondPassed, ServerMessage
+from ankaios.server.core.state_view import StateSnapshot
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve
@@ -37,6 +40,13 @@ class FakeMiddleware:
         async with asyncio.timeout(10):
             message = await self.sent.get()
         assert isinstance(message, Respond)
+        return message.response
+
+    async def next_response(self) -> base.Response:
+        """Like `next`, and messages to agents are skipped."""
+        async with asyncio.timeout(30):
+            while not isinstance(message := await self.sent.get(), Respond):
+                pass
         return message.response
 
 
@@ -258,3 +268,117 @@ def test_insecurity_is_never_silent(caplog: pytest.LogCaptureFixture) -> None:
     pem = Pem("text", "origin")
     assert security(settings(pem=GivenPem(pem, pem, pem))) is not None
     assert "mTLS is used" in caplog.text
+
+
+# --- long messages ---
+
+
+def a_large_update(number: int, connection: str = "cli-conn-1") -> FromClient:
+    update = base.UpdateStateRequest(updateMask=["desiredState.workloads"])
+    update.newState.desiredState.apiVersion = "v1"
+    for name in range(LONG_SIZE + 1):
+        workload = update.newState.desiredState.workloads.workloads[f"w{name}"]
+        workload.agent, workload.runtime, workload.runtimeConfig = "n1", "podman", str(number)
+    return FromClient(connection, base.Request(requestId=f"{connection}@{number}", updateStateRequest=update))
+
+
+def a_read(connection: str, request_id: str, *masks: str) -> FromClient:
+    content = base.CompleteStateRequest(fieldMask=masks)
+    return FromClient(connection, base.Request(requestId=f"{connection}@{request_id}", completeStateRequest=content))
+
+
+class Gate:
+    """Instead of `decide`: waits for permission, which only a decision in another thread can do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shell: ServerShell) -> None:
+        server = server_of(shell)
+        self._decide = server.decide
+        self.begun, self.go = threading.Event(), threading.Event()
+        monkeypatch.setattr(server, "decide", self)
+
+    def __call__(self, message: ServerMessage, now: float) -> Decision:
+        if server_size(message) > LONG_SIZE:
+            self.begun.set()
+            assert self.go.wait(30)
+        return self._decide(message, now)
+
+
+def server_size(message: ServerMessage) -> int:
+    return message_size(message, AnkaiosServer().state)
+
+
+async def test_reads_are_answered_from_the_state_before_while_a_large_update_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (shell, middleware):
+        gate = Gate(monkeypatch, shell)
+        await shell.to_server.send(a_large_update(1))
+        await asyncio.to_thread(gate.begun.wait, 30)
+        await shell.to_server.send(a_read("cli-conn-1", "own", "desiredState.workloads.w1"))
+        await shell.to_server.send(a_large_update(2, "cli-conn-2"))
+        await shell.to_server.send(a_read("cli-conn-2", "later", "desiredState.workloads.w1"))
+        await shell.to_server.send(a_read("cli-conn-3", "before", "desiredState.workloads.w1"))
+        answer = await middleware.next_response()
+        assert answer.requestId == "cli-conn-3@before"
+        assert not answer.completeStateResponse.completeState.desiredState.workloads.workloads
+        gate.go.set()
+        answers = {answer.requestId: answer for answer in [await middleware.next_response() for _ in range(4)]}
+        assert answers["cli-conn-1@1"].HasField("UpdateStateSuccess")
+        assert answers["cli-conn-2@2"].HasField("UpdateStateSuccess")
+        configs = {
+            name: answer.completeStateResponse.completeState.desiredState.workloads.workloads["w1"].runtimeConfig
+            for name, answer in answers.items()
+        }
+        assert configs["cli-conn-1@own"] in ("1", "2")  # not the state before its own update
+        assert configs["cli-conn-2@later"] == "2"
+
+
+async def test_an_internal_error_in_a_large_update_is_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as (shell, middleware):
+        monkeypatch.setattr(server_of(shell), "handle", Fails(server_of(shell).handle))
+        await shell.to_server.send(a_large_update(1))
+        await shell.to_server.send(a_large_update(2))
+        assert (await middleware.next_response()).error.message == BUG
+        assert (await middleware.next_response()).HasField("UpdateStateSuccess")
+    assert "internal error in the handling of a FromClient" in caplog.text
+
+
+async def test_a_large_response_is_made_while_other_messages_are_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+    respond = StateSnapshot.response
+
+    def slow(snapshot: StateSnapshot, request: base.Request) -> Respond:
+        begun.set()
+        assert go.wait(30)
+        return respond(snapshot, request)
+
+    monkeypatch.setattr(StateSnapshot, "response", slow)
+    async with running() as (shell, middleware):
+        await shell.to_server.send(a_large_update(1))
+        await middleware.next_response()
+        await shell.to_server.send(a_read("cli-conn-1", "large"))
+        await shell.to_server.send(a_read("cli-conn-1", "later", "agents"))
+        await asyncio.to_thread(begun.wait, 30)
+        await shell.to_server.send(a_large_update(2, "cli-conn-2"))
+        assert (await middleware.next_response()).requestId == "cli-conn-2@2"
+        go.set()
+        large = await middleware.next_response()
+        assert large.requestId == "cli-conn-1@large"
+        assert len(large.completeStateResponse.completeState.desiredState.workloads.workloads) == LONG_SIZE + 1
+        assert (await middleware.next_response()).requestId == "cli-conn-1@later"
+
+
+async def test_the_result_of_a_large_update_is_dropped_if_the_shell_was_closed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (shell, middleware):
+        gate = Gate(monkeypatch, shell)
+        await shell.to_server.send(a_large_update(1))
+        await asyncio.to_thread(gate.begun.wait, 30)
+        shell.close("it stops")
+        gate.go.set()
+        await shell.to_server.send(a_read("cli-conn-2", "after"))
+        answer = await middleware.next_response()
+        assert (answer.requestId, answer.error.message) == ("cli-conn-2@after", "cannot accept the request: it stops")

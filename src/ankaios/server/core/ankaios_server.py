@@ -49,10 +49,12 @@ from ankaios.server.core.history_requests import (
     readable_by,
 )
 from ankaios.server.core.log_request_handler import LogRequestHandler
+from ankaios.server.core.long_messages import LONG_SIZE, mask_count, message_size, request_size
 from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.record_requests import RecordRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
+    MAX_MASKS,
     MAX_OPEN_REQUESTS,
     Decision,
     DropAgent,
@@ -86,7 +88,7 @@ from ankaios.server.core.state_update import (
     prepare_update,
     update_message,
 )
-from ankaios.server.core.state_view import StateView
+from ankaios.server.core.state_view import StateSnapshot, StateView, state_response
 from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
 from ankaios.server.core.stored_state import (
     HookedWorkloads,
@@ -186,6 +188,20 @@ class AnkaiosServer:
     def _set_time(self, now: float) -> None:
         self._now = now
         self.state.now_ms = int(now * 1000)
+
+    def takes_long(self, message: ServerMessage) -> bool:
+        """Whether other requests should be answered, from a snapshot, while the message is handled."""
+        match message:
+            case HooksFinished() if self._at_hooks is not None:
+                changes = self._at_hooks[1].changes
+                return len(changes.added) + len(changes.deleted) > LONG_SIZE
+            case NextUpdate() if self._waiting:
+                return request_size(self._waiting[0][0], self.state) > LONG_SIZE
+            case _:
+                return message_size(message, self.state) > LONG_SIZE
+
+    def snapshot(self) -> StateSnapshot:
+        return StateSnapshot(self.state.tree)
 
     def take_changed_records(self) -> dict[str, JsonValue]:
         """The records of workloads that have changed since the last call, for the store."""
@@ -456,10 +472,13 @@ class AnkaiosServer:
         request_id, content = request.requestId, request.WhichOneof("RequestContent")
         if content is None:
             return [refuse(request_id, "The request has no content that is known here.")]
+        if (count := mask_count(request)) > MAX_MASKS:
+            text = f"{count} field masks are more than the limit of {MAX_MASKS}; send several requests"
+            return [refuse(request_id, f"cannot accept the request: {text}")]
         if content in _UPDATES:
             return self._update_state(request, origin_of(request, requester, sender))
         if content == "completeStateRequest" and not request.completeStateRequest.subscribeForEvents:
-            return [self._current_state(request_id, request.completeStateRequest.fieldMask)[0]]
+            return [state_response(self._view, request_id, request.completeStateRequest.fieldMask)[0]]
         if requester is None:
             _log.debug("Ignored a request: its id '%s' does not name the requester.", request_id)
             return []
@@ -483,16 +502,6 @@ class AnkaiosServer:
             return [self._records.why(request_id, request.whyRequest.workload, self._may_read_of(requester))]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
-    def _current_state(self, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
-        """Return the response, and whether the masks are valid.
-
-        [impl->swdd~server-includes-id-in-control-interface-response~1]
-        """
-        response = base.Response(requestId=request_id)
-        response.completeStateResponse.completeState.SetInParent()
-        understood = self._view.fill(response.completeStateResponse.completeState, masks)
-        return Respond(response), understood
-
     def _history_response(self, request_id: str, request: base.HistoryRequest, requester: Requester) -> Respond:
         """A workload receives only the entries that it may read."""
         is_readable = readable_by(self._access_of(requester)) if requester.workload else lambda _: True
@@ -509,8 +518,8 @@ class AnkaiosServer:
         if len(masks) > MAX_EVENT_MASKS:
             text = f"cannot subscribe: {len(masks)} field masks are more than the limit of {MAX_EVENT_MASKS}"
             return [refuse(request_id, text)]
-        answer, understood = self._current_state(request_id, masks)
-        if understood:
+        answer, is_valid = state_response(self._view, request_id, masks)
+        if is_valid:
             self._events.add(request_id, requester, masks)
         return [answer]
 

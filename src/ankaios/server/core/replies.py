@@ -24,6 +24,8 @@ from ankaios.storage.state_store import StateChange
 # What one workload or one command connection may keep open, and how much one subscription may watch.
 MAX_OPEN_REQUESTS = 100
 MAX_EVENT_MASKS = 1000
+# In one request; each costs a few microseconds.
+MAX_MASKS = 100_000
 
 
 class RunHooks(Struct, frozen=True):

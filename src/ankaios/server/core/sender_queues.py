@@ -9,7 +9,7 @@ messages only: a request of another one is served after the message that is bein
 
 import heapq
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -25,6 +25,10 @@ class Sender(NamedTuple):
     workload: str = ""
 
 
+def _always(_: Sender, __: object) -> bool:
+    return True
+
+
 class SenderQueues(Generic[T]):
     def __init__(self, most_of_sender: int = MOST_OF_SENDER, most_of_peer: int = MOST_OF_PEER) -> None:
         self._most_of_sender, self._most_of_peer = most_of_sender, most_of_peer
@@ -34,7 +38,7 @@ class SenderQueues(Generic[T]):
         self._order: list[tuple[float, int, Sender]] = []  # a heap; entries of dropped queues stay in it
         self._number = self._count = 0
         self._least = 0.0
-        self._current: Sender | None = None
+        self._set_aside: dict[Sender, None] = {}  # senders whose next message could not be taken
 
     def __len__(self) -> int:
         return self._count
@@ -55,14 +59,24 @@ class SenderQueues(Generic[T]):
         queue.append(item)
         self._count += 1
 
-    def take(self) -> tuple[Sender, T]:
-        """Return the next message and its sender; there has to be one."""
-        while True:
+    def take(self, may_take: Callable[[Sender, T], bool] = _always) -> tuple[Sender, T] | None:
+        """Return the next message and its sender; None if there is none that may be taken.
+
+        A sender whose next message may not be taken is set aside until `reconsider` is called, so that its messages
+        stay in order.
+        """
+        while self._order:
             used, _, sender = heapq.heappop(self._order)
-            if sender in self._queues and used == self._used[sender]:
-                break
-        self._least = max(self._least, used)
-        self._current = sender
+            if sender not in self._queues or used != self._used[sender]:
+                continue
+            if not may_take(sender, self._queues[sender][0]):
+                self._set_aside[sender] = None
+                continue
+            self._least = max(self._least, used)
+            return sender, self._next_of(sender)
+        return None
+
+    def _next_of(self, sender: Sender) -> T:
         queue = self._queues[sender]
         item = queue.popleft()
         self._count -= 1
@@ -70,18 +84,23 @@ class SenderQueues(Generic[T]):
             self._enter(sender)
         else:
             self._remove(sender)
-        return sender, item
+        return item
 
-    def charge(self, seconds: float, *, is_last: bool = False) -> None:
-        """The last message took so long. `is_last`: nothing more will come from its sender."""
-        if self._current is not None and is_last and self._current not in self._queues:
-            self._used.pop(self._current, None)
-            self._current = None
-        if self._current is not None:
-            self._used[self._current] = self._used.get(self._current, self._least) + seconds
-            if self._current in self._queues:
-                self._enter(self._current)
-            self._current = None
+    def reconsider(self) -> None:
+        """Messages that could not be taken may be taken now."""
+        for sender in self._set_aside:
+            if sender in self._queues:
+                self._enter(sender)
+        self._set_aside.clear()
+
+    def charge(self, sender: Sender, seconds: float, *, is_last: bool = False) -> None:
+        """A message of the sender took so long. `is_last`: nothing more will come from it."""
+        if is_last and sender not in self._queues:
+            self._used.pop(sender, None)
+        else:
+            self._used[sender] = self._used.get(sender, self._least) + seconds
+            if sender in self._queues:
+                self._enter(sender)
         if len(self._used) > _MOST_REMEMBERED + len(self._queues):
             self._forget_old()
 

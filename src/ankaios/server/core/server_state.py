@@ -34,6 +34,9 @@ class Index:
     def __getitem__(self, key: str) -> Iterable[str]:
         return self._names.get(key, ())
 
+    def count(self, key: str) -> int:
+        return len(self._names.get(key, ()))
+
     def move(self, name: str, old: Iterable[str], new: Iterable[str]) -> None:
         for key in old:
             names = self._names[key]
@@ -94,6 +97,13 @@ class ServerState:
         [impl->swdd~agent-from-agent-field~1]
         """
         return [self.effective[name] for name in sorted(self._on_agent[agent])] if agent else []
+
+    def workload_count(self, agent: str) -> int:
+        return self._on_agent.count(agent)
+
+    def user_count(self, config: str) -> int:
+        """The number of workloads that use the configuration item."""
+        return self._users_of_config.count(config)
 
     def instances_of(self, workload: str) -> list[str]:
         """The names of the instances of a replicated workload."""

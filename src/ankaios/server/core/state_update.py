@@ -38,9 +38,13 @@ from ankaios.server.core.update_rejected import (
     InvalidName,
     InvalidState,
     TemplateFailed,
+    TooManyEntries,
 )
 from ankaios.server.core.update_strategy import check_update_strategy
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
+
+# With more, one update takes more than ten seconds, and the server needs more memory than its unit allows.
+MAX_WORKLOADS = 50_000
 
 
 class PreparedUpdate(Struct, frozen=True):
@@ -66,6 +70,7 @@ class CommittedUpdate(Struct, frozen=True):
 
 def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags | None = None) -> PreparedUpdate:
     """Decide what the change does, or why it is rejected. `agents` are those that instances can run on."""
+    _check_count(state, change)
     _check_before_rendering(state, change)
     rendered = _render_affected(state, change)
     try:
@@ -76,6 +81,15 @@ def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags 
     prepared = PreparedUpdate(change, rendered, compare_rendered(state, rendered))
     _check_cycles(state, prepared)
     return prepared
+
+
+def _check_count(state: ServerState, change: DesiredChange) -> None:
+    """A state that has too many workloads already, from a store, can still be changed and reduced."""
+    stored = state.desired["workloads"]
+    new = sum(form is not None and name not in stored for name, form in change.workloads.items())
+    removed = sum(form is None and name in stored for name, form in change.workloads.items())
+    if new > removed and (count := len(stored) + new - removed) > MAX_WORKLOADS:
+        raise TooManyEntries(count, "workloads", MAX_WORKLOADS, "divide them among several servers")
 
 
 def _check_before_rendering(state: ServerState, change: DesiredChange) -> None:

@@ -8,6 +8,7 @@ parts are unset.
 
 from collections.abc import Iterable, Mapping
 
+from ankaios.common.messages import Respond
 from ankaios.common.model.state import COMPLETE_STATE, STATE, WORKLOAD
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_events import selected_state
@@ -61,6 +62,37 @@ class StateView:
             entry = kept.get(id(workload)) or self._messages.get(id(workload)) or (workload, filled_workload(workload))
             self._messages[id(workload)] = entry
             workloads[name].CopyFrom(entry[1])
+
+
+def state_response(view: StateView, request_id: str, masks: Iterable[str]) -> tuple[Respond, bool]:
+    """Return the response, and whether the masks are valid.
+
+    [impl->swdd~server-includes-id-in-control-interface-response~1]
+    """
+    response = base.Response(requestId=request_id)
+    response.completeStateResponse.completeState.SetInParent()
+    is_valid = view.fill(response.completeStateResponse.completeState, masks)
+    return Respond(response), is_valid
+
+
+class StateSnapshot:
+    """The complete state at one time. Can be read in another thread while the state changes."""
+
+    def __init__(self, tree: Form) -> None:
+        self._view = StateView({name: _copied(part, _MAP_LEVELS.get(name, 1)) for name, part in tree.items()})
+
+    def response(self, request: base.Request) -> Respond:
+        return state_response(self._view, request.requestId, request.completeStateRequest.fieldMask)[0]
+
+
+# Entries are replaced and never changed, so only the maps above them are copied.
+_MAP_LEVELS = {"desiredState": 2, "effectiveState": 2, "workloadStates": 2}
+
+
+def _copied(form: Form, levels: int) -> Form:
+    if levels == 1:
+        return form.copy()
+    return {name: _copied(part, levels - 1) if isinstance(part, dict) else part for name, part in form.items()}
 
 
 _FIRST_OWN_NUMBER = 1000

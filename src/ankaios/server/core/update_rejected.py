@@ -84,6 +84,15 @@ class UnsuitableStrategy(UpdateRejected):
     rule = "strategy"
 
 
+class TooManyEntries(UpdateRejected):
+    """The state would become larger than a server can handle."""
+
+    rule = "size"
+
+    def __init__(self, count: int, what: str, limit: int, remedy: str) -> None:
+        super().__init__(f"{count} {what} are more than the limit of {limit}; {remedy}")
+
+
 class HookVeto(UpdateRejected):
     """A mutating hook rejects the change."""
 

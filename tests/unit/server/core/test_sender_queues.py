@@ -1,14 +1,23 @@
-"""Whoever has used the least time of the server is served next."""
+"""The sender that has used the least time of the server is served next."""
+
+from typing import TypeVar
 
 from ankaios.server.core.sender_queues import Sender, SenderQueues
 
+T = TypeVar("T")
 A, B, C = Sender("a"), Sender("b"), Sender("agent", "web")
 
 
 def taken(queues: SenderQueues[str], cost: float = 1.0) -> str:
-    item = queues.take()[1]
-    queues.charge(cost)
+    sender, item = next_of(queues)
+    queues.charge(sender, cost)
     return item
+
+
+def next_of(queues: SenderQueues[T]) -> tuple[Sender, T]:
+    found = queues.take()
+    assert found is not None
+    return found
 
 
 def test_messages_of_one_sender_keep_their_order() -> None:
@@ -46,8 +55,8 @@ def test_a_sender_of_expensive_messages_is_served_less_often() -> None:
         queues.add(B, "cheap")
     order = []
     for _ in range(12):
-        item = queues.take()[1]
-        queues.charge(10.0 if item == "expensive" else 1.0)
+        sender, item = next_of(queues)
+        queues.charge(sender, 10.0 if item == "expensive" else 1.0)
         order.append(item)
     assert order.count("expensive") == 2
 
@@ -111,6 +120,33 @@ def test_the_time_of_a_sender_is_forgotten_with_its_last_message() -> None:
     queues: SenderQueues[int] = SenderQueues()
     for number in range(10):
         queues.add(Sender(f"connection-{number}"), number)
-        queues.take()
-        queues.charge(0.1, is_last=True)
+        sender, _ = next_of(queues)
+        queues.charge(sender, 0.1, is_last=True)
     assert not queues._used
+
+
+def test_a_message_that_may_not_be_taken_holds_back_later_ones_of_its_sender() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    for item in ("write", "read"):
+        queues.add(A, item)
+    queues.add(B, "read")
+
+    def is_read(_: Sender, item: str) -> bool:
+        return item == "read"
+
+    assert queues.take(is_read) == (B, "read")
+    assert queues.take(is_read) is None
+    queues.add(B, "read")
+    assert queues.take(is_read) == (B, "read")
+    assert queues.take() is None
+    queues.reconsider()
+    assert [queues.take(), queues.take(), queues.take()] == [(A, "write"), (A, "read"), None]
+
+
+def test_a_sender_that_was_dropped_meanwhile_is_not_considered_again() -> None:
+    queues: SenderQueues[str] = SenderQueues()
+    queues.add(A, "write")
+    assert queues.take(lambda *_: False) is None
+    queues.drop("a")
+    queues.reconsider()
+    assert queues.take() is None

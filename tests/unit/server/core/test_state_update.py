@@ -345,3 +345,30 @@ def test_a_workload_that_nobody_started_makes_nobody_wait() -> None:
     story.update({}, "desiredState.workloads.web")
     assert effects_as_lines(story.update(a_state()))[0] == "n1: update +[] -[db]"
     assert vars(story.server.state.delete_graph) == vars(DeleteGraph())
+
+
+def test_a_state_with_too_many_workloads_is_rejected_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.server.core.state_update.MAX_WORKLOADS", 3)
+    story = Story()
+    text = "4 workloads are more than the limit of 3; divide them among several servers"
+    assert error_of(story.update(a_state({f"w{number}": a_form() for number in range(4)}))) == (
+        f"Update rejected: '{text}'"
+    )
+    story.update(a_state({f"w{number}": a_form() for number in range(3)}))
+    assert "4 workloads" in error_of(story.update(a_state({"w3": a_form()}), "desiredState.workloads.w3"))
+    story.update(a_state({"w3": a_form()}), "desiredState.workloads.w3", "desiredState.workloads.w0")
+    assert story.get()["desiredState"]["workloads"].keys() == {"w1", "w2", "w3"}
+
+
+def test_a_state_that_has_too_many_workloads_already_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    story.update(a_state({f"w{number}": a_form() for number in range(4)}))
+    monkeypatch.setattr("ankaios.server.core.state_update.MAX_WORKLOADS", 3)
+    story.update(a_state({"w0": a_form(config="image: y")}), "desiredState.workloads.w0")
+    assert story.get()["desiredState"]["workloads"]["w0"]["runtimeConfig"] == "image: y"
+
+
+def test_a_request_with_too_many_masks_is_rejected_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ankaios.server.core.ankaios_server.MAX_MASKS", 2)
+    masks = [f"desiredState.workloads.w{number}" for number in range(3)]
+    assert "3 field masks are more than the limit of 2" in error_of(Story().update(a_state({}), *masks))
