@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import agent_start, cli_get_workloads, server_listen
 from benchmarks.cluster_idle import processor_time
 from benchmarks.cluster_memory import pss
+from benchmarks.compiled import compile_package
 from benchmarks.real_cluster import RUNNING, Listener, RealCluster, real_cluster
 from tests.support.isolated_podman import why_no_podman
 
@@ -79,6 +80,7 @@ def show_pause(budgets: Budgets, cluster: RealCluster) -> None:
 
 
 def main() -> int:
+    compile_package()
     budgets = Budgets()
     show_start_times(budgets)
     if reason := why_no_podman():

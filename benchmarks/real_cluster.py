@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from benchmarks.compiled import compile_package
 from tests.support.cluster import Cluster
 from tests.support.isolated_podman import IMAGE, IsolatedPodman, why_no_podman
 
@@ -104,7 +105,7 @@ class RealCluster(Cluster):
 def real_cluster() -> Iterator[RealCluster]:
     if reason := why_no_podman():
         raise SystemExit(f"this cannot be measured here: {reason}")
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    compile_package()
     with IsolatedPodman() as podman, closing(RealCluster(podman)) as cluster:
         cluster.start_server()
         cluster.launch_installed_agent()

@@ -4,7 +4,6 @@ Podman needs longer for its listing than the agent for its imports, so the listi
 """
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -16,15 +15,12 @@ from ankaios.runtimes.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    gc.disable()  # all objects created during the start stay in use; the collector is enabled after the start
     setup_logging()
     try:
         _start(read_agent_settings(arguments))
     except StartupFailed as fault:
         log_startup_error(fault)
         return 1
-    finally:
-        gc.enable()
     return 0
 
 

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from ankaios.agent.agent_manager import AgentManager
 from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
-from ankaios.agent.metrics import AgentMetrics, AgentObserver, NoObserver
+from ankaios.agent.observer import AgentObserver, NoObserver
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import INSECURE_WARNING, PEM_WINS_WARNING, PemMaterial, require_security
 from ankaios.common.errors import Rejected, StartupFailed
-from ankaios.common.metrics import metrics_of
 from ankaios.common.service_manager import (
     READY,
     STOPPING,
@@ -42,9 +40,12 @@ from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
+    from ankaios.agent.agent_manager import AgentManager
     from ankaios.agent.core.offline_state import OfflineState
+    from ankaios.agent.metrics import AgentMetrics
 
 SETTLING = 1.0  # seconds until the start counts as finished
+HELLO_LIMIT = 0.05  # seconds in which the hello can be sent before the rest of the agent is loaded
 DEVICES_LATER = 0.1
 OFFLINE_LOOK = 0.2
 
@@ -96,10 +97,12 @@ def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
     return settings
 
 
-async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, Callable[[], None]]:
+async def _start_metrics(settings: AgentSettings) -> "tuple[AgentMetrics | None, Callable[[], None]]":
     """Return None if metrics are disabled; their modules are not loaded then."""
     if settings.metrics is None:
         return None, lambda: None
+    from ankaios.agent.metrics import AgentMetrics
+    from ankaios.common.metrics import metrics_of
     from ankaios.common.metrics_endpoint import start_metrics
 
     metrics = AgentMetrics()
@@ -107,7 +110,7 @@ async def _start_metrics(settings: AgentSettings) -> tuple[AgentMetrics | None, 
     return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
 
 
-def _measured(connectors: Mapping[str, RuntimeConnector], metrics: AgentMetrics) -> Mapping[str, RuntimeConnector]:
+def _measured(connectors: Mapping[str, RuntimeConnector], metrics: "AgentMetrics") -> Mapping[str, RuntimeConnector]:
     from ankaios.agent.measured_connector import MeasuredConnector
 
     return {name: MeasuredConnector(connector, metrics) for name, connector in connectors.items()}
@@ -133,11 +136,18 @@ async def _run(
     outbox, inbox = Outbox(observer), LinkChannel(LINK_CAPACITY)
     hello = agent_hello(settings.name, settings.tags, connectors, devices=devices.offers_devices)
     async with Supervisor() as tasks:
+        link = ServerLink(connection, hello, outbox, inbox)
+        tasks.keep_running("the connection to the server", link.run)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HELLO_LIMIT):
+                await link.attempted.wait()
+        # Loaded while the server processes the hello: this takes 20 ms.
+        from ankaios.agent.agent_manager import AgentManager
+
         load = LoadReporter(settings.name, outbox, ResourceMonitor())
         manager = AgentManager(settings.name, connectors, folder, devices, outbox, load, tasks, chance)
         if settings.state_dir is not None:
             _prepare_offline_start(settings.state_dir, settings.offline_start_after, manager, tasks)
-        tasks.keep_running("the connection to the server", ServerLink(connection, hello, outbox, inbox).run)
         tasks.keep_running("the load reports", load.run)
         tasks.keep_running("the agent manager", lambda: manager.run(inbox))
         tasks.keep_running("the devices", lambda: _run_devices(manager), devices.broken)
@@ -147,7 +157,7 @@ async def _run(
         notify(READY)
 
 
-def _prepare_offline_start(folder: Path, seconds: int, manager: AgentManager, tasks: Supervisor) -> None:
+def _prepare_offline_start(folder: Path, seconds: int, manager: "AgentManager", tasks: Supervisor) -> None:
     from ankaios.agent.offline_store import OfflineStore  # an agent without state folder starts faster
 
     store = OfflineStore(folder, manager.name)
@@ -158,7 +168,7 @@ def _prepare_offline_start(folder: Path, seconds: int, manager: AgentManager, ta
         tasks.run_once("the start without a server", lambda: _start_offline(manager, stored, seconds))
 
 
-async def _start_offline(manager: AgentManager, stored: "OfflineState", seconds: int) -> None:
+async def _start_offline(manager: "AgentManager", stored: "OfflineState", seconds: int) -> None:
     """Start the stored workloads after `seconds`. While a server is connected, wait for its workloads instead."""
     await asyncio.sleep(seconds)
     while manager.is_connected:
@@ -168,7 +178,7 @@ async def _start_offline(manager: AgentManager, stored: "OfflineState", seconds:
     manager.start_offline(stored, seconds)
 
 
-async def _run_devices(manager: AgentManager) -> None:
+async def _run_devices(manager: "AgentManager") -> None:
     """Load the devices after the connection is started, so that loading does not delay the connection."""
     await asyncio.sleep(DEVICES_LATER)
     await manager.run_devices()
@@ -178,7 +188,6 @@ def _settle_memory() -> None:
     """Exclude the objects that exist now from garbage collection, because they stay in use."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def _first(group: BaseExceptionGroup[E]) -> E:

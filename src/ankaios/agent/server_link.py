@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
-from ankaios.agent.metrics import AgentObserver, NoObserver
+from ankaios.agent.observer import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
@@ -157,6 +157,8 @@ class ServerLink:
         self._targets = ServerTargets(server_urls(settings.shown_url))
         self._term = 0
         self._was_accepted = False
+        self.attempted = asyncio.Event()
+        """The first hello was sent, or the first attempt to connect failed."""
 
     async def run(self) -> None:
         """Run without end. If a server rejects the protocol version, `VersionRefused` is raised."""
@@ -164,10 +166,12 @@ class ServerLink:
         while True:
             began = asyncio.get_running_loop().time()
             try:
-                async with connect(self._settings_for(next_url), Method.AGENT, self._hello) as connection:
+                settings = self._settings_for(next_url)
+                async with connect(settings, Method.AGENT, self._hello, self.attempted.set) as connection:
                     self._targets.connected()
                     await self._session(connection)
             except Unavailable as error:
+                self.attempted.set()
                 self._warn(error)
                 target = self._targets.after(error, 0.0)
             self._failures += 1

@@ -21,6 +21,7 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import StartupFailed
+from ankaios.common.flag_parser import flag_parser
 from ankaios.common.names import has_allowed_characters
 from ankaios.common.observation_settings import (
     LOG_FORMATS,
@@ -110,11 +111,11 @@ def _check_settings(flags: Mapping[str, Any], file: ConfigTable) -> AgentSetting
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ank-agent",
-        description="The Ankaios agent: runs the workloads that the server assigns to this node.",
-        allow_abbrev=False,
-    )
+    description = "The Ankaios agent: runs the workloads that the server assigns to this node."
+    return flag_parser("ank-agent", description, _add_flags)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-x", "--agent-config", metavar="PATH", help=f"config file [default: {DEFAULT_CONFIG_FILE}]")
     add("-n", "--name", metavar="NAME", help="the name under which workloads are assigned to this agent")
@@ -141,7 +142,6 @@ def make_parser() -> argparse.ArgumentParser:
         "[env: ANKAGENT_STATE_DIR]",
     )
     add("-V", "--version", action="version", version=f"ank-agent {__version__}")
-    return parser
 
 
 def _pair(text: str) -> str:

@@ -7,9 +7,7 @@ import logging
 import os
 import socket
 import stat
-import tempfile
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
@@ -26,6 +24,9 @@ def short_folder(folder: Path) -> Path:
     """The folder itself, or a shorter one if the paths of its sockets would be too long; the same at each start."""
     if _is_short_enough(folder):
         return folder
+    import tempfile  # loaded late: paths are rarely so long, and these modules need 0.3 MiB
+    from hashlib import blake2b
+
     digest = blake2b(os.fsencode(folder), digest_size=8).hexdigest()
     places = [place / f"ankaios-{digest}" for place in (Path(tempfile.gettempdir()), Path("/tmp"))]
     short = next(filter(_is_short_enough, places))

@@ -12,7 +12,7 @@ connection. Owns one connection.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -76,12 +76,17 @@ class ServerConnection:
 
 
 @asynccontextmanager
-async def connect(settings: ConnectionSettings, method: Method, hello: ToServer) -> AsyncIterator[ServerConnection]:
-    """Connect and send the hello. The body runs after the server has accepted it; its end closes the connection."""
+async def connect(
+    settings: ConnectionSettings, method: Method, hello: ToServer, on_hello: Callable[[], None] = lambda: None
+) -> AsyncIterator[ServerConnection]:
+    """Connect and send the hello. The body runs after the server has accepted it; its end closes the connection.
+
+    `on_hello` is called when the hello is sent.
+    """
     channel = _channel(settings)
     try:
         async with asyncio.timeout(settings.connect_timeout):
-            call = await _start_call(channel, settings, method, hello)
+            call = await _start_call(channel, settings, method, hello, on_hello)
     except TimeoutError as error:
         channel.abort("no connection in time")
         raise CannotConnect(settings.shown_url, f"no response within {settings.connect_timeout:g} s") from error
@@ -105,12 +110,13 @@ def _channel(settings: ConnectionSettings) -> GrpcChannel:
 
 
 async def _start_call(
-    channel: GrpcChannel, settings: ConnectionSettings, method: Method, hello: ToServer
+    channel: GrpcChannel, settings: ConnectionSettings, method: Method, hello: ToServer, on_hello: Callable[[], None]
 ) -> ClientCall:
     url = settings.shown_url
     try:
         call = await channel.start_call(method.value)
         call.write(length_prefixed(hello.SerializeToString()))
+        asyncio.get_running_loop().call_soon(on_hello)  # what was written leaves before that
         await call.response_headers()
     except ConnectionBroken as broken:
         raise CannotConnect(url, _explain(str(broken), channel.connection, settings)) from broken

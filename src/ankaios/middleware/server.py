@@ -21,6 +21,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -40,7 +41,6 @@ from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 from ankaios.grpc.async_connection import SharedBudgets
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
-from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
 from ankaios.middleware.hello import (
     check_agent_certificates,
@@ -111,7 +111,7 @@ class MiddlewareServer:
                 Method.CLI.value: lambda call: self._serve_client(call, Method.CLI),
                 Method.COMMAND.value: lambda call: self._serve_client(call, Method.COMMAND),
             },
-            tls=server_context(pem) if pem is not None else None,
+            tls=_tls_context(pem) if pem is not None else None,
             keepalive=self._limits.keepalive,
             setup_timeout=self._limits.setup_timeout,
             limits=self._connection_limits,
@@ -134,7 +134,7 @@ class MiddlewareServer:
 
     def replace_certificates(self, pem: PemMaterial, *, ends_connections: bool) -> None:
         """Use these certificates for new connections; peers of ended ones have to show theirs again."""
-        self._grpc.replace_tls(server_context(pem))
+        self._grpc.replace_tls(_tls_context(pem))
         if ends_connections:
             self._grpc.end_connections("the server has new certificates or a new revocation list")
 
@@ -324,6 +324,12 @@ class MiddlewareServer:
                 self._to_server.try_send(message)
             else:
                 await self._to_server.send(message)
+
+
+def _tls_context(pem: PemMaterial) -> ssl.SSLContext:
+    from ankaios.grpc.tls import server_context  # not needed without TLS
+
+    return server_context(pem)
 
 
 def cannot_listen(address: str, error: OSError) -> StartupFailed:

@@ -1,6 +1,7 @@
 """A runtime connector that is loaded at its first call, because most nodes use only one or two runtimes.
 
-Input: a function that makes the connector. Output: all calls are forwarded to it. The module owns the connector.
+Input: a function that makes the connector. Output: all calls are forwarded to it. The module owns the connector. A list
+of the workloads of a runtime that was never used is empty without loading the connector.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,9 +22,13 @@ from ankaios.runtimes.runtime_connector import (
 
 
 class OnDemand:
-    def __init__(self, name: str, make: Callable[[], RuntimeConnector]) -> None:
+    def __init__(
+        self, name: str, make: Callable[[], RuntimeConnector], is_unused: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_unused`: there is certainly no workload of this runtime."""
         self.name = name
         self._make = make
+        self._is_unused = is_unused
         self._made: RuntimeConnector | None = None
 
     def load(self) -> RuntimeConnector:
@@ -32,6 +37,8 @@ class OnDemand:
         return self._made
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
+        if self._made is None and self._is_unused():
+            return []
         return await self.load().existing_workloads(agent)
 
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> WorkloadId:

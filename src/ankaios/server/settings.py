@@ -24,6 +24,7 @@ from ankaios.common.config import (
     load_pem_material,
 )
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.flag_parser import flag_parser
 from ankaios.common.observation_settings import (
     LOG_FORMATS,
     add_observation_flags,
@@ -188,12 +189,14 @@ def _size(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ank-server",
-        description="The Ankaios server: stores the desired state and sends agents their workloads. "
-        "'ank-server backup FILE' copies the stored state, also while the server runs.",
-        allow_abbrev=False,
+    description = (
+        "The Ankaios server: stores the desired state and sends agents their workloads. "
+        "'ank-server backup FILE' copies the stored state, also while the server runs."
     )
+    return flag_parser("ank-server", description, _add_flags)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-m", "--startup-manifest", metavar="PATH", help="YAML manifest with the state to begin with")
     add("-c", "--startup-config", dest="startup_manifest", help=argparse.SUPPRESS)
@@ -256,4 +259,3 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-message-size", metavar="BYTES", type=_size, help="refuse larger messages [default: 64 MiB]")
     add_observation_flags(parser, "ANKSERVER")
     add("-V", "--version", action="version", version=f"ank-server {__version__}")
-    return parser

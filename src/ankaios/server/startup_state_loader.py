@@ -5,7 +5,6 @@ fault. Names, templates and dependencies are checked later, like those of every 
 """
 
 import logging
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ def load_startup_state(path: Path) -> Form:
     try:
         return parse_startup_manifest(text)
     except StartupFailed as fault:
+        import shlex  # not needed for a valid manifest
+
         advice = f"to see where: ank validate {shlex.quote(str(path))}"
         raise StartupFailed(fault.context, f"{fault.reason}; {advice}") from fault
 

@@ -1,6 +1,7 @@
 """An agent and a server, over real gRPC."""
 
 import asyncio
+import socket
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from ankaios.agent.agent import run_agent
+from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
 from ankaios.common.errors import StartupFailed
 from ankaios.common.execution_state import SUCCEEDED_OK
 from ankaios.common.pb.ank_base_pb2 import LogsRequest as BaseLogsRequest
@@ -15,6 +17,7 @@ from ankaios.common.pb.ank_base_pb2 import WorkloadInstanceName
 from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsRequest
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import WorkloadSpec
+from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.runtimes.fake import FakeRuntime
 from tests.integration.agent.running_agent import an_agent_at, settings_for
 from tests.integration.agent.scripted_server import a_server
@@ -188,3 +191,26 @@ async def test_an_agent_that_ends_leaves_workloads_and_pipes_alone(tmp_path: Pat
             session.say(server_hello(WEB))
             assert await session.states(1) == ["web RUNNING_OK"]
         assert [call for call, _ in podman.calls if call == "create"] == ["create"]
+
+
+async def run_until_attempted(url: str) -> None:
+    hello = agent_hello("A", {}, ["podman"], devices=False)
+    link = ServerLink(ConnectionSettings(url), hello, Outbox(), LinkChannel(LINK_CAPACITY))
+    running = asyncio.create_task(link.run())
+    async with asyncio.timeout(30):
+        await link.attempted.wait()
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_the_first_attempt_ends_with_the_hello() -> None:
+    """The server need not have accepted it: the agent loads its other modules meanwhile."""
+    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with silent:
+        await run_until_attempted(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}")
+
+
+async def test_the_first_attempt_ends_with_a_failure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    await run_until_attempted(f"http://127.0.0.1:{port}")

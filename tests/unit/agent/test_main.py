@@ -1,6 +1,5 @@
 """The start of the program: podman lists its containers from the start, and the listing never outlives the agent."""
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,12 +26,10 @@ class Runs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.early: list[EarlyListing | None] = []
         self.pids: list[int] = []
-        self.collecting: list[bool] = []
         monkeypatch.setattr(program, "_run", self)
 
     def __call__(self, settings: AgentSettings, early: EarlyListing | None) -> None:
         self.early.append(early)
-        self.collecting.append(gc.isenabled())
         if early is not None and early._process is not None:
             self.pids.append(early._process.pid)
 
@@ -68,13 +65,6 @@ def test_without_podman_an_agent_starts_as_well(tmp_path: Path, monkeypatch: pyt
     runs = Runs(monkeypatch)
     assert program.main(flags(tmp_path, "['podman']")) == 0
     assert len(runs.early) == 1
-
-
-def test_garbage_is_not_looked_for_while_the_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = Runs(monkeypatch)
-    assert program.main(flags(tmp_path, "['native']")) == 0
-    assert runs.collecting == [False]
-    assert gc.isenabled()
 
 
 def test_a_start_that_fails_later_leaves_no_podman_behind(

@@ -1,5 +1,6 @@
 """Connectors made from names."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.early_listing import EarlyListing
 from ankaios.runtimes.nerdctl_cli import NerdctlSettings
 from ankaios.runtimes.on_demand import OnDemand
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
+from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 
 def make(names: list[str], nerdctl: str = "true") -> Mapping[str, OnDemand]:
@@ -65,16 +68,46 @@ print([name for name in sys.modules if name.endswith("_runtime")])
     assert done.stdout.split("\n")[:2] == ["[]", "['ankaios.runtimes.native_runtime']"]
 
 
+async def test_the_native_runtime_is_loaded_for_a_list_only_if_it_was_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_connectors(["native"], tmp_path, "agent_A")["native"]
+    loads: list[str] = []
+    load = made.load
+
+    def observed_load() -> RuntimeConnector:
+        loads.append("native")
+        return load()
+
+    monkeypatch.setattr(made, "load", observed_load)
+    assert await made.existing_workloads("agent_A") == []
+    assert loads == []
+    (tmp_path / "agent_A_native").mkdir(mode=0o700)
+    assert await made.existing_workloads("agent_A") == []
+    assert loads == ["native"]
+
+
 async def test_what_was_never_needed_is_closed_as_well() -> None:
     for connector in make(list(RUNTIME_NAMES)).values():
         await connector.close()
 
 
-async def test_an_early_listing_is_taken_immediately(tmp_path: Path) -> None:
+async def test_an_early_listing_is_taken_even_if_nothing_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = asyncio.Event()
+    take = EarlyListing.take
+
+    def observed_take(listing: EarlyListing) -> ChildProcess | None:
+        taken.set()
+        return take(listing)
+
+    monkeypatch.setattr(EarlyListing, "take", observed_take)
     settings = PodmanSettings(program="true")
-    early = EarlyListing(settings)
-    made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=early)
-    assert early.take() is None
+    made = make_connectors(["podman-kube"], tmp_path, "agent_A", settings, early=EarlyListing(settings))
+    assert not taken.is_set()
+    async with asyncio.timeout(30):
+        await taken.wait()
     for connector in made.values():
         await connector.close()
 

@@ -4,7 +4,6 @@ Input: the devices of one container. Output: environment, mounts, device nodes a
 devices file. Grants of several plugins for one container are merged as a kubelet merges them.
 """
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -137,6 +136,8 @@ class Allocated(Struct, frozen=True):
 
 def devices_file_text(workload: str, grant: DeviceGrant, allocated: Iterable[Allocated]) -> str:
     """Everything a container was given, as one JSON document."""
+    import json  # not needed by the server, which uses the other functions
+
     content = {
         "workload": workload,
         "container": grant.container,

@@ -31,7 +31,6 @@ from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.causes import CauseFacts
-from ankaios.server.core.change_plan import describe_plan, describe_rejection, hide_unreadable
 from ankaios.server.core.desired_state_draft import (
     DesiredChange,
     change_by_addition,
@@ -597,6 +596,8 @@ class AnkaiosServer:
 
     def _reject(self, origin: UpdateOrigin, fault: UpdateRejected, change: DesiredChange | None = None) -> Respond:
         if origin.is_plan:
+            from ankaios.server.core.change_plan import describe_rejection
+
             return plan_response(origin.request_id, describe_rejection(fault))
         self._rejections.add(change.workloads if change is not None else (), self.state.now_ms, str(fault))
         return _refuse_update(origin.request_id, fault)
@@ -606,6 +607,9 @@ class AnkaiosServer:
 
     def _plan(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> Respond:
         """Everything is decided as for a commit, and nothing is changed."""
+        # Loaded with the first request for a plan: 0.2 MiB.
+        from ankaios.server.core.change_plan import describe_plan, hide_unreadable
+
         plan = describe_plan(self.state, prepared, self._devices.plan(changes), self._facts)
         plan.revision = self._history.current
         if origin.requester is not None and origin.requester.workload:

@@ -5,14 +5,16 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ankaios.common.errors import Rejected
-from ankaios.common.handlebars import Template, compile_template
 from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import InstanceName
+
+if TYPE_CHECKING:
+    from ankaios.common.handlebars import Template
 
 # The value of a config key, or MISSING.
 ConfigOf = Callable[[str], Any]
@@ -33,8 +35,14 @@ _CACHED_TEXT_LENGTH = 16 * 1024
 
 
 @lru_cache(maxsize=2048)
-def _compiled(text: str) -> Template:
+def _compiled(text: str) -> "Template":
     """Many workloads share a text, and a changed config renders texts again that were compiled before."""
+    return _compile(text)
+
+
+def _compile(text: str) -> "Template":
+    from ankaios.common.handlebars import compile_template  # 0.4 MiB; many clusters have no templates
+
     return compile_template(text)
 
 
@@ -72,7 +80,7 @@ def _render(text: str, context: Form, field: str) -> str:
     if "{{" not in text:
         return text
     try:
-        template = _compiled(text) if len(text) <= _CACHED_TEXT_LENGTH else compile_template(text)
+        template = _compiled(text) if len(text) <= _CACHED_TEXT_LENGTH else _compile(text)
         return template.render(context)
     except Rejected as fault:
         raise Rejected(f"Failed to render field '{field}': '{fault}'") from fault
