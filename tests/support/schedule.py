@@ -43,8 +43,6 @@ SECONDS = {
     "tests/integration/devices/test_discovery_opcua.py": 35,
     "tests/system/test_agent_sdk_story.py": 30,
     "tests/integration/cli/test_updates.py": 30,
-    "tests/unit/grpc/test_hostile_peers.py": 25,
-    "tests/unit/runtimes/test_hostile_input.py": 22,
 }
 
 

@@ -83,14 +83,13 @@ async def test_a_file_with_damage_at_any_byte_is_read_without_its_damaged_line(
     records_in(path).detail(WEB, output=("ä",))
     intact, outbox = path.read_bytes(), Sent()
     for position in range(len(intact)):
-        for bit in range(8):
-            damaged = bytearray(intact)
-            damaged[position] ^= 1 << bit
-            path.write_bytes(damaged)
-            caplog.clear()
-            sent = sent_since(records_in(path, outbox), outbox)
-            assert sent in ([10_000], [])
-            assert "are damaged and ignored" in caplog.text
+        damaged = bytearray(intact)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        caplog.clear()
+        sent = sent_since(records_in(path, outbox), outbox)
+        assert sent in ([10_000], [])
+        assert "are damaged and ignored" in caplog.text
 
 
 async def test_a_long_file_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed, StateChecker, StateSink
 from tests.support.bugs import BUG
 from tests.support.builders import a_workload
+from tests.support.examples import examples
 from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")
@@ -197,7 +198,7 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     assert {path.name for path in (folder / "A_io").iterdir()} <= {"records"}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40)
 @given(st.lists(STEPS, min_size=1, max_size=3))
 def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
     """Each list of steps is one agent process; containers outlive it."""

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.cli.arguments import Command, HelpRequested, Option, Positional, UsageError, VersionRequested
@@ -140,7 +140,6 @@ def test_every_group_has_a_help_sub_command() -> None:
         assert caught.value.path[-1].name == name
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["get", "state", "-o", "json", "--", "-k", "-s", "x", "workloads", "-w", "--agent", "="]))
 )

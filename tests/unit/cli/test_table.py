@@ -1,6 +1,6 @@
 """Tables: padding, wrapping, cutting."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, one_line, printable, table_lines
@@ -68,7 +68,6 @@ def test_control_characters_are_replaced() -> None:
     assert printable("grün 日本") == "grün 日本"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40))), st.integers(1, 60))
 def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int) -> None:
     for overflow in (WRAP, CUT_LAST, CUT_LINES):
@@ -77,7 +76,6 @@ def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int
             assert display_width(line) <= max(width, 2)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="abc", min_size=1), st.integers(8, 40))
 def test_wrapping_loses_nothing(text: str, width: int) -> None:
     lines = table_lines(HEADER, [("a", text)], width, WRAP)

@@ -4,7 +4,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.cli.validation.checks import validate
@@ -21,6 +21,7 @@ from ankaios.server.core.desired_state_draft import change_by_request
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import prepare_update
 from ankaios.server.core.update_rejected import UpdateRejected
+from tests.support.examples import examples
 
 NAME_RULE = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. Maximum length is 63 characters."
 
@@ -595,7 +596,7 @@ MANIFESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(MANIFESTS)
 def test_whatever_the_server_refuses_is_an_error_here_and_nothing_else_is_but_runtimes(made: dict[str, Any]) -> None:
     text = dump_yaml(made)

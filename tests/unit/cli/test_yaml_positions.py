@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.cli.validation.yaml_positions import Duplicate, find_positions
+from tests.support.examples import examples
 
 Lines = dict[tuple[str, ...], int]
 
@@ -70,7 +71,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(
     value=st.dictionaries(KEYS, VALUES, min_size=1, max_size=5),
     flow=st.sampled_from([None, False, True]),
@@ -88,7 +89,7 @@ def test_every_written_key_is_found_in_its_line(
     )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(150)
 @given(st.text(alphabet="ab:-?{}[],#&*!|>'\"% \n\t\\1\u00a0\x0b", max_size=60))
 def test_no_text_makes_it_fail(text: str) -> None:
     assert find_positions(text).line(("a",)) >= 1

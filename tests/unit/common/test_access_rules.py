@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.access_rules import (
@@ -15,6 +15,7 @@ from ankaios.common.access_rules import (
     state_masks,
 )
 from ankaios.common.workload import ControlInterfaceAccess, LogRule, Operation, StateRule
+from tests.support.examples import examples
 
 
 def state_access(
@@ -89,7 +90,7 @@ def granted_paths(access: ControlInterfaceAccess) -> set[tuple[str, ...]]:
     return {path for path in PATHS if is_path_granted(path, allow, deny)}
 
 
-@settings(max_examples=500)
+@examples(150)
 @given(ACCESS, ACCESS)
 def test_what_is_within_the_limit_grants_no_path_that_the_limit_does_not(
     access: ControlInterfaceAccess, limit: ControlInterfaceAccess
@@ -113,7 +114,7 @@ def granted_names(access: ControlInterfaceAccess) -> set[str]:
     }
 
 
-@settings(max_examples=500)
+@examples(150)
 @given(LOG_ACCESS, LOG_ACCESS)
 def test_what_is_within_the_limit_grants_no_logs_that_the_limit_does_not(
     access: ControlInterfaceAccess, limit: ControlInterfaceAccess
@@ -122,7 +123,7 @@ def test_what_is_within_the_limit_grants_no_logs_that_the_limit_does_not(
         assert granted_names(access) <= granted_names(limit)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(st.one_of(ACCESS, LOG_ACCESS))
 def test_every_access_is_within_itself(access: ControlInterfaceAccess) -> None:
     assert excess_of(access, access) is None

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 from handlebarrz import HandlebarrzTemplate
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, render
+from tests.support.examples import examples
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",
@@ -172,7 +173,7 @@ INLINE_PARTIALS = joined(
 TEMPLATES = BODIES | joined(INLINE_PARTIALS, BODIES)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@examples(150, derandomize=True, database=None)
 @given(TEMPLATES)
 @example("f: |\n  {{> indent content=text}}\nz")
 @example("k: {{> indent content=lines}}\nz")
@@ -198,7 +199,7 @@ ITEMS = st.recursive(WORDS, lambda inner: st.lists(inner, max_size=3) | st.dicti
         "{{gt a 1}} {{lt b 10}} {{gte a 0.5}} {{lookup a 0}} {{lookup b 'a'}}",
     ],
 )
-@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+@examples(40, derandomize=True, database=None)
 @given(context=st.fixed_dictionaries({"a": ITEMS, "b": ITEMS}))
 def test_any_values_print_and_compare_as_in_the_reference_engine(template: str, context: dict[str, Any]) -> None:
     assert ours(template, context) == theirs(template, context)
@@ -215,7 +216,7 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=800, deadline=None, derandomize=True, database=None)
+@examples(250, derandomize=True, database=None)
 @given(lists_of(TOKENS, 12, 1))
 def test_any_sequence_of_tokens_is_accepted_or_refused_as_in_the_reference_engine(template: str) -> None:
     assert ours(template, CONTEXT) == theirs(template, CONTEXT)

@@ -4,13 +4,14 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of, is_deprecated, load_manifest, violations
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml
+from tests.support.examples import examples
 
 WORKLOAD: dict[str, Any] = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: a"}
 
@@ -273,7 +274,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from(["v1", "v0.1", "v2"]))
 def test_any_text_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], version: str) -> None:
     try:
@@ -283,7 +284,7 @@ def test_any_text_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], v
         assert str(fault)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_no_text_breaks_the_loader(text: str | bytes) -> None:
     try:

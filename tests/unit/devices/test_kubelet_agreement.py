@@ -8,12 +8,12 @@ after their start, and run init containers; several pods are admitted at a time.
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_directory import DeviceDirectory
+from tests.support.examples import examples
 from tests.unit.devices.simulated_kubelet import KubeletNode, slow_disk
 from tests.unit.devices.simulated_nodes import FakeForeign, Node
 from tests.unit.devices.test_slot_agreement import CONFIGURATIONS, LOCAL, SHARED, Agreement
@@ -120,4 +120,4 @@ class KubeletAgreement(Agreement):
 
 
 TestKubeletAgreement = KubeletAgreement.TestCase
-TestKubeletAgreement.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, derandomize=True)
+TestKubeletAgreement.settings = examples(20, stateful_step_count=40, derandomize=True)

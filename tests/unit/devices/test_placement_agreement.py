@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -30,6 +29,7 @@ from ankaios.common.proto_conversion import instance_name_from_pb, instance_name
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replies import Effect, SecondPassed
+from tests.support.examples import examples
 from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
 from tests.unit.server.story import Story, a_form, success_of
 
@@ -359,4 +359,4 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 TestPlacementAgreement = PlacementAgreement.TestCase
-TestPlacementAgreement.settings = settings(max_examples=25, stateful_step_count=30, deadline=None, derandomize=True)
+TestPlacementAgreement.settings = examples(12, stateful_step_count=30, derandomize=True)

@@ -8,12 +8,12 @@ and return, and the disk fails.
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_directory import SETTLE_TICKS, DeviceDirectory, DirectoryChanges
+from tests.support.examples import examples
 from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
 
 NAMES = ("a", "b", "c")
@@ -246,6 +246,6 @@ class Peace(Agreement):
 
 
 TestAgreement = Agreement.TestCase
-TestAgreement.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, derandomize=True)
+TestAgreement.settings = examples(25, stateful_step_count=50, derandomize=True)
 TestPeace = Peace.TestCase
-TestPeace.settings = settings(max_examples=30, stateful_step_count=40, deadline=None, derandomize=True)
+TestPeace.settings = examples(15, stateful_step_count=40, derandomize=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ankaios.agent.log_streams import options_of
@@ -33,9 +33,10 @@ from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
 from ankaios.runtimes.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector
 from tests.support.builders import a_workload
+from tests.support.examples import examples
 
-hostile = settings(max_examples=400, deadline=None, derandomize=True, database=None)
-by_process = settings(hostile, max_examples=80)  # each example starts programs
+hostile = examples(120, derandomize=True, database=None)
+by_process = examples(40, derandomize=True, database=None)  # each example starts programs
 
 NASTY = [
     *("", " ", "²", "a\0b", "root", "root:", ":root", "root:²", "0", "-1", "4294967295", "1" * 5000, "nobody:\0"),

@@ -1,7 +1,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.pb import ank_base_pb2 as base
@@ -17,6 +17,7 @@ from ankaios.server.core.device_directory import (
     discovers,
 )
 from ankaios.server.core.placement import FreeDevices
+from tests.support.examples import examples
 from tests.unit.devices.ledgers import snapshot
 from tests.unit.server.directories import (
     CAM,
@@ -203,7 +204,7 @@ def test_a_slot_goes_to_the_first_who_asks() -> None:
     assert usage(directory) == {f"{CAM}-0": "C:0:a"}
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.integers(0, 2**32))
 def test_of_a_thousand_claims_in_any_order_each_round_has_one_winner(seed: int) -> None:
     """Two agents, one slot, through either plugin, some asking twice; whoever won lets go before the next round."""

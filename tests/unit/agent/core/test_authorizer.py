@@ -1,7 +1,7 @@
 """Allow and deny rules, by the examples and against a naive model."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.agent.core.authorizer import Authorizer
@@ -20,6 +20,7 @@ from ankaios.common.pb.ank_base_pb2 import (
     WorkloadInstanceName,
 )
 from ankaios.common.workload import ControlInterfaceAccess, LogRule, Operation, StateRule
+from tests.support.examples import examples
 
 READ, WRITE, BOTH, NOTHING = Operation.READ, Operation.WRITE, Operation.READ_WRITE, Operation.NOTHING
 
@@ -148,7 +149,7 @@ def naive_match(rule: str, path: str, deny: bool) -> bool:
     return deny or len(ours) <= len(theirs) or ours == ["*"]
 
 
-@settings(max_examples=400)
+@examples(120)
 @given(st.lists(MASKS, max_size=4), st.lists(MASKS, max_size=4), st.lists(MASKS | st.just(""), max_size=3))
 def test_decisions_are_those_of_a_naive_model(allow: list[str], deny: list[str], masks: list[str]) -> None:
     def granted(mask: str) -> bool:
@@ -159,7 +160,7 @@ def test_decisions_are_those_of_a_naive_model(allow: list[str], deny: list[str],
     assert access(allow, deny).allows(reads(*masks)) is expected
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(st.lists(MASKS, max_size=3), st.lists(SEGMENTS, min_size=1, max_size=3))
 def test_a_wildcard_request_is_granted_only_if_each_element_it_may_mean_is(deny: list[str], path: list[str]) -> None:
     granted = access(["*"], deny)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from ankaios.common.execution_state import (
 )
 from ankaios.common.workload import AddCondition, DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 from tests.support.builders import a_workload
+from tests.support.examples import examples
 
 RUNNING, SUCCEEDED, FAILED, HEALTHY = AddCondition
 IS_HEALTHY = replace(RUNNING_OK, health=HealthState("Healthy"))
@@ -327,7 +328,7 @@ class Naive:
         return True
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80)
 @given(st.data())
 def test_the_same_becomes_ready_as_in_a_naive_model(data: st.DataObject) -> None:
     scheduler, naive, storage = DependencyScheduler(), Naive(), ParameterStorage()

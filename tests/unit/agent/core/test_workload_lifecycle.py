@@ -1,7 +1,7 @@
 """The effects of each event on one workload, and invariants for any order of events."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -77,6 +77,7 @@ from ankaios.common.workload import (
     WorkloadSpec,
 )
 from tests.support.builders import a_workload
+from tests.support.examples import examples
 
 WEB = a_workload(config="image: one")
 WEB2 = a_workload(config="image: two")
@@ -675,7 +676,7 @@ class World:
         return [*seen, DevicesChanged(), Restart(), RetryDue(self._retry), RetryDue(max(self._retry - 1, 0))]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(data=st.data(), policy=st.sampled_from(list(RestartPolicy)), needs=st.booleans(), length=st.integers(0, 25))
 def test_the_invariants_hold_for_all_events_in_any_order(
     data: "st.DataObject", policy: RestartPolicy, needs: bool, length: int

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
@@ -13,6 +13,7 @@ from ankaios.common.model.kind import Kind
 from ankaios.common.model.scalars import Boolean, Integer, Text, Words
 from ankaios.common.model.schema import manifest_schema, schema_text
 from ankaios.common.model.state import FILE, NAME, RULE, STATE
+from tests.support.examples import examples
 from tests.unit.common.model.kinds import values
 
 VALIDATOR = Draft7Validator(manifest_schema())
@@ -27,21 +28,21 @@ def test_the_schema_is_a_valid_schema_and_is_printed_as_json() -> None:
     assert json.loads(schema_text()) == manifest_schema()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(values(STATE, sound=False))
 def test_findings_are_made_for_exactly_the_values_that_the_schema_forbids(value: Any) -> None:
     """Findings are compared with those of an independent validator of the schema."""
     assert bool(found(STATE, value)) != VALIDATOR.is_valid(value)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(values(STATE, sound=False))
 def test_findings_point_to_the_places_that_the_schema_forbids(value: Any) -> None:
     places = {"".join(f"/{part}" for part in error.absolute_path) for error in VALIDATOR.iter_errors(value)}
     assert {place for place, _ in found(STATE, value)} == places
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(
     st.one_of(
         *(

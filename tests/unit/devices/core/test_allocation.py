@@ -1,7 +1,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.core.allocation import (
@@ -15,6 +15,7 @@ from ankaios.devices.core.allocation import (
     preferred_ids,
 )
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
+from tests.support.examples import examples
 from tests.unit.devices.ledgers import a_ledger, snapshot
 
 FULL = ("C:0:node-a C:1:node-a", "C:2:node-a C:3:node-a")
@@ -230,7 +231,7 @@ def exists_by_brute_force(ledger: SlotLedger, requests: list[list[str]]) -> bool
     return False
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(small_models())
 def test_denied_if_and_only_if_no_assignment_exists(model: tuple[SlotLedger, list[list[str]]]) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""

@@ -1,13 +1,14 @@
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, needs_of, plan_slots
 from ankaios.devices.core.slot_ledger import SlotLedger
+from tests.support.examples import examples
 from tests.unit.devices.ledgers import a_ledger, snapshot
 
 
@@ -101,7 +102,7 @@ NEEDS = st.one_of(
 LINES = st.lists(st.sampled_from(["-", "node-b"]), max_size=3).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(LINES, LINES, LINES, st.lists(NEEDS, min_size=1, max_size=3))
 def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str, needs: list[SlotNeed]) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""

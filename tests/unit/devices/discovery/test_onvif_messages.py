@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.onvif.messages import (
@@ -22,6 +22,7 @@ from ankaios.devices.discovery.onvif.messages import (
     username_token,
 )
 from ankaios.devices.discovery.onvif.safe_xml import MalformedXml, parse_xml
+from tests.support.examples import examples
 
 MATCH = """<d:ProbeMatch><a:EndpointReference><a:Address>urn:uuid:ABC-1</a:Address></a:EndpointReference>
 <d:Scopes> onvif://www.onvif.org/name/A
@@ -139,7 +140,7 @@ fragments = st.lists(
 
 
 @given(fragments.map(lambda parts: answer(*parts)) | st.binary(max_size=300))
-@settings(max_examples=500)
+@examples(150)
 def test_any_datagram_is_understood_or_refused(data: bytes) -> None:
     for parse in (parse_probe_matches, parse_addresses):
         with suppress(MalformedXml):

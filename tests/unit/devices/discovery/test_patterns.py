@@ -5,10 +5,11 @@ import re
 from contextlib import suppress
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.udev.patterns import MAX_STEPS, PatternError, compile_glob, compile_regex
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ expressions = st.lists(
 
 
 @given(expressions, st.text("abc1.", max_size=8))
-@settings(max_examples=500)
+@examples(150)
 def test_expressions_agree_with_pythons_engine(pattern: str, value: str) -> None:
     assert compile_regex(pattern).covers(value) == (re.fullmatch(pattern, value) is not None)
 
@@ -151,13 +152,13 @@ globs = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", "[!a]", "[a-c]", "
 @example("[!]", "[!]")
 @example("[]a]", "]")
 @given(globs, st.text("abc/[]", max_size=8))
-@settings(max_examples=500)
+@examples(150)
 def test_globs_agree_with_pythons_engine(pattern: str, value: str) -> None:
     assert compile_glob(pattern).covers(value) == fnmatch.fnmatchcase(value, pattern)
 
 
 @given(st.text("ab01 $._*:?[]-|\\/%{}(+^", max_size=30), st.text(max_size=20))
-@settings(max_examples=500)
+@examples(150)
 def test_any_text_is_a_pattern_or_refused(pattern: str, value: str) -> None:
     for make in (compile_glob, compile_regex):
         with suppress(PatternError):

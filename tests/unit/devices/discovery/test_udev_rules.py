@@ -1,11 +1,12 @@
 """udev rules: what the grammar accepts, and which device matches."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.udev.rules import UdevDevice, matches_any, parse_rules, wanted_attributes
+from tests.support.examples import examples
 
 BUS = UdevDevice(
     devpath="/devices/pci0000:00/0000:00:14.0/usb1/1-4",
@@ -179,7 +180,7 @@ filters = st.builds(
 
 @given(st.lists(filters, max_size=4).map(", ".join) | st.text(max_size=60))
 @example('KERNEL=="' + "[" * 50 + '"')
-@settings(max_examples=500)
+@examples(150)
 def test_any_text_is_a_rule_or_refused(rule: str) -> None:
     try:
         rules = parse_rules([rule])

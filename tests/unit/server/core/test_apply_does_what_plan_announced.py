@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK
@@ -11,6 +11,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.field_changes import field_changes
 from ankaios.server.core.replies import HooksFinished, RunHooks
+from tests.support.examples import examples
 from tests.unit.server.story import Form, Story, responses
 
 NAMES = ["a", "b", "c", "d"]
@@ -79,7 +80,7 @@ def effective(story: Story) -> Form:
     return workloads
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(before=states, after=states, chosen=masks, states_seen=reported, behaviour=hook_behaviours)
 def test_apply_does_exactly_what_the_plan_announced(
     before: Form, after: Form, chosen: list[str], states_seen: dict[str, Any], behaviour: str

@@ -5,13 +5,14 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from tests.support.examples import examples
 from tests.unit.server.story import Story, a_form, a_state, responses
 
 WORDS = ["", "n1", "web", "db", "v1", "*", ".", "desiredState", "desiredState.workloads.web", "agents.n1.tags", "{{a}}"]
@@ -86,9 +87,7 @@ def still_works(story: Story) -> None:
     assert "fresh" in story.get()["desiredState"]["workloads"]
 
 
-SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+SETTINGS = examples(60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @SETTINGS

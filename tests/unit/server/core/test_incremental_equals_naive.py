@@ -7,7 +7,7 @@ copy, parses, renders and checks all of it, and compares whole states to find ou
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ankaios.common.errors import Rejected
@@ -19,6 +19,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import render_workload
 from ankaios.server.core.conventions import check_rendered_workload
 from ankaios.server.core.replies import Effect
+from tests.support.examples import examples
 from tests.unit.server.core.test_event_handler import naive_altered
 from tests.unit.server.story import Form, Story, effects_as_lines, events_of, responses, success_of
 
@@ -325,7 +326,7 @@ def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
             assert get_value(state, path) == get_value(new, path)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(80)
 @given(st.lists(steps, min_size=1, max_size=12))
 def test_any_story_ends_and_is_told_as_if_everything_was_computed_anew(story_steps: list[tuple[Any, ...]]) -> None:
     story, model = Story(), Model()
