@@ -8,7 +8,6 @@ from ankaios.cli.interruptible import run_until_killed
 from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.cli.usage_texts import usage_by_instance
 from ankaios.cli.workload_rows import (
     ROW_MASKS,
@@ -21,6 +20,7 @@ from ankaios.cli.workload_rows import (
     workload_table,
 )
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean, nearest
 
 _COLLECT_SECONDS = 0.1
 _MEASURED_SECONDS = 1
