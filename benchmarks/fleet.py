@@ -1,14 +1,20 @@
 """Promise: one server carries 1,000 agents.
 
 They connect in 3 s, and a state change costs the server at most five times as much as with 10 agents. Light agents use
-the real protocol over real sockets; each has 10 workloads, and one of them depends on a workload of another agent.
+the real protocol over real sockets: they announce themselves as the agents of this project do, and report their devices
+and every 2 s their load. Each has 10 workloads; one of them depends on a workload of another agent. All light agents
+are in one process, which is slower than the server; therefore they wait 60 s for a silent server. With
+`--real-keepalive` they end the connection after 2.9 s, as agents do.
+
 Prints for each number of agents: the time until all are connected and greeted, the time from an update of one and of
 all workloads to the agents, the longest response time of the server meanwhile, the time from a state change to 50
-subscribers, the computing time of the server for one state change, its memory, and how many connections of agents
-broke. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload.
+subscribers, the computing time of the server for one state change and at rest, its memory, and how many connections of
+agents broke. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload. With
+`--storage` the state is stored: `etcd` is a cluster of three members on this machine.
 
-    PYTHONPATH=. python benchmarks/fleet.py 10 100 500 1000 2000
-    PYTHONPATH=. python benchmarks/fleet.py 2000 --updates 60
+    python benchmarks/fleet.py 10 100 500 1000 2000
+    python benchmarks/fleet.py 2000 --updates 60
+    python benchmarks/fleet.py 1000 --updates 20 --storage etcd
 """
 
 import argparse
@@ -19,28 +25,41 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from random import Random
 
-from ankaios.agent.server_link import reconnect_pause
+from ankaios.agent.load_reporter import REPORT_INTERVAL
+from ankaios.agent.server_link import agent_hello, reconnect_pause
 from ankaios.cli.connection import commander_hello
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
-from ankaios.common.pb.ank_base_pb2 import ADD_COND_RUNNING, CompleteStateRequest, Request, UpdateStateRequest
-from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer, UpdateWorkloadState
+from ankaios.common.pb.ank_base_pb2 import (
+    ADD_COND_RUNNING,
+    CompleteStateRequest,
+    CpuUsage,
+    FreeMemory,
+    Request,
+    UpdateStateRequest,
+)
+from ankaios.common.pb.grpc_api_pb2 import AgentLoadStatus, DeviceReport, FromServer, ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
+from tests.integration.storage.etcd_cluster import EtcdCluster
 from tests.support.cluster import free_port
 
 SIZES = (10, 100, 500, 1000)
 WORKLOADS, SUBSCRIBERS, CHANGES = 10, 50, 20
 CONNECT_LIMIT, COST_LIMIT = 3.0, 5.0
 RATE, PROBE_PAUSE = 200, 0.02
+MIN_RATE_SHARE = 0.95
+REST_SECONDS = 4.0
 PATIENCE = 120.0
 
 
@@ -86,26 +105,40 @@ class LightAgent:
             await asyncio.sleep(reconnect_pause(failures))
 
     async def _session(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
-        hello = AgentHello(agentName=self.name, protocolVersion="1.0.0", dependencyStatesOnly=True)
-        async with connect(settings, Method.AGENT, ToServer(agentHello=hello)) as self.connection:
-            tasks = [asyncio.create_task(self._receive(self.connection)), asyncio.create_task(ended.wait())]
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        hello = agent_hello(self.name, {}, ["podman"], devices=True)
+        async with connect(settings, Method.AGENT, hello) as self.connection:
+            await self.connection.send(ToServer(deviceReport=DeviceReport(complete=True)))
+            works = (self._receive(self.connection), self._report_load(self.connection), ended.wait())
+            tasks = [asyncio.create_task(work) for work in works]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()
-            if tasks[0] in done:
-                tasks[0].result()  # why the connection broke
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _report_load(self, connection: ServerConnection) -> None:
+        await asyncio.sleep(Random(self.name).uniform(0, REPORT_INTERVAL))
+        for percent in itertools.cycle(range(100)):
+            cpu, memory = CpuUsage(cpu_usage=percent), FreeMemory(free_memory=1 << 30)
+            status = AgentLoadStatus(agent_name=self.name, cpu_usage=cpu, free_memory=memory)
+            await connection.send(ToServer(AgentLoadStatus=status))
+            await asyncio.sleep(REPORT_INTERVAL)
 
     async def _receive(self, connection: ServerConnection) -> None:
         while True:
             message = await connection.receive()
             if message.HasField("serverHello"):
+                if self.greeted.is_set():  # after a broken connection, the hello contains the updates
+                    self._note_update()
                 await self._report_new(message.serverHello.addedWorkloads)
                 self.greeted.set()
             elif message.HasField("updateWorkload"):
-                self.received_at = time.monotonic()
-                self.updated.set()
+                self._note_update()
                 await self._report_new(message.updateWorkload.addedWorkloads)
             self.states += len(message.updateWorkloadState.workloadStates)
+
+    def _note_update(self) -> None:
+        self.received_at = time.monotonic()
+        self.updated.set()
 
     async def _report_new(self, added: Iterable[object]) -> None:
         new = [instance_name_from_pb(it.instanceName) for it in added]  # type: ignore[attr-defined]
@@ -122,12 +155,13 @@ class LightAgent:
 class ServerProcess:
     """The real server, with its computing time and memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: str, *, real_keepalive: bool = False) -> None:
         self.port = free_port()
-        command = [sys.executable, "-m", "ankaios.server", "-k", "-a", f"127.0.0.1:{self.port}"]
+        command = [sys.executable, "-m", "ankaios.server", "-k", "-a", f"127.0.0.1:{self.port}", "--storage", storage]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        self.settings = ConnectionSettings(f"http://127.0.0.1:{self.port}", connect_timeout=60.0,
-                                           keepalive_interval=30.0, keepalive_timeout=30.0)  # fmt: skip
+        url = f"http://127.0.0.1:{self.port}"
+        self.settings = ConnectionSettings(url, connect_timeout=60.0, keepalive_interval=30.0, keepalive_timeout=30.0)
+        self.settings_of_agents = ConnectionSettings(url, connect_timeout=60.0) if real_keepalive else self.settings
 
     @property
     def cpu(self) -> float:
@@ -164,16 +198,31 @@ async def request(connection: ServerConnection, content: Request) -> FromServer:
             return message
 
 
-async def measure(agents: int, update_seconds: float) -> tuple[float, float, list[str]]:
+@contextmanager
+def storage_url(kind: str) -> Iterator[str]:
+    """`memory`, `sqlite` or `etcd`."""
+    with tempfile.TemporaryDirectory(prefix="ank-fleet-") as folder:
+        if kind != "etcd":
+            yield f"sqlite:{folder}/state.db" if kind == "sqlite" else kind
+            return
+        etcd = EtcdCluster(Path(folder) / "etcd", 3)
+        try:
+            etcd.wait_until_healthy()
+            yield str(etcd.location("/fleet"))
+        finally:
+            etcd.close()
+
+
+async def measure(server: ServerProcess, agents: int, update_seconds: float) -> tuple[float, float, list[str]]:
     """Return the time until all agents are connected, the computing time for one state change, and what failed."""
-    server, ended = ServerProcess(), asyncio.Event()
+    ended = asyncio.Event()
     fleet = [LightAgent(f"a{number}") for number in range(agents)]
     try:
         async with AsyncExitStack() as stack:
             cli = await connected_client(stack, server)
             await request(cli, Request(requestId="first", updateStateRequest=desired(agents)))
             before = server.cpu
-            tasks = [asyncio.create_task(agent.run(server.settings, ended)) for agent in fleet]
+            tasks = [asyncio.create_task(agent.run(server.settings_of_agents, ended)) for agent in fleet]
             stack.callback(ended.set)
             connecting = await timed(asyncio.gather(*(agent.greeted.wait() for agent in fleet)))
             connect_cpu = server.cpu - before
@@ -181,14 +230,15 @@ async def measure(agents: int, update_seconds: float) -> tuple[float, float, lis
             async with longest_response(stack, server) as pauses:
                 changed = await change_everything(cli, fleet)
             subscribers = [await connected_client(stack, server) for _ in range(SUBSCRIBERS)]
-            told, cost = await change_states(server, fleet, subscribers)
+            told, cost, rest = await change_states(server, fleet, subscribers)
             print(
                 f"{agents:5} agents: connected {connecting:5.2f} s ({connect_cpu:.2f} s CPU), "
                 f"update of one {statistics.median(one) * 1000:5.1f} ms, of all {changed:5.2f} s "
                 f"(response time meanwhile: median {statistics.median(pauses[1:]) * 1000:.0f} ms, "
                 f"longest {max(pauses) * 1000:.0f} ms), "
                 f"state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
-                f"one state change {cost * 1000:5.2f} ms CPU, {server.megabytes:4.0f} MB, "
+                f"one state change {cost * 1000:5.2f} ms CPU, at rest {rest * 100:.0f} % of a core, "
+                f"{server.megabytes:4.0f} MB, "
                 f"{sum(agent.lost for agent in fleet)} connections broke",
                 flush=True,
             )
@@ -272,13 +322,16 @@ async def steady_updates(
     share = (server.cpu - before) / (time.monotonic() - begin)
     lost = sum(agent.lost for agent in fleet)
     print(
-        f"{len(fleet):5} agents: {len(sent)} updates in {sending:.1f} s, {len(answers)} accepted, response time median "
+        f"{len(fleet):5} agents: {len(sent)} updates in {sending:.1f} s ({len(sent) / sending:.0f} per second), "
+        f"{len(answers)} accepted, response time median "
         f"{delays[len(delays) // 2] * 1000:.1f} ms, 99 % {delays[len(delays) * 99 // 100] * 1000:.1f} ms, "
         f"server {share * 100:.0f} % of a core, {server.megabytes:.0f} MB, {lost} connections broke",
         flush=True,
     )
-    missing = len(sent) - len(answers)
-    return [f"{missing} of {len(sent)} updates were not accepted"] if missing else []
+    failed = [f"{missing} of {len(sent)} updates were not accepted"] if (missing := len(sent) - len(answers)) else []
+    if len(sent) / sending < MIN_RATE_SHARE * RATE:
+        failed.append(f"{len(sent) / sending:.0f} instead of {RATE} updates per second")
+    return failed + ([f"{lost} connections broke"] if lost else [])
 
 
 async def collect_answers(cli: ServerConnection, answers: dict[str, float]) -> None:
@@ -299,16 +352,22 @@ async def change_everything(cli: ServerConnection, fleet: list[LightAgent]) -> f
 
 async def change_states(
     server: ServerProcess, fleet: list[LightAgent], subscribers: list[ServerConnection]
-) -> tuple[float, float]:
-    """From the report of one state to its arrival at all subscribers; and the computing time without subscribers."""
+) -> tuple[float, float, float]:
+    """From the report of one state to its arrival at all subscribers, the computing time without subscribers, at rest.
+
+    The computing time of a state change is without that at rest.
+    """
     await asyncio.sleep(2)
-    name = fleet[0].instances[1]
+    begin, before = time.monotonic(), server.cpu
+    await asyncio.sleep(REST_SECONDS)
+    rest = (server.cpu - before) / (time.monotonic() - begin)
+    name, begin = fleet[0].instances[1], time.monotonic()
     before = server.cpu
     for number in range(CHANGES * 10):
         await fleet[0].report({name: SUCCEEDED_OK if number % 2 else RUNNING_OK})
         await asyncio.sleep(0.002)
     await asyncio.sleep(0.5)
-    cost = (server.cpu - before) / (CHANGES * 10)
+    cost = max(server.cpu - before - rest * (time.monotonic() - begin), 0) / (CHANGES * 10)
     mask = f"workloadStates.{name.agent}.{name.workload}"
     wanted = CompleteStateRequest(fieldMask=[mask], subscribeForEvents=True)
     for subscriber in subscribers:
@@ -321,13 +380,17 @@ async def change_states(
         async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*events)
         times.append(time.monotonic() - begin)
-    return sorted(times)[len(times) // 2], cost
+    return sorted(times)[len(times) // 2], cost, rest
 
 
-def main(sizes: list[int], update_seconds: float) -> int:
+def main(sizes: list[int], update_seconds: float, storage: str, *, real_keepalive: bool) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft < hard else soft, hard))
-    results = {size: asyncio.run(measure(size, update_seconds)) for size in sizes}
+    results = {}
+    for size in sizes:
+        with storage_url(storage) as url:
+            server = ServerProcess(url, real_keepalive=real_keepalive)
+            results[size] = asyncio.run(measure(server, size, update_seconds))
     failed = [text for *_, texts in results.values() for text in texts]
     failed += [f"{size} agents took {results[size][0]:.1f} s to connect" for size in sizes
               if size == 1000 and results[size][0] > CONNECT_LIMIT]  # fmt: skip
@@ -343,5 +406,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("agents", nargs="*", type=int, default=SIZES, help="numbers of agents")
     parser.add_argument("--updates", type=float, default=0.0, metavar="SECONDS", help="200 updates per second")
+    parser.add_argument("--storage", choices=["memory", "sqlite", "etcd"], default="memory", help="where the state is")
+    parser.add_argument("--real-keepalive", action="store_true", help="light agents wait 2.9 s for a silent server")
     given = parser.parse_args()
-    sys.exit(main(given.agents, given.updates))
+    sys.exit(main(given.agents, given.updates, given.storage, real_keepalive=given.real_keepalive))

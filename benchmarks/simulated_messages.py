@@ -4,7 +4,7 @@ A simulated cluster runs the real server and the real agents on virtual time in 
 are counted for the start of all agents, for a minute at rest, and for the change of one workload. Each agent has one
 workload, and every tenth depends on that of the agent before it.
 
-    PYTHONPATH=. python benchmarks/simulated_messages.py 100 1000
+    python benchmarks/simulated_messages.py 100 1000
 """
 
 import asyncio

@@ -4,10 +4,10 @@ Real processes: a server with a stored state, three agents, 50 workloads (47 nat
 Workloads are changed, deleted, created and killed, one agent is killed and restarted, logs are followed, and events
 subscribed to; clients come and go. Once a minute the load pauses until all workloads run, and the memory (PSS), file
 descriptors, threads, tasks, processes and files are counted. At the end each may be at most 5 % above its value after
-the first minute. Buffers with a limit (revisions, records of states) are filled before. Without podman all workloads
-are native.
+the first minute. Buffers with a limit are filled before, with entries as large as those of the load: the history (1,000
+revisions) and the records (30 of each workload). Without podman all workloads are native.
 
-    PYTHONPATH=. python benchmarks/soak.py [MINUTES]
+    python benchmarks/soak.py [MINUTES]
 """
 
 import itertools
@@ -78,13 +78,17 @@ class Soak:
             self._subscribe(number)
 
     def _fill_buffers(self) -> None:
-        """The history and the records of workloads grow to their limits; this is not what is measured."""
+        """The history and the records of workloads grow to their limits; this is not what is measured.
+
+        A revision contains the changed workload, so the history is filled with changes of a workload. Its agent does
+        not exist, so that nothing has to start.
+        """
         for _ in range(CHANGES_FOR_RECORDS):
             self._update({f"w{number}": self._workload(number) for number in range(WORKLOADS)})
             self.wait_until_running()
         for number in range(REVISIONS):
-            state = {"desiredState": {"apiVersion": "v1", "configs": {"filling": str(number)}}}
-            self._send(state, ["desiredState.configs"])
+            self._update({"filling": {**self._workload(number % WORKLOADS), "agent": "absent"}})
+        self._update({}, "filling")
 
     def _start_agent(self, name: str) -> None:
         folder = self.cluster.folder / f"state-{name}"
@@ -230,16 +234,24 @@ class Soak:
         return float(found[1])
 
     def _check_clients(self) -> None:
-        """`ank logs` ends when its workloads are replaced, and is started again. Every client has to receive."""
+        """`ank logs` ends when its workloads are replaced, and is started again. Every client has to receive.
+
+        A client that has just started may subscribe after a change, so there are changes until it receives one.
+        """
         for number in range(FOLLOWERS):
             if self._clients[f"logs{number}"].poll() is not None:
                 self._follow(number)
-        self._update({(name := f"w{WORKLOADS - CONTAINERS - 1}"): self._workload(int(name[1:]))})
+        self.cluster.wait_until("all clients receive", self._change_until_received, PATIENCE)
         for name, client in self._clients.items():
-            path = self._outputs / name
-            self.cluster.wait_until(f"'{name}' receives", lambda path=path: path.stat().st_size > 0)
             if client.poll():
-                raise SystemExit(f"'{name}' ended with {client.returncode}:\n{path.read_text()[-1000:]}")
+                output = (self._outputs / name).read_text()[-1000:]
+                raise SystemExit(f"'{name}' ended with {client.returncode}:\n{output}")
+
+    def _change_until_received(self) -> bool:
+        number = WORKLOADS - CONTAINERS - 1
+        self._update({f"w{number}": self._workload(number)})
+        time.sleep(1)
+        return all((self._outputs / name).stat().st_size for name in self._clients)
 
 
 def _config(form: dict[str, Any]) -> dict[str, str]:

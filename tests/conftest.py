@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.isolated_podman import IsolatedPodman
 from tests.support.leftovers import RUN_PREFIX, RUN_VARIABLE, processes_of, traces_in, wait_until_gone
@@ -22,6 +23,10 @@ from tests.support.schedule import group_of, longest_first
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
+
+# Timings never decide a test: an example takes long on a loaded machine.
+settings.register_profile("without a deadline", deadline=None)
+settings.load_profile("without a deadline")
 
 
 class Run:

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """Plays seeds with each deliberate fault of the product until the simulation finds it, and prints a table.
 
-Usage: tools/simulation_sensitivity.py [--seeds N] [--jobs N] [NUMBER...]
+Usage: tools/simulation_sensitivity.py [--seeds N] [--jobs N] [--write] [NUMBER...]
+
+Each fault ends with the first seed that finds it, or after the given number of seeds. `--write` puts the complete table
+into docs/simulation.md.
 """
 
 import argparse
 import multiprocessing
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -15,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ankaios.simulation.play import play
 from ankaios.simulation.scenario import draw_scenario
 from tests.support.deliberate_faults import FAULTS
+from tools.simulation_docs import PAGE, with_section
+
+SEEDS = 500
+HEAD = "| deliberate fault | found with seed | violated |\n|---|---|---|\n"
 
 
 def find(number: int, seeds: int) -> tuple[int, int | None, str]:
@@ -28,21 +38,31 @@ def find(number: int, seeds: int) -> tuple[int, int | None, str]:
     return number, None, ""
 
 
+def rows(numbers: Sequence[int], seeds: int, jobs: int) -> Iterator[tuple[bool, str]]:
+    """Whether each fault was found, and its row of the table."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
+        for number, seed, invariant in pool.map(find, numbers, repeat(seeds)):
+            found = f"not within {seeds} seeds" if seed is None else str(seed)
+            yield seed is not None, f"| {FAULTS[number].title} | {found} | {invariant} |\n"
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=500)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("numbers", type=int, nargs="*")
     options = parser.parse_args()
-    numbers = options.numbers or range(len(FAULTS))
-    missed = 0
-    print("| deliberate fault | found with seed | violated |\n|---|---|---|", flush=True)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        for number, seed, invariant in pool.map(find, numbers, [options.seeds] * len(numbers)):
-            missed += seed is None
-            found = "not found" if seed is None else seed
-            print(f"| {FAULTS[number].title} | {found} | {invariant} |", flush=True)
+    began, table, missed = time.monotonic(), HEAD, 0
+    print(HEAD, end="", flush=True)
+    for is_found, row in rows(options.numbers or range(len(FAULTS)), options.seeds, options.jobs):
+        table += row
+        missed += not is_found
+        print(row, end="", flush=True)
+    print(f"{missed} not found, {time.monotonic() - began:.0f} s")
+    if options.write:
+        PAGE.write_text(with_section(PAGE.read_text(), "sensitivity", table))
     return 1 if missed else 0
 
 

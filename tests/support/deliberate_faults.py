@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct
@@ -19,10 +20,12 @@ from ankaios.agent.core.workload_events import Deleted, Identified
 from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.agent.workload_task import WorkloadTask
+from ankaios.common.workload import WorkloadSpec
 from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.slot_ledger import SlotLedger
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.server import ServerCall
 from ankaios.middleware import client
 from ankaios.middleware.server import MiddlewareServer
 from ankaios.server.commit_queue import CommitQueue
@@ -35,6 +38,7 @@ from ankaios.server.state_leader import StateLeader
 from ankaios.simulation.runtime import SimulatedRuntime
 from ankaios.storage.core import etcd_transactions
 from ankaios.storage.core.etcd_transactions import put_key
+from ankaios.storage.etcd import etcd_election
 from ankaios.storage.etcd.etcd_election import EtcdElection
 from ankaios.storage.leader_election import Leadership
 from ankaios.storage.pb.etcd_api_pb2 import Compare, TxnRequest
@@ -93,21 +97,28 @@ def _twice(original: Any) -> Any:
 
 
 def _swapped(original: Any) -> Any:
-    """Every fifth message is sent after the one that follows it."""
-    held: list[Any] = []
-    count = 0
+    """Every fifth message to a peer is sent after the one that follows it."""
+    counts: WeakKeyDictionary[ServerCall, int] = WeakKeyDictionary()
+    held: WeakKeyDictionary[ServerCall, bytes] = WeakKeyDictionary()
 
-    def dispatch(self: MiddlewareServer, effect: Any) -> None:
-        nonlocal count
-        count += 1
-        if count % 5 == 0:
-            held.append(effect)
+    def send(self: MiddlewareServer, call: ServerCall, data: bytes) -> None:
+        counts[call] = counts.get(call, 0) + 1
+        if counts[call] % 5 == 0:
+            held[call] = data
             return
-        original(self, effect)
-        while held:
-            original(self, held.pop())
+        original(self, call, data)
+        if call in held:
+            original(self, call, held.pop(call))
 
-    return dispatch
+    return send
+
+
+def _freed_early(original: Any) -> Any:
+    async def delete(self: WorkloadTask, spec: WorkloadSpec, runtime_id: str | None) -> Any:
+        await self._services.devices.release(spec.instance_name)
+        return await original(self, spec, runtime_id)
+
+    return delete
 
 
 async def _true(*_args: Any) -> bool:
@@ -199,14 +210,15 @@ FAULTS = (
     DeliberateFault(
         "every fourth update is not sent to agents", ankaios_server, "updates_for_agents", _every(4, lambda *_: [])
     ),
-    DeliberateFault("messages are sent in the wrong order", MiddlewareServer, "dispatch", _swapped),
+    DeliberateFault("messages are sent in the wrong order", MiddlewareServer, "_send", _swapped),
     DeliberateFault("slots are not released", SlotAllocator, "release", _always(None)),
     DeliberateFault(
-        "a slot is given twice",
+        "a slot is given twice, because every second claim is not recorded",
         SlotLedger,
-        "_check_free",
-        lambda _: lambda self, slot, _restore: self._devices[slot.instance],
+        "_write",
+        _every(2, lambda *_: None),
     ),
+    DeliberateFault("a slot is freed before the container is deleted", WorkloadTask, "_delete", _freed_early),
     DeliberateFault("claims are not written", ClaimStore, "save", _always(None)),
     DeliberateFault(
         "the states of other agents are forgotten late", WorkloadOperations, "forget_other_agents", _always(set())
@@ -217,6 +229,13 @@ FAULTS = (
     DeliberateFault("deletes do not wait for dependents", dependencies, "may_stop", _always(True)),
     DeliberateFault(
         "a leader commands although its lease has ended",
+        etcd_election,
+        "valid_until",
+        lambda _: lambda sent_at, _seconds: sent_at + 1000.0,
+        "etcd",
+    ),
+    DeliberateFault(
+        "a leader works without a pause when its lease has ended",
         Leadership,
         "is_valid",
         lambda _: property(lambda _: True),

@@ -273,12 +273,13 @@ class AgentManager:
         state = OfflineState(self.name, workloads, devices=self._device_update)
         self._store(replace(state, states=self._work.foreign_states(state.dependencies)))
 
-    def _response(self, response: Response) -> None:
+    def _response(self, received: Response) -> None:
         """[impl->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]
         [impl->swdd~agent-remove-id-prefix-forwarding-control-interface-response~1]
         """
-        full_id = response.requestId
-        if not self._requests.is_for_workload(response):
+        full_id = received.requestId
+        response = self._requests.for_workload(received)
+        if response is None:
             return
         name, _, response.requestId = full_id.partition(REQUEST_ID_SEPARATOR)
         workload = self._work.workloads.get(name)

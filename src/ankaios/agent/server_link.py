@@ -109,9 +109,17 @@ class Outbox:
         self._filled.set()
         self._final_states.pop(name, None)
         if is_last:
-            self._final_states[name] = (asyncio.get_running_loop().time(), message)
-            if len(self._final_states) > MAX_FINAL_STATES:
-                del self._final_states[next(iter(self._final_states))]
+            now = asyncio.get_running_loop().time()
+            self._drop_delivered(now)
+            self._final_states[name] = (now, message)
+
+    def _drop_delivered(self, now: float) -> None:
+        """Drop the final states that are certainly delivered, and the oldest if there are too many."""
+        while self._final_states:
+            oldest, (when, _) = next(iter(self._final_states.items()))
+            if now - when < DELIVERED_AFTER and len(self._final_states) < MAX_FINAL_STATES:
+                break
+            del self._final_states[oldest]
 
     def put_load(self, message: ToServer) -> None:
         self._queue.put_load(message)
@@ -134,10 +142,9 @@ class Outbox:
     def go_offline(self) -> None:
         self.observer.connected(False)
         self._queue.go_offline()
-        now = asyncio.get_running_loop().time()
-        for name, (when, message) in self._final_states.items():
-            if now - when < DELIVERED_AFTER:
-                self._queue.put_back(name, message)
+        self._drop_delivered(asyncio.get_running_loop().time())
+        for name, (_, message) in self._final_states.items():
+            self._queue.put_back(name, message)
 
     async def take(self) -> ToServer:
         while (message := self._queue.take()) is None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.suggestions import did_you_mean, nearest
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from ankaios.common.model.kind import Kind

@@ -17,7 +17,7 @@ from ankaios.cli.arguments import (
     UsageError,
     VersionRequested,
 )
-from ankaios.cli.suggestions import nearest
+from ankaios.common.suggestions import nearest
 
 
 def parse_command_line(root: Command, words: Sequence[str]) -> ParsedCommandLine:

@@ -129,7 +129,7 @@ async def _launch(hook: MutatingHook) -> asyncio.subprocess.Process:
         stdout=pipe,
         stderr=pipe,
         start_new_session=True,
-        preexec_fn=_ends_with_the_server(),  # the server has one thread
+        preexec_fn=_ends_with_the_server(),  # takes no locks, so other threads of the server do not matter
     )
 
 

@@ -15,7 +15,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
 from ankaios.simulation.cluster import SimulatedCluster
-from ankaios.simulation.operator import Operator, Subscriber
+from ankaios.simulation.operator import Operator, StateCopy, Subscriber
 from ankaios.simulation.runtime import DELETED, STARTED, SimulatedContainer
 
 # Seconds between the end of a container and the last report that it runs.
@@ -26,9 +26,9 @@ QUIET_SECONDS = 30.0
 STOP_SECONDS = 2.0
 # Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
 INTERVAL, MOST_CALLS = 10.0, 60
-MOST_ATTEMPTS = 2000  # to connect, of all hosts in an interval
+MOST_ATTEMPTS = 200  # to connect, of one host in an interval
 # Upper limits for one cluster; their real values are several times lower.
-MOST_TASKS_OF_PROCESS, MOST_CONNECTIONS, MOST_TIMERS, MOST_HELD_BYTES = 150, 120, 2000, 8 * 1024 * 1024
+MOST_TASKS_OF_PROCESS, MOST_CONNECTIONS, MOST_TIMERS, MOST_HELD_BYTES = 150, 20, 2000, 8 * 1024 * 1024
 MOST_CHECKERS_OF_NODE = 20
 
 Report = Callable[[str, str], None]
@@ -104,7 +104,7 @@ class RunningChecks:
 
     # --- reports ---
 
-    def states_reported(self, subscriber: Subscriber, paths: Sequence[tuple[str, ...]]) -> None:
+    def states_reported(self, subscriber: StateCopy, paths: Sequence[tuple[str, ...]]) -> None:
         """Running may be reported only of what ran shortly before."""
         for path in {path[:4] for path in paths if path[0] == "workloadStates" and len(path) >= 4}:
             _, agent, workload, identifier = path
@@ -113,7 +113,7 @@ class RunningChecks:
             if is_running and not self._live.was_running_since(name, self._cluster.loop.now - REPORT_DELAY):
                 self._report(inv.TRUE_STATES, f"'{name}' was reported as running and did not run")
 
-    def events_seen(self, subscriber: Subscriber) -> None:
+    def events_seen(self, subscriber: StateCopy) -> None:
         now = self._cluster.loop.now
         for fault in (*subscriber.faults, *subscriber.missed(self._operator.operations, now)):
             self._report(inv.EVENTS, fault)
@@ -121,17 +121,22 @@ class RunningChecks:
 
     # --- limits ---
 
-    async def run(self, subscriber: Subscriber) -> None:
+    async def run(self, subscriber: Subscriber, watcher: StateCopy) -> None:
         """Check what is checked periodically, until cancelled."""
         while True:
             before = {name: node.containers.calls for name, node in self._cluster.nodes.items()}
-            attempts = self._cluster.network.attempts
+            self._cluster.network.attempts.clear()
             await asyncio.sleep(INTERVAL)
             self._check_calls(before)
-            if (made := self._cluster.network.attempts - attempts) > MOST_ATTEMPTS:
-                self._report(inv.RETRIES, f"{made} attempts to connect in {INTERVAL:g} s")
+            for host, made in self._cluster.network.attempts.items():
+                if made > MOST_ATTEMPTS:
+                    self._report(inv.RETRIES, f"{made} attempts of {host} to connect in {INTERVAL:g} s")
             self._check_limits()
             self.events_seen(subscriber)
+            if not self._is_quiet and watcher.copy is not None:
+                # A workload whose agent has no connection sees the last of the changes made meanwhile.
+                watcher.connected_since = self._cluster.loop.now
+            self.events_seen(watcher)
 
     def _check_calls(self, before: dict[str, int]) -> None:
         for name, node in self._cluster.nodes.items():
@@ -142,12 +147,13 @@ class RunningChecks:
     def _check_limits(self) -> None:
         cluster = self._cluster
         found = {
-            "connections": (cluster.network.open_connections, MOST_CONNECTIONS),
             "timers": (cluster.loop.timer_count, MOST_TIMERS),
             "unsent bytes": (cluster.network.held_bytes, MOST_HELD_BYTES),
         }
         for name, node in cluster.nodes.items():
-            found[f"observed containers of {name}"] = node.containers.checker_count, MOST_CHECKERS_OF_NODE
+            found[f"observed containers of {name}"] = len(node.containers.observed()), MOST_CHECKERS_OF_NODE
+        for hosts, number in cluster.network.open_connections().items():
+            found[f"connections between {' and '.join(hosts)}"] = number, MOST_CONNECTIONS
         for process in cluster.processes:
             found[f"tasks of {process.name}"] = len(process.tasks), MOST_TASKS_OF_PROCESS
         for what, (value, limit) in found.items():
@@ -166,6 +172,17 @@ class RunningChecks:
             self._report(inv.RIGHTS, f"the configuration item '{sc.OTHER_CONFIG}' exists")
 
     # --- rest ---
+
+    def observed_at_rest(self) -> list[str]:
+        """Each container is observed once, and nothing else is."""
+        faults = []
+        for name, node in self._cluster.nodes.items():
+            observed, existing = node.containers.observed(), node.containers.containers
+            if gone := [each for each in observed if each not in existing]:
+                faults.append(f"the agent of {name} observes {' and '.join(gone)}, which do not exist")
+            if len(set(observed)) < len(observed):
+                faults.append(f"the agent of {name} observes a container twice")
+        return faults
 
     def slots_at_rest(self) -> list[str]:
         users = self._live.users(lambda workload: self._workloads.device_of(workload) == sc.SHARED)

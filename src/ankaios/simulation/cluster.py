@@ -212,6 +212,7 @@ class SimulatedCluster:
             self.note(name, "the agent is killed")
             node.process.kill()
             node.process = None
+            node.containers.agent_ended()
 
     def power_off_node(self, name: str) -> None:
         """The agent and all containers end without a message."""

@@ -33,6 +33,10 @@ class SimulatedHandler:
         self._devices[handler, device] = properties or {}
         self._notify()
 
+    def plugged(self, handler: str) -> list[str]:
+        """The devices that the handler finds."""
+        return [device for name, device in self._devices if name == handler]
+
     def unplug(self, handler: str, device: str) -> None:
         self._devices.pop((handler, device), None)
         self._notify()

@@ -136,9 +136,7 @@ def check_convergence(
     workloads = desired.get("workloads", {})
     found = Counter(instance for instances in running.values() for instance in instances)
     alive = {instance.workload for instance in found}
-    needed = {
-        dependency for instance in found for dependency in workloads.get(instance.workload, {}).get("dependencies", {})
-    }
+    needed = _needed(workloads, found)
     expected = {
         InstanceName.of(name, form["agent"], form["runtimeConfig"]): form.get("dependencies", {}).keys() <= alive
         for name, form in workloads.items()
@@ -157,8 +155,22 @@ def check_convergence(
     return faults + [f"'{name}' runs {count} times" for name, count in found.items() if count > 1]
 
 
-def check_states(states: Mapping[str, Any], running: Mapping[str, Sequence[InstanceName]]) -> list[str]:
-    """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait."""
+def _needed(workloads: Mapping[str, Any], instances: Iterable[InstanceName]) -> set[str]:
+    """The workloads that these instances depend on."""
+    return {
+        dependency
+        for instance in instances
+        for dependency in workloads.get(instance.workload, {}).get("dependencies", {})
+    }
+
+
+def check_states(
+    desired: Mapping[str, Any], states: Mapping[str, Any], running: Mapping[str, Sequence[InstanceName]]
+) -> list[str]:
+    """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait.
+
+    It shows no state of an instance that neither runs nor is desired, unless its delete waits for a running dependent.
+    """
     shown = {
         InstanceName(workload, identifier, agent): state.get("state")
         for agent, workloads in states.items()
@@ -169,10 +181,15 @@ def check_states(states: Mapping[str, Any], running: Mapping[str, Sequence[Insta
     faults = [
         f"'{name}' runs and is shown as {shown.get(name)}" for name in actual if not _means_running(shown.get(name))
     ]
+    workloads = desired.get("workloads", {})
+    waiting = _needed(workloads, actual)
+    wanted = {InstanceName.of(name, form["agent"], form["runtimeConfig"]) for name, form in workloads.items()}
     return faults + [
-        f"'{name}' is shown as running and does not run"
+        f"'{name}' is shown as {state} and does not run"
         for name, state in shown.items()
-        if state == "Running" and name not in actual
+        if name not in actual
+        and (state == "Running" or name not in wanted)
+        and not (state == "Stopping" and name.workload in waiting)
     ]
 
 

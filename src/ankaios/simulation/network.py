@@ -11,7 +11,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from random import Random
@@ -35,9 +35,10 @@ class SimulatedNetwork:
         self._listeners: dict[tuple[str, int], SimulatedListeningSocket] = {}
         self._pairs: list[_Pair] = []
         self._blocked: set[frozenset[str]] = set()
+        self._stalled_until: dict[frozenset[str], float] = {}
         self._silent_hosts: set[str] = set()
         self._next_port = 40000
-        self.attempts = 0  # to connect
+        self.attempts: Counter[str] = Counter()  # to connect, by the host that connects
         self._known_processes: set[SimulatedProcess] = set()
         loop.network = self
 
@@ -60,6 +61,17 @@ class SimulatedNetwork:
     def unblock_all(self) -> None:
         self._blocked.clear()
         self._resume()
+
+    def stall(self, one: str, other: str, seconds: float) -> None:
+        """What is sent between two hosts arrives after this time, even if its sender closes the connection."""
+        self._stalled_until[frozenset((one, other))] = self._loop.time() + seconds
+        for pair in self._pairs:
+            if pair.hosts == {one, other}:
+                pair.resume_pings()
+
+    def stalled_until(self, one: str, other: str) -> float:
+        """The end of a stall, which may be in the past."""
+        return self._stalled_until.get(frozenset((one, other)), 0.0) if self._stalled_until else 0.0
 
     def cut(self, one: str, other: str) -> int:
         """Break all connections between two hosts; both sides notice. Return how many there were."""
@@ -90,9 +102,9 @@ class SimulatedNetwork:
     def is_reachable(self, one: str, other: str) -> bool:
         return frozenset((one, other)) not in self._blocked and not {one, other} & self._silent_hosts
 
-    @property
-    def open_connections(self) -> int:
-        return len(self._pairs)
+    def open_connections(self) -> Counter[tuple[str, ...]]:
+        """How many connections there are between each pair of hosts."""
+        return Counter(tuple(sorted(pair.hosts)) for pair in self._pairs)
 
     @property
     def held_bytes(self) -> int:
@@ -125,8 +137,8 @@ class SimulatedNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         process = current_process()
         own_host = process.host if process is not None else OUTSIDE
-        self.attempts += 1
-        await asyncio.sleep(self.delay())
+        self.attempts[own_host] += 1
+        await asyncio.sleep(max(self.delay(), self.stalled_until(own_host, host) - self._loop.time()))
         if not self.is_reachable(own_host, host):
             await asyncio.sleep(CONNECT_PATIENCE)
             raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
@@ -277,6 +289,10 @@ class _Pair:
         return self._network.delay()
 
     @property
+    def stalled_until(self) -> float:
+        return self._network.stalled_until(*self._names)
+
+    @property
     def held_bytes(self) -> int:
         return self.client.get_write_buffer_size() + self.server.get_write_buffer_size()
 
@@ -407,7 +423,8 @@ class SimulatedTransport(asyncio.Transport):
             return
         held, self._held = self._held, []
         for data in held:
-            self._last_arrival = max(self._last_arrival, self._loop.time() + self._pair.delay())
+            arrival = max(self._loop.time() + self._pair.delay(), self._pair.stalled_until)
+            self._last_arrival = max(self._last_arrival, arrival)
             self.peer.receive_at(self._last_arrival, data)
 
     def receive_at(self, when: float, data: bytes | None) -> None:
@@ -449,6 +466,7 @@ class SimulatedTransport(asyncio.Transport):
         """The peer would answer a ping: the path is open, nothing is on its way, and both processes run."""
         return (
             self._pair.is_open
+            and self._pair.stalled_until <= self._loop.time()
             and not self.is_silent
             and not self._is_closing
             and not (self._held or self._arriving or self.peer._held or self.peer._arriving)
@@ -469,9 +487,10 @@ class SimulatedTransport(asyncio.Transport):
     # --- the end ---
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is broken; the protocol is informed after the usual delay."""
+        """The connection is broken; the protocol is informed after the usual delay, and after what was sent before."""
         if not self.is_silent and self._context is not None:
-            self._loop.call_at(self._loop.time() + self._pair.delay(), self._lost, error, context=self._context)
+            when = max(self._loop.time() + self._pair.delay(), self.peer._last_arrival)
+            self._loop.call_at(when, self._lost, error, context=self._context)
 
     def _lose_soon(self, error: Exception | None) -> None:
         self._loop.call_soon(self._lost, error, context=self._context)

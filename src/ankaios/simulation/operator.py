@@ -150,12 +150,11 @@ async def _response(connection: ServerConnection, request_id: str) -> base.Respo
             return message.response
 
 
-class Subscriber:
-    """Keeps a copy of the state from events alone, so that it can be compared with the state itself."""
+class StateCopy:
+    """A copy of the state made from events alone, so that it can be compared with the state itself."""
 
-    def __init__(self, urls: str, changed: Callable[[list[Path]], None] = lambda _: None) -> None:
+    def __init__(self, changed: Callable[[list[Path]], None] = lambda _: None) -> None:
         """`changed` is called after each event with the paths of new and changed values."""
-        self._urls = urls
         self._report = changed
         self.copy: Form | None = None
         self.faults: list[str] = []
@@ -163,27 +162,19 @@ class Subscriber:
         self.connected_since = float("inf")
         self.seen: set[tuple[str, str]] = set()
 
-    async def run(self) -> None:
-        while True:
-            try:
-                async with connected(self._urls) as connection:
-                    await self._follow(connection)
-            except Unavailable:
-                self.copy = None
-                self.connected_since = float("inf")
-            await asyncio.sleep(1)
-
-    async def _follow(self, connection: ServerConnection) -> None:
-        subscribe = base.CompleteStateRequest(fieldMask=WATCHED, subscribeForEvents=True)
-        await connection.send(ToServer(request=base.Request(requestId="s", completeStateRequest=subscribe)))
-        first = await _response(connection, "s")
-        self.copy = COMPLETE_STATE.to_form(first.completeStateResponse.completeState)
+    def begin(self, response: base.Response) -> None:
+        """Take the first response, which contains the whole state."""
+        self.copy = COMPLETE_STATE.to_form(response.completeStateResponse.completeState)
         self.connected_since = asyncio.get_running_loop().time()
-        while True:
-            event = (await _response(connection, "s")).completeStateResponse
-            self._apply(COMPLETE_STATE.to_form(event.completeState), event.alteredFields)
 
-    def _apply(self, state: Form, altered: base.AlteredFields) -> None:
+    def end(self) -> None:
+        self.copy = None
+        self.connected_since = float("inf")
+
+    def apply(self, response: base.Response) -> None:
+        """Take an event."""
+        event = response.completeStateResponse
+        state, altered = COMPLETE_STATE.to_form(event.completeState), event.alteredFields
         assert self.copy is not None
         for text in altered.removedFields:
             path = parse_path(text)
@@ -221,6 +212,35 @@ class Subscriber:
             and done.ended < now - EVENT_DELAY
             and (done.workload, done.value) not in self.seen
         ]
+
+
+class Subscriber(StateCopy):
+    """A subscriber with a connection to the server. Events are for a connection: a new one begins with the state."""
+
+    def __init__(self, urls: str, changed: Callable[[list[Path]], None] = lambda _: None) -> None:
+        super().__init__(changed)
+        self._urls = urls
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with connected(self._urls) as connection:
+                    await self._follow(connection)
+            except Unavailable:
+                self.end()
+            await asyncio.sleep(1)
+
+    async def _follow(self, connection: ServerConnection) -> None:
+        await connection.send(ToServer(request=subscription("s")))
+        self.begin(await _response(connection, "s"))
+        while True:
+            self.apply(await _response(connection, "s"))
+
+
+def subscription(request_id: str) -> base.Request:
+    """Request events for what subscribers copy."""
+    subscribe = base.CompleteStateRequest(fieldMask=WATCHED, subscribeForEvents=True)
+    return base.Request(requestId=request_id, completeStateRequest=subscribe)
 
 
 def watched_part(state: Mapping[str, Any]) -> dict[str, Any]:

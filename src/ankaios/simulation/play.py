@@ -29,17 +29,19 @@ from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
 from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, watched_part
-from ankaios.simulation.runtime import RuntimeFaults
+from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
 from ankaios.simulation.scenario import Action, Scenario, Workloads
-from ankaios.simulation.virtual_time import VirtualTimeLoop
-from ankaios.simulation.workload_requests import request_through_fifos
+from ankaios.simulation.virtual_time import EndlessWork, VirtualTimeLoop
+from ankaios.simulation.workload_requests import WorkloadSubscriber, request_through_fifos
 
 # Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
 # 300 s, and the workload that depends on it starts after it.
 CONVERGENCE_LIMIT = 900.0
+RESTART_LIMIT = 60.0  # seconds until a server answers after all of them have been restarted
 _LOOK_INTERVAL = 5.0
 _TOTAL_FAILURE = 10.0  # seconds; in longer faults every call of a runtime fails
 _FAST = Path("/dev/shm")
+_NO_ANSWER = [(inv.CONVERGENCE, "no server answered")]
 
 
 class SimulationResult(Struct):
@@ -62,10 +64,13 @@ def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
         replaced = player.replaced()
         with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference, replaced):
             try:
-                return loop.run_until_complete(player.run())
+                loop.run_until_complete(player.run())
+            except EndlessWork as endless:
+                player.violated(inv.BOUNDED, str(endless))
             finally:
                 player.end()
                 close(loop)
+        return player.result()
 
 
 class Player:
@@ -84,28 +89,36 @@ class Player:
         self._violations: list[inv.Violation] = []
         self._workloads = Workloads(scenario.nodes)
         self._disks = SimulatedDisks(self._random)
-        self._leaders = ObservedLeaders(partial(self._violated, inv.TERMS), lambda *line: self._cluster.note(*line))
+        self._leaders = ObservedLeaders(partial(self.violated, inv.TERMS), lambda *line: self._cluster.note(*line))
         self._cluster: SimulatedCluster
         self._operator: Operator
         self._checks: RunningChecks
         self._subscriber: Subscriber
+        self._watcher = WorkloadSubscriber()
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[str, asyncio.Lock] = {}
         self._requests = 0
+        self._converged_after = 0.0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
         return [*self._disks.replaced(), *self._leaders.replaced()]
 
-    async def run(self) -> SimulationResult:
+    def result(self) -> SimulationResult:
+        operations = Counter(operation.outcome for operation in self._operator.operations)
+        seconds, converged = self._loop.now, self._converged_after
+        return SimulationResult(self._scenario, self._violations, self._cluster.record, seconds, operations, converged)
+
+    async def run(self) -> None:
         scenario = self._scenario
         options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage)
         self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options, self._disks)
         self._operator = Operator(self._cluster.server_urls)
-        self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self._violated)
+        self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)
         self._subscriber = self._new_subscriber()
         self._cluster.start()
         self._begin(self._subscriber.run(), "the subscriber")
-        self._begin(self._checks.run(self._subscriber), "the periodic checks")
+        self._begin(self._checks.run(self._subscriber, self._watcher), "the periodic checks")
+        self._begin(self._subscribe_as_workload(), "the subscribed workload")
         for node in self._cluster.nodes:
             self._plug(node)
         await self._configure_devices()
@@ -115,10 +128,11 @@ class Player:
                 break
             self._perform(action)
         await asyncio.sleep(max(0.0, scenario.hours * 3600 - self._loop.now))
-        converged = 0.0 if self._is_over else await self._settle()
+        if not self._is_over:
+            self._converged_after = await self._settle()
+        if not self._is_over and scenario.storage != "memory":
+            await self._check_stored_state()
         self._check_internal_errors()
-        operations = Counter(operation.outcome for operation in self._operator.operations)
-        return SimulationResult(scenario, self._violations, self._cluster.record, self._loop.now, operations, converged)
 
     async def _configure_devices(self) -> None:
         """The server may still be starting."""
@@ -141,7 +155,7 @@ class Player:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _violated(self, invariant: str, text: str) -> None:
+    def violated(self, invariant: str, text: str) -> None:
         self._violations.append(inv.Violation(self._loop.now, invariant, text))
         self._cluster.note("", f"VIOLATION {invariant}: {text}")
 
@@ -164,7 +178,7 @@ class Player:
 
     def _check_internal_errors(self) -> None:
         for text in self._errors.texts:
-            self._violated(inv.INTERNAL_ERRORS, text)
+            self.violated(inv.INTERNAL_ERRORS, text)
 
     # --- actions ---
 
@@ -196,13 +210,9 @@ class Player:
             case Action(_, sc.POWER_SERVER, server):
                 cluster.power_off_server(server)
                 self._later(action, lambda: cluster.start_server(server))
-            case Action(_, sc.CUT, one, other):
-                cluster.network.cut(one, other)
-            case Action(_, sc.PARTITION, one, other):
-                cluster.network.block(one, other)
-                self._later(action, lambda: cluster.network.unblock(one, other))
-            case Action(_, sc.HALF_OPEN, one, other):
-                cluster.network.silence(one, other)
+            case Action(_, sc.CUT | sc.PARTITION | sc.HALF_OPEN | sc.DELAYED):
+                for host in self._second_hosts(action):
+                    self._disturb_network(action, host)
             case Action(_, sc.FULL_DISK, host):
                 self._disks.fill(host)
                 self._later(action, lambda: self._disks.free(host))
@@ -223,6 +233,23 @@ class Player:
             case Action(_, kind, node) if node in cluster.nodes:
                 self._disturb_runtime(node, kind, action.seconds)
                 self._later(action, lambda: self._calm_runtime(node))
+
+    def _second_hosts(self, action: Action) -> list[str]:
+        etcd = self._cluster.etcd
+        return etcd.hosts if etcd is not None and action.other == sc.ALL_MEMBERS else [action.other]
+
+    def _disturb_network(self, action: Action, other: str) -> None:
+        network, one = self._cluster.network, action.target
+        match action.kind:
+            case sc.CUT:
+                network.cut(one, other)
+            case sc.PARTITION:
+                network.block(one, other)
+                self._later(action, lambda: network.unblock(one, other))
+            case sc.HALF_OPEN:
+                network.silence(one, other)
+            case sc.DELAYED:
+                network.stall(one, other, action.seconds)
 
     def _later(self, action: Action, call: object) -> None:
         self._loop.call_later(action.seconds, call)  # type: ignore[arg-type]
@@ -261,11 +288,26 @@ class Player:
                 await subscriber.run()
         self._checks.events_seen(subscriber)
 
+    async def _subscribe_as_workload(self) -> None:
+        """A workload follows events through its control interface, and again after a restart of it or of its agent."""
+        node = self._cluster.nodes[self._workloads.node_of(sc.WATCHER)]
+        while True:
+            process, found = node.process, self._running_of(sc.WATCHER)
+            if found is not None and found.control_interface is not None and process is not None:
+                await self._watcher.follow(
+                    found.control_interface,
+                    lambda alive=process, one=found: node.process is alive and one in node.containers.running(),  # type: ignore[misc]
+                )
+            await asyncio.sleep(1)
+
+    def _running_of(self, name: str) -> SimulatedContainer | None:
+        containers = self._cluster.nodes[self._workloads.node_of(name)].containers
+        return next((each for each in containers.running() if each.instance_name.workload == name), None)
+
     async def _request_of_workload(self, config: str) -> None:
         """The first workload writes a configuration item through its control interface."""
-        containers = self._cluster.nodes[self._workloads.node_of(sc.MANAGER)].containers
-        found = [each for each in containers.running() if each.instance_name.workload == sc.MANAGER]
-        if not found or found[0].control_interface is None:
+        found = self._running_of(sc.MANAGER)
+        if found is None or found.control_interface is None:
             return
         self._requests += 1
         state = {"desiredState": {"apiVersion": "v1", "workloads": {}, "configs": {config: str(self._requests)}}}
@@ -273,11 +315,11 @@ class Player:
             newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.configs.{config}"]
         )
         request = base.Request(requestId=f"w{self._requests}", updateStateRequest=update)
-        response = await request_through_fifos(found[0].control_interface, request)
+        response = await request_through_fifos(found.control_interface, request)
         outcome = "no response" if response is None else response.WhichOneof("ResponseContent")
         self._cluster.note(sc.MANAGER, f"writes '{config}': {outcome}")
         if response is not None:
-            version = self._version_of(found[0].instance_name)
+            version = self._version_of(found.instance_name)
             self._checks.response_received(version, config, response.HasField("UpdateStateSuccess"))
 
     def _version_of(self, name: InstanceName) -> str:
@@ -332,25 +374,30 @@ class Player:
             cluster.start_agent(name)
         for name in cluster.servers:
             cluster.start_server(name)
-        faults = ["no server answered"]
+        faults = _NO_ANSWER
         while faults and self._loop.now - began < CONVERGENCE_LIMIT:
             await asyncio.sleep(_LOOK_INTERVAL)
             faults = await self._faults_at_rest()
-        for fault in faults:
-            self._violated(inv.CONVERGENCE, fault)
+        for invariant, fault in faults:
+            self.violated(invariant, fault)
         await self._check_state()
         return self._loop.now - began
 
-    async def _faults_at_rest(self) -> list[str]:
+    async def _faults_at_rest(self) -> list[tuple[str, str]]:
+        """What is not as it should be yet, with its invariant."""
         if any(not task.done() and task.get_name() in ("an apply", "a delete", "a rollback") for task in self._tasks):
-            return ["an operator still waits"]
+            return [(inv.CONVERGENCE, "an operator still waits")]
         state = await self._operator.read()
         if state is None:
-            return ["no server answered"]
-        running = self._running()
-        faults = inv.check_convergence(state["desiredState"], running, self._cluster.nodes, self._group_of)
-        faults += self._checks.slots_at_rest()
-        return faults or inv.check_states(state.get("workloadStates", {}), running)
+            return _NO_ANSWER
+        running, desired = self._running(), state["desiredState"]
+        unfinished = inv.check_convergence(desired, running, self._cluster.nodes, self._group_of)
+        unfinished = unfinished or inv.check_states(desired, state.get("workloadStates", {}), running)
+        return [
+            *((inv.CONVERGENCE, fault) for fault in unfinished),
+            *((inv.SLOTS, fault) for fault in self._checks.slots_at_rest()),
+            *((inv.BOUNDED, fault) for fault in self._checks.observed_at_rest()),
+        ]
 
     def _group_of(self, workload: str) -> str | None:
         """Workloads that compete for the same slot."""
@@ -363,16 +410,34 @@ class Player:
             for name, node in self._cluster.nodes.items()
         }
 
+    async def _check_stored_state(self) -> None:
+        """What the servers have shown is what they have stored: after a restart, they show the same."""
+        before = await self._operator.read("desiredState")
+        for name in self._cluster.servers:
+            self._cluster.kill_server(name)
+        for name in self._cluster.servers:
+            self._cluster.start_server(name)
+        after, began = None, self._loop.now
+        while after is None and self._loop.now - began < RESTART_LIMIT:
+            await asyncio.sleep(_LOOK_INTERVAL)
+            after = await self._operator.read("desiredState")
+        if before is not None and after != before:
+            self.violated(inv.LOST_CHANGE, f"the stored state is {after}, the servers have shown {before}")
+
     async def _check_state(self) -> None:
         state = await self._operator.read()
         if state is None:
             return
         for fault in inv.check_changes(self._operator.operations, state["desiredState"], self._workloads.names):
-            self._violated(inv.LOST_CHANGE, fault)
+            self.violated(inv.LOST_CHANGE, fault)
         self._checks.configs_at_rest(state["desiredState"].get("configs", {}))
         self._checks.events_seen(self._subscriber)
         copy = self._subscriber.copy
         if copy is None:
-            self._violated(inv.EVENTS, "the subscriber has no connection")
+            self.violated(inv.EVENTS, "the subscriber has no connection")
         elif watched_part(copy) != watched_part(state):
-            self._violated(inv.EVENTS, f"the copy differs: {watched_part(copy)} instead of {watched_part(state)}")
+            self.violated(inv.EVENTS, f"the copy differs: {watched_part(copy)} instead of {watched_part(state)}")
+        copy = self._watcher.copy
+        if copy is not None and watched_part(copy) != watched_part(state):
+            text = f"the copy of a workload differs: {watched_part(copy)} instead of {watched_part(state)}"
+            self.violated(inv.EVENTS, text)

@@ -99,9 +99,12 @@ class NodeContainers:
             self._changed(container, what)
             self._notify(workload)
 
+    def agent_ended(self) -> None:
+        """Its observation of containers ends with it."""
+        self._checkers.clear()
+
     def power_off(self) -> None:
         """The containers stay on the disk, but none of them runs."""
-        self._checkers.clear()
         for container in self.containers.values():
             if container.state == RUNNING_OK:
                 container.state = FAILED_EXEC_FAILED
@@ -114,9 +117,9 @@ class NodeContainers:
     def running(self) -> list[SimulatedContainer]:
         return [container for container in self.containers.values() if container.state == RUNNING_OK]
 
-    @property
-    def checker_count(self) -> int:
-        return len(self._checkers)
+    def observed(self) -> list[WorkloadId]:
+        """The containers that the agent observes, once for each observer."""
+        return [checker.workload for checker in self._checkers]
 
     def watch(self, checker: SimulatedChecker) -> None:
         self._checkers.append(checker)
@@ -174,8 +177,9 @@ class SimulatedRuntime:
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         await self._call("list the containers")
+        has_ids = self._containers.random.random() < 0.5  # podman-kube lists without ids
         return [
-            Existing(each.instance_name, each.state, each.id)
+            Existing(each.instance_name, each.state, each.id if has_ids else None)
             for each in self._own()
             if each.instance_name.agent == agent
         ]

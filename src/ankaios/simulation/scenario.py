@@ -23,21 +23,29 @@ KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
     "cut power of server",
 )
 CUT, PARTITION, SLOW_NETWORK = "cut connections", "partition", "slow network"
-HALF_OPEN, FULL_DISK = "half-open connections", "full disk"
+HALF_OPEN, DELAYED, FULL_DISK = "half-open connections", "delayed messages", "full disk"
 RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS = "slow runtime", "failing runtime", "hanging runtime"
 WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED = "wrong states", "container dies", "container removed"
 CLOCK_JUMP, KILL_ETCD = "clock jump", "kill etcd member"
 UNPLUG = "unplug device"
 
 FAULTS = (
-    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, SLOW_NETWORK, FULL_DISK),
+    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, DELAYED),
+    *(SLOW_NETWORK, FULL_DISK),
     *(RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS, WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED),
     *(CLOCK_JUMP, KILL_ETCD, UNPLUG),
 )
 
 
+# Stands for all members of etcd in faults of the network.
+ALL_MEMBERS = "etcd"
+
+
 class Action(Struct, frozen=True, omit_defaults=True):
-    """`target` is a workload, node, server or device; `other` the second host of a partition, or a version."""
+    """`target` is a workload, node, server or device; `other` the second host of a fault of the network, or a version.
+
+    A second host `etcd` stands for all members of etcd.
+    """
 
     time: float
     kind: str
@@ -81,6 +89,8 @@ DEVICE_CONFIGURATIONS = {
 
 # The workload with a control interface, and the configuration items that it may and may not write.
 MANAGER, ALLOWED_CONFIG, OTHER_CONFIG = "w0", "allowed", "other"
+# The workload that subscribes for events through its control interface.
+WATCHER = "w2"
 
 
 class Workloads:
@@ -123,7 +133,13 @@ class Workloads:
             **({"dependencies": {dependency: "ADD_COND_RUNNING"}} if dependency else {}),
             **({"resources": [{"name": device, "quantity": 1}]} if device else {}),
             **({"controlInterfaceAccess": _access(version)} if name == MANAGER else {}),
+            **({"controlInterfaceAccess": _READ_ACCESS} if name == WATCHER else {}),
         }
+
+
+_READ_ACCESS = {
+    "allowRules": [{"type": "StateRule", "operation": "Read", "filterMasks": ["desiredState", "workloadStates"]}]
+}
 
 
 def has_write_access(version: str) -> bool:
@@ -152,6 +168,7 @@ def draw_scenario(
 # Seconds between two actions of operators, and between two faults, in short and in long scenarios.
 _SHORT_PACE, _LONG_PACE = (15, 30), (60, 90)
 _LONG_HOURS = 0.5
+_ALL_MEMBERS_RATE, _FAULTS_DURING_OPERATIONS = 0.4, 0.3
 
 
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
@@ -164,11 +181,18 @@ def _actions(random: Random, scenario: Scenario) -> list[Action]:
         actions.append(_operation(random, time, f"v{number + 1}", random.choice(workloads.names)))
     possible = _possible_faults(scenario)
     kinds = random.sample(possible, random.randint(2, min(6, len(possible))))
-    faults = (
-        _fault(random, random.choice(kinds), random.uniform(5, seconds), scenario, workloads)
+    faults = [
+        _fault(random, random.choice(kinds), _fault_time(random, seconds, actions), scenario, workloads)
         for _ in range(max(3, int(seconds / fault_pace)))
-    )
+    ]
     return [*actions, *faults]
+
+
+def _fault_time(random: Random, seconds: float, operations: Sequence[Action]) -> float:
+    """Some faults happen while an operation is performed."""
+    if random.random() < _FAULTS_DURING_OPERATIONS:
+        return random.choice(operations).time + random.uniform(0, 1)
+    return random.uniform(5, seconds)
 
 
 def _operation(random: Random, time: float, version: str, name: str) -> Action:
@@ -199,10 +223,8 @@ def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads
     match kind:
         case "kill server" | "cut power of server":
             return Action(time, kind, random.choice(servers), seconds=seconds)
-        case "cut connections" | "partition" | "half-open connections":
-            one = random.choice(servers)
-            others = (*scenario.nodes, *servers, *members)
-            return Action(time, kind, one, random.choice([host for host in others if host != one]), seconds)
+        case "cut connections" | "partition" | "half-open connections" | "delayed messages":
+            return Action(time, kind, *_two_hosts(random, scenario.nodes, servers, members), seconds)
         case "full disk":
             return Action(time, kind, random.choice((*scenario.nodes, *servers)), seconds=seconds)
         case "container dies" | "container removed":
@@ -215,3 +237,11 @@ def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads
             return Action(time, kind, seconds=seconds)
         case _:
             return Action(time, kind, random.choice(scenario.nodes), seconds=seconds)
+
+
+def _two_hosts(random: Random, nodes: Sequence[str], servers: Sequence[str], members: Sequence[str]) -> tuple[str, str]:
+    """A server and a host that it is connected to. A server that reaches no member of etcd stops leading."""
+    one = random.choice(servers)
+    if members and random.random() < _ALL_MEMBERS_RATE:
+        return one, ALL_MEMBERS
+    return one, random.choice([host for host in (*nodes, *servers, *members) if host != one])

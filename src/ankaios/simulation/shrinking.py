@@ -39,10 +39,13 @@ def _trimmed(actions: list[Action]) -> list[Action]:
 
 
 def as_test(scenario: Scenario, invariant: str) -> str:
-    """A test that fails as long as the fault exists."""
+    """A test module that fails as long as the fault exists."""
     name = "".join(letter if letter.isalnum() else "_" for letter in invariant.lower()).strip("_")
     text = msgspec.json.format(msgspec.json.encode(scenario), indent=2).decode()
     return (
+        "import msgspec\n\n"
+        "from ankaios.simulation.play import play\n"
+        "from ankaios.simulation.scenario import Scenario\n\n\n"
         f"def test_{name}_seed_{scenario.seed}() -> None:\n"
         f"    scenario = msgspec.json.decode('''{text}''', type=Scenario)\n"
         f"    assert play(scenario).violations == []\n"

@@ -30,6 +30,14 @@ class NothingToDo(RuntimeError):
     """Every task waits, and no timer is set: the simulation would wait for ever."""
 
 
+class EndlessWork(RuntimeError):
+    """The programs work without a pause: virtual time does not advance any more."""
+
+
+# More steps of the event loop than any cluster needs in so many virtual seconds.
+MOST_STEPS, STEP_SECONDS = 100_000, 5.0
+
+
 class SimulatedProcess:
     """Everything that runs in its context ends when it is killed."""
 
@@ -200,8 +208,13 @@ class _VirtualSelector(selectors.SelectSelector):
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
         self._loop = loop
+        self._steps = 0
+        self._counted_since = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
+        self._steps += 1
+        if self._steps == MOST_STEPS:
+            self._check_steps()
         # One descriptor is the loop's own, for signals and threads.
         if len(self.get_map()) > 1 and (ready := super().select(0)):
             return ready
@@ -210,3 +223,9 @@ class _VirtualSelector(selectors.SelectSelector):
         if timeout > 0:
             self._loop.now += timeout
         return []
+
+    def _check_steps(self) -> None:
+        seconds = self._loop.now - self._counted_since
+        if seconds < STEP_SECONDS:
+            raise EndlessWork(f"{MOST_STEPS} steps of the event loop in {seconds:.3f} s")
+        self._steps, self._counted_since = 0, self._loop.now

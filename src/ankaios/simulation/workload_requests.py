@@ -1,6 +1,6 @@
-"""A request of a simulated workload through its control interface, as a program in the container sends it.
+"""Requests and subscriptions of simulated workloads through their control interface, as programs in containers do.
 
-Input: the folder with the FIFOs of a running workload. Output: the response of the real agent and server, or None.
+Input: the folder with the FIFOs of a running workload. Output: the responses and events of the real agent and server.
 The FIFOs are real ones; both ends are in this process.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from ankaios.agent.core.framing import FrameDecoder, encode
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.control_api_pb2 import FromAnkaios, Hello, ToAnkaios
 from ankaios.common.version import PROTOCOL_VERSION
+from ankaios.simulation.operator import StateCopy, subscription
 
 RESPONSE_LIMIT = 10.0
 _LOOK = 0.02
+_SESSION_LOOK = 1.0
 
 
 async def request_through_fifos(folder: Path, request: base.Request) -> base.Response | None:
@@ -28,8 +31,7 @@ async def request_through_fifos(folder: Path, request: base.Request) -> base.Res
         try:
             reader = _opened(opened, folder / "input", os.O_RDONLY)
             writer = _opened(opened, folder / "output", os.O_WRONLY)
-            for message in (ToAnkaios(hello=Hello(protocolVersion=PROTOCOL_VERSION)), ToAnkaios(request=request)):
-                os.write(writer, encode(message.SerializeToString()))
+            _begin_session(writer, request)
         except OSError:  # no FIFO, or no agent that has opened it
             return None
         with suppress(TimeoutError, OSError):
@@ -50,9 +52,63 @@ async def _response(reader: int, request_id: str) -> base.Response:
         data = b""
         with suppress(BlockingIOError):
             data = os.read(reader, 65536)
-        for frame in decoder.feed(data) if data else ():
-            with suppress(DecodeError):
-                message = FromAnkaios.FromString(frame if isinstance(frame, bytes) else b"")
-                if message.response.requestId == request_id:
-                    return message.response
+        for response in _decoded(decoder, data, request_id):
+            return response
         await asyncio.sleep(_LOOK)
+
+
+def _begin_session(writer: int, request: base.Request) -> None:
+    for message in (ToAnkaios(hello=Hello(protocolVersion=PROTOCOL_VERSION)), ToAnkaios(request=request)):
+        os.write(writer, encode(message.SerializeToString()))
+
+
+def _decoded(decoder: FrameDecoder, data: bytes, request_id: str) -> list[base.Response]:
+    """The responses to a request in these bytes."""
+    found = []
+    for frame in decoder.feed(data) if data else ():
+        with suppress(DecodeError):
+            message = FromAnkaios.FromString(frame if isinstance(frame, bytes) else b"")
+            if message.response.requestId == request_id:
+                found.append(message.response)
+    return found
+
+
+class WorkloadSubscriber(StateCopy):
+    """A workload that subscribes for events. The agent continues its subscription when the server is another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sessions = 0
+        self._decoder = FrameDecoder()
+
+    async def follow(self, folder: Path, is_alive: Callable[[], bool]) -> None:
+        """Subscribe, and apply events as long as the workload and its agent run."""
+        loop = asyncio.get_running_loop()
+        self._sessions += 1
+        self._decoder, request_id = FrameDecoder(), f"events{self._sessions}"
+        with ExitStack() as opened:
+            try:
+                reader = _opened(opened, folder / "input", os.O_RDONLY)
+                writer = _opened(opened, folder / "output", os.O_WRONLY)
+                _begin_session(writer, subscription(request_id))
+            except OSError:  # no FIFO, or no agent that has opened it
+                return
+            loop.add_reader(reader, self._read, reader, request_id)
+            opened.callback(loop.remove_reader, reader)
+            opened.callback(self.end)
+            while is_alive():  # noqa: ASYNC110 - the end of a container or an agent has no event
+                await asyncio.sleep(_SESSION_LOOK)
+
+    def _read(self, reader: int, request_id: str) -> None:
+        data = b""
+        with suppress(BlockingIOError):
+            data = os.read(reader, 65536)
+        if not data:  # the agent has closed its end
+            asyncio.get_running_loop().remove_reader(reader)
+        for response in _decoded(self._decoder, data, request_id):
+            if not response.HasField("completeStateResponse"):
+                self.faults.append(f"the subscription of a workload was rejected: {response.error.message}")
+            elif self.copy is None:
+                self.begin(response)
+            else:
+                self.apply(response)

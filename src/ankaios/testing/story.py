@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.common.errors import Rejected
-from ankaios.testing.cluster import TestCluster
+from ankaios.testing.cluster import TestCluster, without_timeline
 
 
 class StoryFailed(Rejected):
@@ -88,5 +88,4 @@ def run_story(cluster: TestCluster, steps: Sequence[tuple[str, Any]]) -> None:
         try:
             STEPS[name][2](cluster, value)
         except (AssertionError, ValueError, OSError, Rejected) as error:
-            text = str(error).partition(" Timeline:")[0]
-            raise StoryFailed(f"step {number}, '{name}: {value}': {text}") from error
+            raise StoryFailed(f"step {number}, '{name}: {value}': {without_timeline(str(error))}") from error

@@ -1,7 +1,10 @@
 """The simulation finds deliberate faults. docs/simulation.md has the table of all of them."""
 
+from collections.abc import Callable
+
 import pytest
 
+from ankaios.simulation.many_seeds import main
 from tests.support.deliberate_faults import FAULTS
 from tools.simulation_sensitivity import find
 
@@ -18,3 +21,18 @@ def test_a_deliberate_fault_is_found(title: str) -> None:
     _, seed, invariant = find(number, 10)
     assert seed is not None
     assert invariant
+
+
+def test_a_failing_seed_is_printed_as_a_scenario_and_as_a_test_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    fault = FAULTS[TITLES.index("events are sent twice")]
+    with fault.applied():
+        assert main(["--seeds", "1", "--nodes", "2", "--hours", "0.01", "--storage", "memory", "--jobs", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "seed 0: 2 nodes, 1 servers, storage memory" in printed
+    assert "virtual hours for each second of CPU time" in printed
+    module: dict[str, Callable[[], None]] = {}
+    exec(printed[printed.index("import msgspec") :], module)
+    (test,) = (module[name] for name in module if name.startswith("test_"))
+    with fault.applied(), pytest.raises(AssertionError):
+        test()
+    test()

@@ -1,7 +1,10 @@
 """A control interface with real FIFOs and a workload that behaves well or badly."""
 
 import asyncio
+import fcntl
 import os
+import struct
+import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,7 @@ from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, Operation, StateRule, WorkloadSpec
 from tests.support.builders import a_workload
+from tests.support.waiting import until
 from tests.unit.agent.pipes import Pipes
 
 PIPE_CAPACITY = 64 * 1024
@@ -348,14 +352,18 @@ async def test_a_workload_that_breaks_its_own_fifo_hurts_only_itself(interface: 
     await asyncio.sleep(0.01)
 
 
+def unread_bytes(pipe: int) -> int:
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]  # type: ignore[no-any-return]
+
+
 async def test_after_an_unread_acceptance_a_new_hello_is_needed(
     interface: ControlInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.REOPEN_PAUSE", 0.002)
     end = os.open(interface.folder / "output", os.O_WRONLY | os.O_NONBLOCK)
     os.write(end, bytes.fromhex("090a071205312e302e30"))
-    await asyncio.sleep(0.1)
-    assert not interface._session.accepted
+    await until(lambda: not unread_bytes(end))
+    await until(lambda: not interface._session.accepted)
     assert not interface._session.dead
     os.close(end)
     with a_workload_at(interface) as pipes:

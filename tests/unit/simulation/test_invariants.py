@@ -64,7 +64,10 @@ def test_states_at_rest_are_true() -> None:
     def shown(state: str) -> dict[str, object]:
         return {"a": {"web": {WEB.id: {"state": state}}}}
 
-    assert check_states(shown("Running"), {"a": [WEB]}) == []
-    assert check_states(shown("Stopping"), {"a": [WEB]}) == []
-    assert check_states(shown("Pending"), {"a": [WEB]})
-    assert check_states(shown("Running"), {"a": []})
+    wanted = desired(web="v1")
+    assert check_states(wanted, shown("Running"), {"a": [WEB]}) == []
+    assert check_states(wanted, shown("Stopping"), {"a": [WEB]}) == []
+    assert check_states(wanted, shown("Pending"), {"a": [WEB]})
+    assert check_states(wanted, shown("Running"), {"a": []})
+    assert check_states(wanted, shown("Pending"), {"a": []}) == []
+    assert check_states({}, shown("Stopping"), {"a": []})

@@ -5,9 +5,9 @@ from ankaios.cli.connection import open_session
 from ankaios.cli.hints import hint_unknown_workloads
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, execution_error
-from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.update import update_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean
 
 
 def delete_workloads(call: CommandCall) -> None:

@@ -7,8 +7,8 @@ from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import SLOTS_HEADER, agents_of, slots_of
 from ankaios.cli.output import CliError
-from ankaios.cli.suggestions import did_you_mean
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean
 
 
 def run(call: CommandCall) -> None:

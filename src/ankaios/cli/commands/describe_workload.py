@@ -9,7 +9,6 @@ from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
 from ankaios.cli.record_rows import detail_text, local_time
 from ankaios.cli.session import Session
-from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import (
     health_style,
     health_text,
@@ -19,6 +18,7 @@ from ankaios.cli.workload_rows import (
     workload_instances,
 )
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean
 
 _MOST_RECORDS = 15
 

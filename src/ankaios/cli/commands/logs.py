@@ -8,9 +8,9 @@ from ankaios.cli.commands.get_events import timestamp
 from ankaios.cli.connection import follow_servers
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import RequestFailed, Session, SessionLost, execution_error
-from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean
 
 _AGENT_SECONDS, _AGENT_PAUSE = 10.0, 0.2
 _WITHOUT_AGENT = ("Pending(Initial)", "AgentDisconnected", "NotScheduled")

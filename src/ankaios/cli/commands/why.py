@@ -9,9 +9,9 @@ from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.record_rows import since_text, span_text, utc_time
 from ankaios.cli.session import RequestRejected, Session
-from ankaios.cli.suggestions import did_you_mean
 from ankaios.cli.table import one_line, printable
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.suggestions import did_you_mean
 
 _GOOD = {"running", "succeeded"}
 

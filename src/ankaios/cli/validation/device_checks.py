@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import DEVICE_CONFIGURATION
+from ankaios.common.suggestions import nearest
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.devices.core.extended_resource import check_resource_name

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Form, ManifestFile, Path, Problem, ValidationReport, path_of
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of
 from ankaios.common.model.state import API_VERSION, SECTIONS, STATE
 from ankaios.common.model.values import Malformed
+from ankaios.common.suggestions import nearest
 from ankaios.server.core.conventions import check_config_item, check_config_references, check_device_configuration_name
 
 _NO_AGENT = "has no agent: 'ank apply' needs '--agent' for it, and the server rejects it in a startup manifest"

@@ -9,12 +9,12 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ankaios.agent.workload_files import FilesFailed, content_of, relative_mount_point
-from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of
 from ankaios.cli.validation.unknown_keys import check_key
 from ankaios.cli.validation.yaml_positions import find_positions
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
+from ankaios.common.suggestions import nearest
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.container_config import ContainerConfig

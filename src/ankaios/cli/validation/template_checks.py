@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Form, Path, Problem
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.state_manipulation import MISSING
+from ankaios.common.suggestions import nearest
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.conventions import check_rendered_workload
 

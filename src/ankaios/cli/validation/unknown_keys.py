@@ -6,10 +6,10 @@ Keys that begin with `x-` are allowed everywhere, as in other formats.
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ankaios.cli.suggestions import nearest
 from ankaios.cli.validation.findings import WARNING, Path, Problem
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.state import STATE
+from ankaios.common.suggestions import nearest
 
 
 def unknown_keys(manifest: Any) -> Iterator[Problem]:

@@ -107,6 +107,7 @@ class SlotLedger:
         self._ranking: dict[str, list[tuple[int, str]]] = {}
         self._virtual: dict[tuple[str, str], dict[str, Slot]] = {}
         self._owned: dict[str, dict[Slot, Claim]] = {}
+        self._on_node: dict[str, dict[Slot, Claim]] = {}
 
     # --- devices ---
 
@@ -195,16 +196,19 @@ class SlotLedger:
         device = self._devices[slot.instance]
         ids = self._virtual.setdefault((device.configuration, claim.node), {})
         owned = self._owned.setdefault(claim.owner, {})
+        on_node = self._on_node.setdefault(claim.node, {})
         if change.takes:
-            device.claims[slot.index] = owned[slot] = claim
+            device.claims[slot.index] = owned[slot] = on_node[slot] = claim
             if claim.virtual_id is not None:
                 ids[claim.virtual_id] = slot
         else:
-            del device.claims[slot.index], owned[slot]
+            del device.claims[slot.index], owned[slot], on_node[slot]
             if claim.virtual_id is not None:
                 del ids[claim.virtual_id]
         if not owned:
             del self._owned[claim.owner]
+        if not on_node:
+            del self._on_node[claim.node]
         if not ids:
             del self._virtual[device.configuration, claim.node]
         self._rank(slot.instance, device)
@@ -276,8 +280,12 @@ class SlotLedger:
         return dict(self._owned.get(owner, {}))
 
     def claims_on(self, node: str) -> dict[Slot, Claim]:
-        """All claims of a node. Visits every owner, so it is for rare events only."""
-        return {slot: claim for owned in self._owned.values() for slot, claim in owned.items() if claim.node == node}
+        """All claims of a node."""
+        return dict(self._on_node.get(node, {}))
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that have claims."""
+        return tuple(self._on_node)
 
     def virtual_ids(self, configuration: str, node: str) -> dict[str, Slot]:
         return dict(self._virtual.get((configuration, node), {}))

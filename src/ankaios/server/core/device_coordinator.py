@@ -33,7 +33,7 @@ from ankaios.server.core.placement import (
     has_free_devices,
     lacking,
 )
-from ankaios.server.core.replicas import changed_instances
+from ankaios.server.core.replicas import AgentTags, changed_instances_on
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import compare_rendered
 from ankaios.server.core.stored_entries import EntryCollector
@@ -69,7 +69,7 @@ class DeviceCoordinator:
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
         self._stale: set[str] = set()  # configurations whose brokers have to be planned
         self._supply_changed = False
-        self._agents_changed = False
+        self._changed_agents: set[str] = set()  # new ones, those with other tags, and lost ones
         self._suspects: set[str] = set()  # placed workloads whose agents may be unable to serve them
         self._is_learning = True  # agents may still reconnect after the start of the server
         self._holders: dict[str, InstanceName] = {}  # workloads that use devices, known while learning
@@ -137,7 +137,15 @@ class DeviceCoordinator:
                 self._brokers[name] = brokers.without(taken)
                 self._stale.add(name)
         self._supply_changed |= bool(change.agent_tags)
+        self._changed_agents |= self._agents_with_free_names(change)
         return messages
+
+    def _agents_with_free_names(self, change: DesiredChange) -> set[str]:
+        """Agents whose instance was left out, because a workload that is deleted now had its name."""
+        prefixes = [f"{name}-" for name in self._state.on_every_agent]
+        deleted = [name for name, form in change.workloads.items() if form is None] if prefixes else []
+        suffixes = {name.removeprefix(prefix) for name in deleted for prefix in prefixes if name.startswith(prefix)}
+        return suffixes & self.agents().keys()
 
     def _uses(self, configuration: str, configs: Container[str]) -> bool:
         """Whether its broker is rendered with one of these configs."""
@@ -170,7 +178,7 @@ class DeviceCoordinator:
     @property
     def has_due(self) -> bool:
         """Whether `due` may return something."""
-        return bool(self._stale or self._supply_changed or self._agents_changed or self._suspects)
+        return bool(self._stale or self._supply_changed or self._changed_agents or self._suspects)
 
     def _apply(self, changes: DirectoryChanges) -> list[ToAgent]:
         for name, instance in changes.instances.items():
@@ -183,7 +191,7 @@ class DeviceCoordinator:
         for agent in {agent for agent, _ in changes.unseen}:
             for workload in self._placements.placed_on(agent):
                 self._suspect(workload)
-        self._agents_changed |= changes.agents_changed
+        self._changed_agents |= changes.agents
         for text in changes.warnings:
             _log.warning("%s", text)
         self._supply_changed |= changes.changes_supply
@@ -261,20 +269,19 @@ class DeviceCoordinator:
         changed = changes.added.keys() | changes.deleted.keys()
         names = (name for name in (*waiting, *stranded) if name in self._state.effective and name not in changed)
         planned = plan_workloads(changes, self._facts, {name: self._state.effective[name] for name in names}, stranded)
-        self._stale, self._supply_changed, self._agents_changed = set(), False, False
+        self._stale, self._supply_changed, self._changed_agents = set(), False, set()
         self._suspects = stranded
         return replace(planned, rendered=rendered)
 
     def _changed_instances(self) -> dict[str, RenderedWorkload | None]:
         """Instances of workloads that run on every agent, because of agents that came, changed or are lost."""
-        if not self._agents_changed:
+        state, tags = self._state, self.agents()
+        if not self._changed_agents or not state.on_every_agent:
             return {}
-        state = self._state
-        return changed_instances(
-            state.on_every_agent, self.agents(), state.instances_of, state.rendered, state.desired["workloads"]
-        )
+        agents = {agent: tags.get(agent) for agent in self._changed_agents}
+        return changed_instances_on(agents, state.on_every_agent, state.rendered, state.desired["workloads"])
 
-    def agents(self) -> dict[str, Mapping[str, str]]:
+    def agents(self) -> AgentTags:
         """Agents that instances can run on, with their tags."""
         return self._directory.agents()
 
@@ -378,7 +385,7 @@ class DeviceCoordinator:
         That takes time only after a start of the server, and only if there are workloads that the server places; or
         while mutating hooks process an update, if there are workloads that run on every agent.
         """
-        if self._agents_changed and self._state.on_every_agent:
+        if self._changed_agents and self._state.on_every_agent:
             return False
         if not self._past_matters() or not self._directory.offers_devices(agent):
             return True

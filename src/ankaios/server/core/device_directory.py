@@ -30,8 +30,8 @@ NOT_SETTLED = "the server has just started and waits for the reports of its agen
 class DirectoryChanges(Struct):
     """The effect of one event. `instances` and `resources` are the new content of `deviceInstances.<name>` (None:
     removed) and of `agents.<agent>.resources`, `lost` are agents that were disconnected for too long, `unseen` are
-    devices by the agent that has lost them, `agents_changed`: there are other agents or tags, `warnings` are for the
-    log.
+    devices by the agent that has lost them, `agents` are those that are new, have other tags, or are lost, `warnings`
+    are for the log.
     """
 
     messages: list[ToAgent] = field(default_factory=list)
@@ -39,7 +39,7 @@ class DirectoryChanges(Struct):
     resources: dict[str, tuple[base.NodeResource, ...]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     unseen: list[tuple[str, str]] = field(default_factory=list)
-    agents_changed: bool = False
+    agents: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -54,10 +54,8 @@ class DirectoryChanges(Struct):
 
 
 class _Agent(Struct):
-    tags: Mapping[str, str] = field(default_factory=dict)
     offers_devices: bool = False
     connected: bool = False
-    said_hello: bool = False
     reported: bool = False  # in this session
     gone_since: int = 0
     resources: dict[str, base.NodeResource] = field(default_factory=dict)
@@ -75,6 +73,7 @@ class DeviceDirectory:
     ) -> None:
         """`config_of` returns a configuration item, `is_desired` whether the owner of a claim is to run where it is."""
         self._agents: dict[str, _Agent] = {}
+        self._tags: dict[str, Mapping[str, str]] = {}  # of agents that have sent a hello
         self._registry = DeviceRegistry(lambda node: self._agents[node].connected)
         self._settled = settled
         self._now = 0
@@ -115,7 +114,7 @@ class DeviceDirectory:
         wanted = {
             name: _for_agents(configuration, self._config_of)
             for name, configuration in self.configurations.items()
-            if discovers(configuration, agent, record.tags)
+            if discovers(configuration, agent, self._tags[agent])
         }
         if wanted == record.configurations:
             return
@@ -139,10 +138,10 @@ class DeviceDirectory:
     def hello(self, agent: str, tags: Mapping[str, str], offers_devices: bool) -> DirectoryChanges:
         if self._first_hello is None:
             self._first_hello = self._now
-        self._changes.agents_changed = True
+        self._changes.agents.add(agent)
         record = self._agents.setdefault(agent, _Agent())
-        record.tags, record.offers_devices = dict(tags), offers_devices
-        record.connected = record.said_hello = True
+        self._tags[agent] = dict(tags)
+        record.connected, record.offers_devices = True, offers_devices
         record.reported, record.configurations = False, None
         record.resources = {}
         self._send_configurations(agent)
@@ -151,9 +150,9 @@ class DeviceDirectory:
         return self._take_changes()
 
     def tags_changed(self, agent: str, tags: Mapping[str, str]) -> DirectoryChanges:
-        if agent in self._agents:
-            self._agents[agent].tags = dict(tags)
-            self._changes.agents_changed = True
+        if agent in self._tags:
+            self._tags[agent] = dict(tags)
+            self._changes.agents.add(agent)
             self._send_configurations(agent)
         return self._take_changes()
 
@@ -178,7 +177,8 @@ class DeviceDirectory:
                 self._forgotten[name] = {slot: it for slot, it in claims if self._registry.is_shared(slot.instance)}
                 self._forget(name)
                 self._changes.lost.append(name)
-                self._changes.agents_changed = True
+                self._changes.agents.add(name)
+                self._tags.pop(name, None)
                 del self._agents[name]
         return self._take_changes()
 
@@ -276,8 +276,7 @@ class DeviceDirectory:
         self._publish(self._registry.forget_claims(agent, held))
         self._take_back(agent, held)
         for slot, claim in claims.items():
-            record = self._agents.get(claim.node)
-            if claim.node == agent or record is None or not record.said_hello:
+            if claim.node == agent or claim.node not in self._tags:
                 self.expect(claim.node)
                 self._registry.restore(slot, claim)
 
@@ -384,8 +383,9 @@ class DeviceDirectory:
 
     def may_run(self, agent: str, accepts: Callable[[Mapping[str, str]], bool]) -> bool:
         """Whether the agent can run a workload that accepts its tags; an agent that has not connected yet can."""
-        record = self._agents.get(agent)
-        return record is None or not record.said_hello or (record.offers_devices and accepts(record.tags))
+        if agent not in self._tags:
+            return True
+        return self._agents[agent].offers_devices and accepts(self._tags[agent])
 
     def has_reported(self, agent: str) -> bool:
         """Whether the agent has sent its complete report in this session."""
@@ -395,22 +395,22 @@ class DeviceDirectory:
         """Workloads that use devices of the agent they run on, by name."""
         owners = (
             InstanceName.parse(claim.owner)
-            for agent in self._agents
+            for agent in self.ledger.nodes()
             for claim in self.ledger.claims_on(agent).values()
-            if claim.owner.endswith(f".{agent}")
+            if agent in self._agents and claim.owner.endswith(f".{agent}")
         )
         return {name.workload: name for name in owners if name is not None}
 
     def instances_of(self, configuration: str) -> dict[str, base.DeviceInstance]:
         return self._registry.instances_of(configuration)
 
-    def agents(self) -> dict[str, Mapping[str, str]]:
-        """Agents that are connected or may return, with their tags."""
-        return {name: it.tags for name, it in sorted(self._agents.items()) if it.said_hello}
+    def agents(self) -> Mapping[str, Mapping[str, str]]:
+        """Agents that are connected or may return, with their tags. The caller does not change the mapping."""
+        return self._tags
 
     def candidates(self, with_devices: bool) -> dict[str, Mapping[str, str]]:
         return {
-            name: it.tags
+            name: self._tags[name]
             for name, it in sorted(self._agents.items())
             if it.connected and (it.offers_devices or not with_devices)
         }

@@ -5,25 +5,13 @@ difference. Owns the subscriptions.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec import Struct
 
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_manipulation import (
-    WILDCARD,
-    Added,
-    AlteredPaths,
-    Change,
-    Differences,
-    Path,
-    Removed,
-    all_paths,
-    format_path,
-    note_paths,
-    parse_path,
-)
+from ankaios.common.state_events import altered_paths, state_event
+from ankaios.common.state_manipulation import Differences, Path, parse_path
 from ankaios.server.core.requester import Requester, RequestsByOwner
 
 # Makes the complete state that holds just the parts at these paths.
@@ -82,63 +70,7 @@ class EventHandler:
         if not found:
             return []
         return [
-            Respond(_event(request_id, altered, select))
+            Respond(state_event(request_id, altered, select(altered)))
             for request_id, subscription in self._subscriptions.items()
             if (altered := altered_paths(subscription.masks, found))
         ]
-
-
-def _event(request_id: str, altered: AlteredPaths, select: Select) -> base.Response:
-    fields = base.AlteredFields(
-        addedFields=sorted(map(format_path, altered.added)),
-        updatedFields=sorted(map(format_path, altered.updated)),
-        removedFields=sorted(map(format_path, altered.removed)),
-    )
-    content = base.CompleteStateResponse(completeState=select(altered), alteredFields=fields)
-    return base.Response(requestId=request_id, completeStateResponse=content)
-
-
-def altered_paths(masks: Iterable[Path] | None, found: Differences) -> AlteredPaths:
-    """The part of the differences that a subscriber with these masks receives.
-
-    [impl->swdd~event-handler-creates-altered-fields-and-filter-masks~1]
-    """
-    if masks is None:
-        return all_paths(found)
-    altered = AlteredPaths()
-    for mask in masks:
-        _match(found, mask, (), altered)
-    return altered
-
-
-def _match(found: Change | Differences, mask: Path, prefix: Path, altered: AlteredPaths) -> None:
-    """Follow the mask through the differences; where it ends, everything below is reported."""
-    if not mask:
-        note_paths(found, prefix, altered)
-    elif isinstance(found, dict):
-        for key in _keys(found, mask[0]):
-            _match(found[key], mask[1:], (*prefix, key), altered)
-    elif isinstance(found, Added | Removed):
-        _match_within(found.value, found, mask, prefix, altered)
-
-
-def _match_within(value: Any, change: Change, mask: Path, prefix: Path, altered: AlteredPaths) -> None:
-    """Continue the mask in an entry that was added or removed as a whole: it matches the names there.
-
-    A map is reported only where the mask does not name it: a new map as such is seen by masks that end above it.
-    [impl->swdd~event-handler-expands-subscriber-field-mask-using-altered-field-masks~1]
-    """
-    if not isinstance(value, dict):
-        return
-    for key in _keys(value, mask[0]):
-        below, path = value[key], (*prefix, key)
-        if len(mask) > 1:
-            _match_within(below, change, mask[1:], path, altered)
-        elif mask[0] == WILDCARD or not isinstance(below, dict) or not below:
-            altered.note(path, change)
-
-
-def _keys(form: dict[str, Any], part: str) -> Iterable[str]:
-    if part == WILDCARD:
-        return form
-    return (part,) if part in form else ()

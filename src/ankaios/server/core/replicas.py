@@ -90,6 +90,22 @@ def changed_instances(
     return changed
 
 
+def changed_instances_on(
+    agents: Mapping[str, Mapping[str, str] | None],
+    workloads: Mapping[str, RenderedWorkload],
+    rendered: Mapping[str, RenderedWorkload],
+    taken: Container[str],
+) -> dict[str, RenderedWorkload | None]:
+    """The same for workloads that run on every agent, if only these agents have changed (None: the agent is lost)."""
+    present = {agent: tags for agent, tags in agents.items() if tags is not None}
+    changed: dict[str, RenderedWorkload | None] = {}
+    for name, workload in workloads.items():
+        names = sorted(derived_name(name, agent) for agent in agents)
+        existing = [it for it in names if it in rendered and owner_of(rendered[it].form) == name]
+        changed |= changed_instances({name: workload}, present, {name: existing}.__getitem__, rendered, taken)
+    return changed
+
+
 def derived_name(base_name: str, suffix: str = "") -> str:
     """A name that is too long is shortened and made unique by a hash."""
     name = f"{base_name}-{suffix}" if suffix else base_name

@@ -74,7 +74,9 @@ def prepare_update(state: ServerState, change: DesiredChange, agents: AgentTags 
     _check_before_rendering(state, change)
     rendered = _render_affected(state, change)
     try:
-        rendered = {**_instances(state, change, rendered, {**(agents or {}), **change.agent_tags}), **rendered}
+        known = agents or {}
+        tags = {**known, **change.agent_tags} if change.agent_tags else known
+        rendered = {**_instances(state, change, rendered, tags), **rendered}
         _check_config_users(state, change)
     except Rejected as fault:
         raise InvalidState(str(fault)) from fault

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from ankaios.common.messages import Respond
 from ankaios.common.model.state import COMPLETE_STATE, STATE, WORKLOAD
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_manipulation import MISSING, WILDCARD, Form, Path, Selection, parse_path
+from ankaios.common.state_events import selected_state
+from ankaios.common.state_manipulation import Form, Path, parse_path
 
 _STATES = ("desiredState", "effectiveState")
-_PAIR = {"state": "subState", "subState": "state"}
 
 
 class StateView:
@@ -42,13 +42,7 @@ class StateView:
 
     def select(self, paths: Iterable[Path]) -> base.CompleteState:
         """The parts at the paths, with the fields that are needed to interpret them."""
-        selection = Selection()
-        for path in paths:
-            selection.add(path)
-            for more in _needed_with(path):
-                selection.add(more)
-        picked = selection.pick(self._tree)
-        return base.CompleteState() if picked is MISSING else COMPLETE_STATE.from_form(picked)
+        return selected_state(self._tree, paths)
 
     def _fill_with_everything(self, state: base.CompleteState) -> None:
         tree, kept = self._tree, self._messages
@@ -99,15 +93,6 @@ def _copied(form: Form, levels: int) -> Form:
     if levels == 1:
         return form.copy()
     return {name: _copied(part, levels - 1) if isinstance(part, dict) else part for name, part in form.items()}
-
-
-def _needed_with(path: Path) -> Iterable[Path]:
-    """A state is incomplete without its version, and an execution state without its substate."""
-    for state in _STATES:
-        if path[0].startswith(state) or (path[0] == WILDCARD and len(path) > 1):
-            yield (state, "apiVersion")
-    if len(path) == 5 and path[0] == "workloadStates" and path[4] in _PAIR:
-        yield (*path[:4], _PAIR[path[4]])
 
 
 _FIRST_OWN_NUMBER = 1000

@@ -23,8 +23,8 @@ def opened() -> OpenRequests:
     requests = OpenRequests()
     requests.sent(subscribe())
     requests.sent(follow())
-    assert requests.is_for_workload(state())
-    assert requests.is_for_workload(accepted())
+    assert requests.for_workload(state())
+    assert requests.for_workload(accepted())
     return requests
 
 
@@ -34,16 +34,58 @@ def test_open_requests_are_repeated_and_their_responses_are_not_delivered_twice(
     assert first == subscribe()
     assert second.logsRequest.since == "2026-01-01T00:00:00Z"
     assert not second.logsRequest.HasField("tail")
-    assert not requests.is_for_workload(state())
-    assert not requests.is_for_workload(accepted())
-    assert requests.is_for_workload(state(event=True))
+    assert requests.for_workload(state()) is None
+    assert requests.for_workload(accepted()) is None
+    assert requests.for_workload(state(event=True))
     assert len(list(requests.repeat("later"))) == 2
+
+
+def versions(response: base.Response | None) -> dict[str, str]:
+    assert response is not None
+    workloads = response.completeStateResponse.completeState.desiredState.workloads.workloads
+    return {name: workload.runtimeConfig for name, workload in workloads.items()}
+
+
+def with_workloads(request_id: str = "w@1", **configs: str) -> base.Response:
+    workloads = {name: base.Workload(runtimeConfig=config) for name, config in configs.items()}
+    desired = base.State(apiVersion="v1", workloads=base.WorkloadMap(workloads=workloads))
+    content = base.CompleteStateResponse(completeState=base.CompleteState(desiredState=desired))
+    return base.Response(requestId=request_id, completeStateResponse=content)
+
+
+def added(name: str, config: str) -> base.Response:
+    event = with_workloads(**{name: config})
+    event.completeStateResponse.alteredFields.addedFields.append(f"desiredState.workloads.{name}")
+    return event
+
+
+def test_a_subscriber_receives_what_changed_while_there_was_no_connection() -> None:
+    requests = OpenRequests()
+    requests.sent(subscribe())
+    requests.for_workload(with_workloads(a="1", b="1"))
+    requests.for_workload(added("c", "1"))
+    assert len(list(requests.repeat("now"))) == 1
+    event = requests.for_workload(with_workloads(a="2", c="1", d="1"))
+    assert versions(event) == {"a": "2", "d": "1"}
+    assert event is not None and event.requestId == "w@1"
+    altered = event.completeStateResponse.alteredFields
+    assert list(altered.updatedFields) == ["desiredState.workloads.a.runtimeConfig"]
+    assert list(altered.addedFields) == ["desiredState.workloads.d"]
+    assert list(altered.removedFields) == ["desiredState.workloads.b"]
+
+
+def test_a_subscriber_that_missed_nothing_receives_nothing() -> None:
+    requests = OpenRequests()
+    requests.sent(subscribe())
+    requests.for_workload(with_workloads(a="1"))
+    list(requests.repeat("now"))
+    assert requests.for_workload(with_workloads(a="1")) is None
 
 
 def test_cancelled_and_rejected_requests_are_not_repeated() -> None:
     requests = opened()
     requests.sent(base.Request(requestId="w@1", eventsCancelRequest=base.EventsCancelRequest()))
-    assert requests.is_for_workload(base.Response(requestId="w@2", error=base.Error(message="no")))
+    assert requests.for_workload(base.Response(requestId="w@2", error=base.Error(message="no")))
     assert list(requests.repeat("now")) == []
 
 
@@ -51,7 +93,7 @@ def test_requests_that_end_with_their_response_are_not_repeated() -> None:
     requests = OpenRequests()
     once = base.Request(requestId="w@3", completeStateRequest=base.CompleteStateRequest())
     requests.sent(once)
-    assert requests.is_for_workload(state("w@3"))
+    assert requests.for_workload(state("w@3"))
     requests.sent(subscribe("w@4"))  # not answered: the queue of the agent still contains it
     assert list(requests.repeat("now")) == []
 
@@ -60,5 +102,5 @@ def test_the_number_of_kept_requests_is_limited() -> None:
     requests = OpenRequests()
     for number in range(1100):
         requests.sent(subscribe(f"w@{number}"))
-        requests.is_for_workload(state(f"w@{number}"))
+        requests.for_workload(state(f"w@{number}"))
     assert len(list(requests.repeat("now"))) == 1000

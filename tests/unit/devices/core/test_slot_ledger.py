@@ -206,6 +206,10 @@ def test_claims_are_found_by_owner_node_and_virtual_id() -> None:
     assert ledger.virtual_slot("cam", "node-c", "0") is None
     assert ledger.configuration("A") == "cam"
     assert ledger.claims("Z") == {}
+    assert ledger.nodes() == ("node-a", "node-b")
+    ledger.apply([SlotChange(Slot("A", 0), Claim("node-a", "0"), takes=False)])
+    assert ledger.nodes() == ("node-b",)
+    assert ledger.claims_on("node-a") == {}
 
 
 def test_instances_come_in_order_of_free_slots_then_of_name() -> None:

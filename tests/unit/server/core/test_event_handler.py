@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ankaios.common.execution_state import REMOVED, RUNNING_OK
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_events import altered_paths
 from ankaios.common.state_manipulation import (
     AlteredPaths,
     Form,
@@ -18,7 +19,7 @@ from ankaios.common.state_manipulation import (
     get_value,
     parse_path,
 )
-from ankaios.server.core.event_handler import EventHandler, altered_paths
+from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.requester import Requester
 from tests.unit.server.story import H, Story, a_form, a_state, altered, events_of, web
 

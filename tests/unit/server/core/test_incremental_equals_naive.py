@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.model.state import COMPLETE_STATE, STATE
+from ankaios.common.state_events import altered_paths
 from ankaios.common.state_manipulation import MISSING, AlteredPaths, Path, differences, format_path, get_value
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import render_workload
 from ankaios.server.core.conventions import check_rendered_workload
-from ankaios.server.core.event_handler import altered_paths
 from ankaios.server.core.replies import Effect
 from tests.support.examples import examples
 from tests.unit.server.core.test_event_handler import naive_altered

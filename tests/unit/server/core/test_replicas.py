@@ -156,6 +156,15 @@ def test_every_agent_has_an_instance_as_agents_come_and_go() -> None:
     assert "n2: hello +[web-n2]" in effects_as_lines(story.hello("n2"))
 
 
+def test_an_instance_whose_name_is_used_by_a_workload_is_added_when_the_workload_is_deleted() -> None:
+    story = ReplicaStory("n1")
+    story.want(everyAgent=True)
+    story.update(a_state({"web-n2": a_form("n1")}), "desiredState.workloads.web-n2")
+    assert "n2: hello +[]" in effects_as_lines(story.hello("n2"))
+    deleted = effects_as_lines(story.update(a_state(), "desiredState.workloads.web-n2"))
+    assert "n2: update +[web-n2] -[]" in deleted
+
+
 def test_an_instance_follows_the_tags_of_the_agent() -> None:
     story = ReplicaStory("n1", "n2")
     story.want(everyAgent=True, tags={"zone": "a"})

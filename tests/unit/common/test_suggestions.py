@@ -1,6 +1,6 @@
 """Similar names."""
 
-from ankaios.cli.suggestions import did_you_mean, nearest
+from ankaios.common.suggestions import did_you_mean, nearest
 
 
 def test_the_nearest_name_is_found_in_any_case() -> None:
