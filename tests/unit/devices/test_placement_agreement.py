@@ -39,6 +39,7 @@ CONFIGURATIONS = {
     "cam": CONFIGURATION | {"offlineGraceSeconds": 10},
     "mic": CONFIGURATION | {"offlineGraceSeconds": 10},
 }
+MOST_ROUNDS = 2000  # far more than any exchange of messages needs
 PLACED, REPLICATED, EVERYWHERE = ("p0", "p1", "p2"), "web", "probe"
 
 
@@ -159,8 +160,7 @@ class PlacementAgreement(AgentsMachine):
         self.perform(self.story.server.handle(FromAgent(node.name, node.outbox.popleft())))
 
     def deliver_all(self) -> None:
-        busy = True
-        while busy:
+        for _ in range(MOST_ROUNDS):
             busy = False
             for node in self.nodes.values():
                 busy |= node.report()
@@ -169,6 +169,11 @@ class PlacementAgreement(AgentsMachine):
                 elif node.inbox:
                     node.receive()
                 busy |= bool(node.outbox or node.inbox)
+            if not busy:
+                return
+        raise AssertionError(
+            f"messages without end: {[(it.name, *it.outbox, *it.inbox) for it in self.nodes.values()]}"
+        )
 
     def all_is_well(self, seconds: int) -> None:
         self.connect_all()
