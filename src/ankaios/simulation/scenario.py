@@ -72,6 +72,11 @@ class Scenario(Struct, frozen=True, omit_defaults=True):
         head = f"seed {self.seed}: {len(self.nodes)} nodes, {self.servers} servers, storage {self.storage}"
         return "\n".join([head, *map(str, self.actions)])
 
+    @property
+    def is_long(self) -> bool:
+        """Long scenarios have fewer actions in an hour, and less background traffic."""
+        return self.hours >= _LONG_HOURS
+
     def with_actions(self, actions: Sequence[Action]) -> Scenario:
         return msgspec.structs.replace(self, actions=tuple(actions))
 
@@ -174,7 +179,7 @@ _ALL_MEMBERS_RATE, _FAULTS_DURING_OPERATIONS = 0.4, 0.3
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
     seconds = scenario.hours * 3600
     workloads = Workloads(scenario.nodes)
-    operation_pace, fault_pace = _LONG_PACE if scenario.hours >= _LONG_HOURS else _SHORT_PACE
+    operation_pace, fault_pace = _LONG_PACE if scenario.is_long else _SHORT_PACE
     actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
     for number in range(max(4, int(seconds / operation_pace))):
         time = random.uniform(20, seconds)
