@@ -157,12 +157,17 @@ def _access(version: str) -> dict[str, object]:
     return {"allowRules": [{"type": "StateRule", "operation": operation, "filterMasks": [mask]}]}
 
 
+# How often each store is drawn. An hour with etcd takes several times as long, so most scenarios with it are short.
+_SHORT_STORES = ("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite", "etcd")
+_LONG_STORES = (*("memory",) * 8, *("sqlite",) * 23, "etcd")
+
+
 def draw_scenario(
     seed: int, *, nodes: int = 5, hours: float = 0.1, storage: str | None = None, servers: int | None = None
 ) -> Scenario:
     """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
     random = Random(seed)
-    storage = storage or random.choice(("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite", "etcd"))
+    storage = storage or random.choice(_LONG_STORES if hours >= _LONG_HOURS else _SHORT_STORES)
     drawn = random.choice((1, 2, 3, 3))
     servers = servers or (drawn if storage == "etcd" else 1)
     names = tuple(f"node{number + 1}" for number in range(nodes))
