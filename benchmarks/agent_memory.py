@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 from tests.support.cluster import Cluster
 
 LIMIT_MIB, SETTLE, COUNT = 24.0, 3.0, 50
@@ -32,7 +32,7 @@ def manifest(count: int) -> str:
 
 @contextmanager
 def a_cluster(*runtimes: str) -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    with Cluster(python=[str(installed_python())]) as cluster:
         cluster.start_server()
         cluster.start_agent("agent_A", runtimes=runtimes)
         time.sleep(SETTLE)
@@ -45,7 +45,6 @@ def measure(cluster: Cluster) -> tuple[float, float]:
 
 
 def main() -> int:
-    compile_package()
     with a_cluster("podman") as cluster:
         agent, server = measure(cluster)
     print(f"at rest           agent {agent:5.1f} MiB   server {server:5.1f} MiB   promised less than {LIMIT_MIB} MiB")

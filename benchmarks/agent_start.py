@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ankaios.common.channels import ToServerChannel
 from ankaios.common.messages import AgentGone, FromAgent, ToServerMessage
 from ankaios.middleware.server import MiddlewareServer
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 
 LIMIT, ROUNDS = 0.25, 7
 
@@ -37,7 +37,7 @@ async def one_start(
 ) -> tuple[float, float]:
     """Processor time and seconds until this message has arrived."""
     flags = ["-k", "-n", "A", "-s", f"http://127.0.0.1:{server.port}", "-r", folder]
-    program = str(Path(sys.executable).with_name("ank-agent"))
+    program = installed_python().with_name("ank-agent")
     began = time.perf_counter()
     agent = await asyncio.create_subprocess_exec(program, *flags, stderr=asyncio.subprocess.DEVNULL)
     await heard(inbox, lambda item: isinstance(item, FromAgent) and item.message.HasField(last))
@@ -49,7 +49,6 @@ async def one_start(
 
 
 async def measure(last: str = "AgentLoadStatus") -> list[tuple[float, float]]:
-    compile_package()
     inbox = ToServerChannel(100)
     server = MiddlewareServer(inbox, None)
     await server.start("127.0.0.1", 0)

@@ -8,7 +8,8 @@
   window contains one of the listings that are made every 30 s.
 - `podman pause` is reported within 1.5 s.
 
-The figures are meaningful on an idle machine only. Takes a minute. Needs root rights and podman for the last three.
+The programs run as they are installed, without the packages of a development environment. The figures are meaningful
+on an idle machine only. Takes a minute. Needs root rights and podman for the last three.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import agent_start, cli_get_workloads, server_listen
 from benchmarks.cluster_idle import processor_time
 from benchmarks.cluster_memory import pss
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 from benchmarks.real_cluster import RUNNING, Listener, RealCluster, real_cluster
 from tests.support.isolated_podman import why_no_podman
 
@@ -43,9 +44,8 @@ class Budgets:
 def show_start_times(budgets: Budgets) -> None:
     listening = [server_listen.one_start()[0] for _ in range(server_listen.ROUNDS)]
     budgets.show("ank-server: start to first connection", statistics.median(listening) * 1000, 40, "ms")
-    launcher = "import sys; from ankaios.cli.__main__ import main; main()"
     with cli_get_workloads.running_server() as port:
-        command = (sys.executable, "-c", launcher, "-k", "-s", f"http://127.0.0.1:{port}", "get", "workloads")
+        command = (str(installed_python().with_name("ank")), "-k", "-s", f"http://127.0.0.1:{port}", "get", "workloads")
         reading = [cli_get_workloads.seconds(*command) for _ in range(cli_get_workloads.ROUNDS)]
     budgets.show("ank get workloads", statistics.median(reading) * 1000, 70, "ms")
     greeting = [seconds for _, seconds in asyncio.run(agent_start.measure("agentHello"))]
@@ -80,7 +80,6 @@ def show_pause(budgets: Budgets, cluster: RealCluster) -> None:
 
 
 def main() -> int:
-    compile_package()
     budgets = Budgets()
     show_start_times(budgets)
     if reason := why_no_podman():

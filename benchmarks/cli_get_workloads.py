@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 
 MAX_RATIO, ROUNDS, WORKLOADS, START_LIMIT = 1.0, 15, 10, 20.0
 
@@ -51,7 +51,6 @@ def manifest() -> str:
 
 @contextmanager
 def running_server() -> Iterator[int]:
-    compile_package()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -59,7 +58,7 @@ def running_server() -> Iterator[int]:
         file = Path(folder) / "startup.yaml"
         file.write_text(manifest())
         words = ["--insecure", "--address", f"127.0.0.1:{port}", "--startup-manifest", str(file)]
-        server = subprocess.Popen([sys.executable, "-m", "ankaios.server", *words], stderr=subprocess.DEVNULL)
+        server = subprocess.Popen([installed_python().with_name("ank-server"), *words], stderr=subprocess.DEVNULL)
         try:
             wait_for(port)
             yield port
@@ -85,14 +84,12 @@ def seconds(*command: str) -> float:
 
 
 def main() -> int:
-    # The shortest way into the installed program, as its launcher does it.
-    launcher = "import sys; from ankaios.cli.__main__ import main; main()"
     with running_server() as port:
         url = f"http://127.0.0.1:{port}"
         commands = {
-            "ank get workloads": (sys.executable, "-c", launcher, "-k", "-s", url, "get", "workloads"),
+            "ank get workloads": (str(installed_python().with_name("ank")), "-k", "-s", url, "get", "workloads"),
             "bare grpcio client": (sys.executable, "-c", BARE_CLIENT, str(port)),
-            INTERPRETER: (sys.executable, "-c", "pass"),
+            INTERPRETER: (str(installed_python()), "-c", "pass"),
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(ROUNDS):

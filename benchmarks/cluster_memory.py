@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.installed import installed_python
 from benchmarks.real_cluster import RealCluster, real_cluster, verdict
 
 GOAL, COUNT, REST = 24.0, 10, 5.0
@@ -61,7 +62,7 @@ def pss(pid: int) -> float:
 
 
 def bare_interpreter() -> float:
-    with subprocess.Popen([sys.executable, "-c", BARE], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([installed_python(), "-c", BARE], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         size = pss(process.pid)
@@ -75,7 +76,7 @@ def sizes(cluster: RealCluster) -> dict[str, float]:
 
 def explain(name: str) -> None:
     print(f"  what imports add to the {name}:")
-    subprocess.run([sys.executable, "-c", EXPLAIN, *MODULES[name]], check=True)
+    subprocess.run([installed_python(), "-c", EXPLAIN, *MODULES[name]], check=True)
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ One client applies 10,000 workloads, changes all of them, reads the complete sta
 client, in another process, measures its response times in the same run; three agents must stay connected.
 
     PYTHONPATH=. python benchmarks/large_updates.py
-    PYTHONPATH=. python benchmarks/large_updates.py --workloads 50000
+    PYTHONPATH=. python benchmarks/large_updates.py --workloads 50000 --storage sqlite:/tmp/state.db
 """
 
 import argparse
@@ -55,8 +55,8 @@ def measure(what: str, port: int, work: Callable[[], object]) -> bool:
     return is_ok
 
 
-def main(workloads: int) -> int:
-    with ServerProcess("--insecure") as server, ExitStack() as stack:
+def main(workloads: int, storage: str) -> int:
+    with ServerProcess("--insecure", "--storage", storage) as server, ExitStack() as stack:
         assert server.process is not None
         agents = [stack.enter_context(server.agent(f"n{number}")) for number in range(AGENTS)]
         for agent in agents:
@@ -97,4 +97,6 @@ def main(workloads: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workloads", type=int, default=10_000)
-    sys.exit(main(parser.parse_args().workloads))
+    parser.add_argument("--storage", default="memory:")
+    given = parser.parse_args()
+    sys.exit(main(given.workloads, given.storage))

@@ -14,9 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.support.partitions import (
     DIRECTIONS,
-    CommandRecorder,
-    PartitionedCluster,
     RecordingClients,
+    recorded_cluster,
     wait_for_answers,
 )
 
@@ -28,32 +27,24 @@ def main() -> int:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
     print(f"seed {seed}", flush=True)
     chance = random.Random(seed)
-    answered = unknown = terms = 0
+    answered = unknown = 0
     faults: list[str] = []
-    with PartitionedCluster() as cluster:
-        assert isinstance(cluster, PartitionedCluster)
-        for name in cluster.ports:
-            cluster.launch(name)
-        cluster.leader()
-        urls = {name: cluster.url_of(name) for name in cluster.ports}
-        with CommandRecorder(urls) as recorder:
-            for number in range(1, count + 1):
-                cuts = [
-                    (name, direction) for name in cluster.ports for direction in DIRECTIONS if chance.random() < 0.5
-                ]
-                with RecordingClients(cluster.url, chance.randrange(2**32), number) as clients:
-                    wait_for_answers(cluster, clients)
-                    for name, direction in cuts:
-                        cluster.cut(name, direction)
-                    time.sleep(chance.uniform(1.0, LONGEST_SECONDS))
-                    for name in cluster.ports:
-                        cluster.heal(name)
-                    wait_for_answers(cluster, clients)
-                answered, unknown = answered + clients.answered, unknown + clients.unknown
-                if wrong := clients.violations():
-                    faults.append(f"partition {number}: { ({name: clients.histories[name] for name in wrong}) }")
-                print(f"partition {number}: {cuts}, {clients.answered} answered", flush=True)
-        terms, late = len(recorder.terms), recorder.late_commands()
+    with recorded_cluster() as (cluster, recorder):
+        for number in range(1, count + 1):
+            cuts = [(name, direction) for name in cluster.ports for direction in DIRECTIONS if chance.random() < 0.5]
+            with RecordingClients(cluster.url, chance.randrange(2**32), number) as clients:
+                wait_for_answers(cluster, clients)
+                for name, direction in cuts:
+                    cluster.cut(name, direction)
+                time.sleep(chance.uniform(1.0, LONGEST_SECONDS))
+                for name in cluster.ports:
+                    cluster.heal(name)
+                wait_for_answers(cluster, clients)
+            answered, unknown = answered + clients.answered, unknown + clients.unknown
+            if wrong := clients.violations():
+                faults.append(f"partition {number}: { ({name: clients.histories[name] for name in wrong}) }")
+            print(f"partition {number}: {cuts}, {clients.answered} answered", flush=True)
+    terms, late = len(recorder.terms), recorder.late_commands()
     faults += [f"a late command of {name} with term {term}" for name, term in late]
     commands = len(recorder.commands)
     print(

@@ -10,7 +10,6 @@ import queue
 import select
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 from tests.support.cluster import Cluster
 from tests.support.isolated_podman import IMAGE, IsolatedPodman, why_no_podman
 
@@ -46,14 +45,14 @@ _WORKLOAD = """\
 
 def _program(name: str) -> str:
     """As it is installed: `python -m` would cost a few milliseconds that no user pays."""
-    return str(Path(sys.executable).with_name(name))
+    return str(installed_python().with_name(name))
 
 
 class RealCluster(Cluster):
     """A cluster whose only agent runs containers of `podman`."""
 
     def __init__(self, podman: IsolatedPodman) -> None:
-        super().__init__(podman.environ)
+        super().__init__(podman.environ, [str(installed_python())])
         self.podman = podman
 
     def ank_command(self, *arguments: str) -> list[str]:
@@ -105,7 +104,6 @@ class RealCluster(Cluster):
 def real_cluster() -> Iterator[RealCluster]:
     if reason := why_no_podman():
         raise SystemExit(f"this cannot be measured here: {reason}")
-    compile_package()
     with IsolatedPodman() as podman, closing(RealCluster(podman)) as cluster:
         cluster.start_server()
         cluster.launch_installed_agent()

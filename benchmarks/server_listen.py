@@ -17,7 +17,7 @@ from ankaios.cli.session import Session
 from ankaios.middleware.blocking_client import connect_blocking
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
-from benchmarks.compiled import compile_package
+from benchmarks.installed import installed_python
 from tests.support.cluster import free_port
 
 ROUNDS, LIMIT = 11, 0.040
@@ -25,7 +25,7 @@ ROUNDS, LIMIT = 11, 0.040
 
 def one_start() -> tuple[float, float]:
     port = free_port()
-    command = [sys.executable, "-m", "ankaios.server", "-k", "-a", f"127.0.0.1:{port}"]
+    command = [str(installed_python().with_name("ank-server")), "-k", "-a", f"127.0.0.1:{port}"]
     begin = time.monotonic()
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         while True:
@@ -42,7 +42,6 @@ def one_start() -> tuple[float, float]:
 
 
 def main() -> int:
-    compile_package()
     listening, answered = zip(*(one_start() for _ in range(ROUNDS)), strict=True)
     print(f"first connection after {statistics.median(listening) * 1000:.0f} ms (best {min(listening) * 1000:.0f} ms)")
     print(f"first answer after {statistics.median(answered) * 1000:.0f} ms (best {min(answered) * 1000:.0f} ms)")

@@ -14,7 +14,8 @@ import random
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from ankaios.agent.server_link import agent_hello
@@ -152,6 +153,18 @@ class CommandRecorder:
                 late.append((name, term))
             newest = max(newest, term)
         return late
+
+
+@contextmanager
+def recorded_cluster() -> Iterator[tuple[PartitionedCluster, CommandRecorder]]:
+    """All servers with a leader, and a recorder of their commands."""
+    with PartitionedCluster() as cluster:
+        assert isinstance(cluster, PartitionedCluster)
+        for name in cluster.ports:
+            cluster.launch(name)
+        cluster.leader()
+        with CommandRecorder({name: cluster.url_of(name) for name in cluster.ports}) as recorder:
+            yield cluster, recorder
 
 
 class RecordingClients:

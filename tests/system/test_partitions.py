@@ -11,9 +11,8 @@ import pytest
 
 from tests.support.partitions import (
     DIRECTIONS,
-    CommandRecorder,
-    PartitionedCluster,
     RecordingClients,
+    recorded_cluster,
     wait_for_answers,
     wait_for_next_leader,
 )
@@ -28,13 +27,8 @@ needs = pytest.mark.skipif(
 def test_only_one_leader_commands_and_answers_are_linearizable() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    with PartitionedCluster() as cluster:
-        assert isinstance(cluster, PartitionedCluster)
-        for name in cluster.ports:
-            cluster.launch(name)
-        cluster.leader()
-        urls = {name: cluster.url_of(name) for name in cluster.ports}
-        with CommandRecorder(urls) as recorder, RecordingClients(cluster.url, seed) as clients:
+    with recorded_cluster() as (cluster, recorder):
+        with RecordingClients(cluster.url, seed) as clients:
             wait_for_answers(cluster, clients)
             for direction in DIRECTIONS:
                 name, _ = recorder.commands[-1]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from ankaios import __version__
 from ankaios.cli.arguments import CommandCall, HelpRequested, ParsedCommandLine, UsageError, VersionRequested
-from ankaios.cli.input_file import advice
 from ankaios.cli.output import CliError, CliOutput, OutputFailed
 from ankaios.cli.parser import parse_command_line
 from ankaios.cli.settings import CliSettings, load_settings
@@ -33,6 +32,8 @@ def run(words: Sequence[str]) -> int:
     except OutputFailed as error:
         return _report_failed_output(output, error)
     except OSError as error:
+        from ankaios.cli.input_file import advice  # as all function-level imports of `ank`: see ADR 52
+
         what = f"cannot use '{error.filename}': " if error.filename else ""
         output.error(f"{what}{error.strerror or error}")
         output.hint(advice(error))

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ankaios.cli.input_file import advice
 from ankaios.cli.output import CliError, CliOutput
 from ankaios.common.config import (
     PEM_WINS_WARNING,
@@ -75,6 +74,8 @@ def load_settings(
 
 
 def _missing_file_advice(error: BaseException) -> str:
+    from ankaios.cli.input_file import advice
+
     cause = error.__cause__
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__

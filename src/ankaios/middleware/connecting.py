@@ -7,8 +7,8 @@ without.
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.grpc.addresses import TcpAddress
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SERVER_NAME = "ank-server"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_SEPARATORS = set("/?#@:[]")
 _MAX_LABEL = 63  # bytes between two dots of a host name
 _NO_TLS = ("wrong version number", "record layer failure", "packet length too long")
 
@@ -104,27 +105,48 @@ def effective_url(url: str, pem: PemMaterial | None) -> str:
 
 def address_of(url: str) -> TcpAddress:
     """An http URL never means TLS, even if there are certificates."""
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    host, colon, port = authority.rpartition(":") if _has_port(authority) else (authority, "", "")
+    is_v6 = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if is_v6 else host
+    if scheme not in _DEFAULT_PORTS or not url.isprintable() or not (_is_v6(host) if is_v6 else _is_host_name(host)):
+        raise BadUrl(url)
+    if colon and not _is_port(port):
+        raise BadUrl(url)
+    name, percent, zone = host.partition("%")  # the name of a network interface is case-sensitive
+    port_number = int(port) if colon else _DEFAULT_PORTS[scheme]
+    return TcpAddress(name.lower() + percent + zone, port_number, secure=scheme == "https")
+
+
+def _has_port(authority: str) -> bool:
+    """An IPv6 address contains colons, too, but ends with a bracket."""
+    return ":" in authority and not authority.endswith("]")
+
+
+def _is_port(text: str) -> bool:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len("65535")
+    return is_number and int(text) <= 65535 and text == str(int(text))
+
+
+def _is_v6(host: str) -> bool:
+    address, _, zone = host.partition("%")
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise BadUrl(url) from None
-    if not url.startswith(("http://", "https://")) or not url.isprintable() or not _is_host_name(host):
-        raise BadUrl(url)
-    address = TcpAddress(host, _DEFAULT_PORTS[parts.scheme] if port is None else port, secure=parts.scheme == "https")
-    # `urlsplit` ignores some text around host and port.
-    if parts.netloc.lower() not in (address.authority.lower(), address.authority.lower().rpartition(":")[0]):
-        raise BadUrl(url)
-    return address
+        socket.inet_pton(socket.AF_INET6, address)
+    except (OSError, ValueError):
+        return False
+    return not set(zone) & _SEPARATORS
 
 
 def _is_host_name(host: str) -> bool:
-    """Check that the name has an ASCII form, and that each of its labels has a valid length."""
+    """Check that the name has an ASCII form without separators, and that each of its labels has a valid length."""
     try:
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:
         return False
-    return all(0 < len(label) <= _MAX_LABEL for label in name.removesuffix(".").split("."))
+    return not set(name) & _SEPARATORS and all(
+        0 < len(label) <= _MAX_LABEL for label in name.removesuffix(".").split(".")
+    )
 
 
 def new_tls_session(pem: PemMaterial) -> TlsSession:

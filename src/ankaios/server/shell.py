@@ -69,6 +69,7 @@ async def serve(settings: ServerSettings, listener: socket.socket | None = None)
     Connections of a listener wait until the server is ready.
     """
     stopped = _stop_event()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if not isinstance(settings.storage.location, MemoryLocation):
         from ankaios.server.durable_serving import serve_durably  # not needed by a server without a store
 
@@ -259,7 +260,6 @@ class ServerShell:
         async with Supervisor() as tasks:
             self._tasks = tasks
             seconds = tasks.keep_running("the tick of each second", self._count_seconds)
-            sys.setswitchinterval(_SWITCH_SECONDS)
             turn_began = time.monotonic()
             async for message in self.to_server:
                 began = time.monotonic()

@@ -14,10 +14,18 @@ from ankaios.common.messages import (
     FromAgent,
     FromClient,
     Respond,
+    StatesForAgents,
     ToAgent,
 )
 from ankaios.common.pb.ank_base_pb2 import ExecutionState, Request, WorkloadInstanceName, WorkloadState
-from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, LogsCancelRequest, ToServer
+from ankaios.common.pb.grpc_api_pb2 import (
+    DeviceReport,
+    FromServer,
+    Goodbye,
+    LogsCancelRequest,
+    ToServer,
+    UpdateWorkloadState,
+)
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import (
@@ -100,6 +108,27 @@ async def test_our_server_gets_device_reports() -> None:
         await running.next()
         await agent.send(report)
         assert await running.next() == FromAgent("agent_A", report)
+
+
+async def test_only_agents_that_announce_nothing_receive_all_states() -> None:
+    """Agents of Eclipse Ankaios announce nothing."""
+    hello = an_agent_hello("agent_A")
+    hello.agentHello.dependencyStatesOnly = True
+    name = WorkloadInstanceName(workloadName="web", agentName="agent_C", id="x")
+    state = WorkloadState(instanceName=name, executionState=ExecutionState(additionalInfo=""))
+    async with (
+        running_server() as running,
+        running.client(Method.AGENT, hello) as announcing,
+        running.agent("agent_B") as other,
+    ):
+        assert {type(await running.next()) for _ in range(2)} == {FromAgent}
+        running.server.dispatch(BroadcastStates((state,)))
+        running.server.dispatch(BroadcastStates((state,), (StatesForAgents((state,), ("agent_A",)),)))
+        running.server.dispatch(BroadcastLogsCancel("full@id"))
+        messages = FromServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[state]))
+        cancel = FromServer(logsCancelRequest=LogsCancelRequest(requestId="full@id"))
+        assert [await received(announcing) for _ in range(2)] == [messages, cancel]
+        assert [await received(other) for _ in range(3)] == [messages, messages, cancel]
 
 
 async def test_messages_of_one_connection_keep_their_order() -> None:

@@ -169,3 +169,17 @@ def test_a_subscribed_workload_receives_what_changed_while_its_agent_had_no_conn
     assert play(scenario).violations == []
     with patch.object(FollowedState, "catch_up", lambda *_: None):
         assert {violation.invariant for violation in play(scenario).violations} == {inv.EVENTS}
+
+
+def test_a_workload_that_waits_after_a_power_cut_holds_no_device() -> None:
+    """Seed 1071: the ended container of 'w5' was deleted, and its slot stayed taken while 'w5' waited for 'w4'."""
+    actions = (
+        Action(2.019, sc.APPLY, "w4", "v0"),
+        Action(3.117, sc.APPLY, "w5", "v0"),
+        Action(13.463, sc.APPLY, "w3", "v0"),
+        Action(38.508, sc.DELETE, "w4"),
+        Action(40.241, sc.POWER_NODE, "node3", seconds=1.595),
+    )
+    result = play(Scenario(1071, 0.02, ("node1", "node2", "node3"), actions=actions))
+    assert result.violations == []
+    assert [it.what.split()[0] for it in result.record if " started " in it.what] == ["w4", "w5", "w3"]

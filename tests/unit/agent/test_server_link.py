@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ankaios.agent.server_link import DELIVERED_AFTER, MAX_FINAL_STATES, Outbox, reconnect_pause
+from ankaios.agent.server_link import DELIVERED_AFTER, MAX_FINAL_STATES, Outbox, agent_hello, reconnect_pause
 from ankaios.common.execution_state import REMOVED
 from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
@@ -16,6 +16,10 @@ from tests.support.builders import an_instance
 @pytest.mark.parametrize(("failures", "pause"), [(1, 0.02), (2, 0.04), (3, 0.08), (6, 0.64), (7, 1.0), (10_000, 1.0)])
 def test_the_pause_doubles_from_20_milliseconds_to_a_second(failures: int, pause: float) -> None:
     assert reconnect_pause(failures) == pytest.approx(pause)
+
+
+def test_the_hello_announces_that_only_states_of_dependencies_are_wanted() -> None:
+    assert agent_hello("agent_A", {}, ["podman"], devices=True).agentHello.dependencyStatesOnly
 
 
 async def send_final_state(outbox: Outbox, workload: str) -> ToServer:

@@ -42,18 +42,6 @@ def test_states_are_found_by_agent_and_by_being_of_any_other_agent() -> None:
     assert a_map().of_agent("unknown") == []
 
 
-def test_states_are_found_by_workload_on_all_agents_that_have_it() -> None:
-    states = a_map()
-    moved = InstanceName("web", "2", "B")
-    states.process([(moved, RUNNING_OK)])
-    assert states.of_workload("web") == [(WEB, RUNNING_OK), (WEB_2, FAILED_LOST.because("gone")), (moved, RUNNING_OK)]
-    states.process([(WEB, REMOVED), (WEB_2, REMOVED)])
-    assert states.of_workload("web") == [(moved, RUNNING_OK)]
-    states.process([(moved, REMOVED)])
-    assert states.of_workload("web") == []
-    assert states.of_workload("unknown") == []
-
-
 def test_a_removed_workload_leaves_no_empty_maps_behind() -> None:
     states = a_map()
     states.process([(DB, REMOVED), (WEB, REMOVED)])

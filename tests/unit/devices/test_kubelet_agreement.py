@@ -14,9 +14,10 @@ from hypothesis.stateful import invariant, rule
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_directory import DeviceDirectory
 from tests.support.examples import examples
+from tests.unit.devices.agents_machine import LOCAL, SHARED
 from tests.unit.devices.simulated_kubelet import KubeletNode, slow_disk
 from tests.unit.devices.simulated_nodes import FakeForeign, Node
-from tests.unit.devices.test_slot_agreement import CONFIGURATIONS, LOCAL, SHARED, Agreement
+from tests.unit.devices.test_slot_agreement import CONFIGURATIONS, Agreement
 
 kubelets = st.sampled_from(["a", "c"])
 

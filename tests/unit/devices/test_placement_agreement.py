@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from ankaios.common.execution_state import (
     PENDING_INITIAL,
@@ -30,18 +30,16 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replies import Effect, SecondPassed
 from tests.support.examples import examples
-from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
+from tests.unit.devices.agents_machine import LOCAL, NAMES, SHARED, AgentsMachine, names, simulated_parts
+from tests.unit.devices.simulated_nodes import Node, StandingClock
 from tests.unit.server.story import Story, a_form, success_of
 
-NAMES = ("a", "b", "c")
-SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
 CONFIGURATION = {"discoveryHandler": {"name": "fake"}, "capacity": 1, "onDeviceLost": "restart"}
 CONFIGURATIONS = {
     "cam": CONFIGURATION | {"offlineGraceSeconds": 10},
     "mic": CONFIGURATION | {"offlineGraceSeconds": 10},
 }
 PLACED, REPLICATED, EVERYWHERE = ("p0", "p1", "p2"), "web", "probe"
-nodes = st.sampled_from(NAMES)
 
 
 class PlacedNode(Node):
@@ -132,11 +130,11 @@ class PlacedNode(Node):
         return PENDING_INITIAL if workload.waits is None else PENDING_WAITING_TO_START.because(workload.waits)
 
 
-class PlacementAgreement(RuleBasedStateMachine):
+class PlacementAgreement(AgentsMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = StandingClock()
-        self.nodes = {name: PlacedNode(name, self.loop) for name in NAMES}
+        self.nodes: dict[str, PlacedNode] = {name: PlacedNode(name, self.loop) for name in NAMES}
         self.workloads: dict[str, dict[str, Any]] = {}
         self.versions = count()
         self.start_server()
@@ -173,14 +171,8 @@ class PlacementAgreement(RuleBasedStateMachine):
                 busy |= bool(node.outbox or node.inbox)
 
     def all_is_well(self, seconds: int) -> None:
-        for node in self.nodes.values():
-            if not node.connected:
-                node.connect()
-        self.deliver_all()
-        while any(node.paused for node in self.nodes.values()):
-            for node in self.nodes.values():
-                node.go_on(0)
-            self.deliver_all()
+        self.connect_all()
+        self.finish_work()
         self.pass_time(seconds)
 
     def pass_time(self, seconds: int) -> None:
@@ -224,18 +216,13 @@ class PlacementAgreement(RuleBasedStateMachine):
         if name in self.workloads:
             self.change(name, None)
 
-    @rule(name=nodes, number=st.integers(1, 4))
+    @rule(name=names, number=st.integers(1, 4))
     def server_gets_messages(self, name: str, number: int) -> None:
         self.nodes[name].report()
         for _ in range(min(number, len(self.nodes[name].outbox))):
             self.serve(self.nodes[name])
 
-    @rule(name=nodes, number=st.integers(1, 6))
-    def agent_gets_messages(self, name: str, number: int) -> None:
-        for _ in range(min(number, len(self.nodes[name].inbox))):
-            self.nodes[name].receive()
-
-    @rule(name=nodes, number=st.integers(0, 3))
+    @rule(name=names, number=st.integers(0, 3))
     def disk_or_runtime_continues(self, name: str, number: int) -> None:
         self.nodes[name].go_on(number)
 
@@ -243,23 +230,18 @@ class PlacementAgreement(RuleBasedStateMachine):
     def for_a_while_all_goes_well(self) -> None:
         self.all_is_well(1)
 
-    @rule(name=nodes)
+    @rule(name=names)
     def connection_breaks(self, name: str) -> None:
         if self.nodes[name].connected:
             self.nodes[name].cut()
             self.perform(self.story.gone(name))
 
-    @rule(name=nodes)
-    def agent_connects(self, name: str) -> None:
-        if not self.nodes[name].connected:
-            self.nodes[name].connect()
-
-    @rule(name=nodes)
+    @rule(name=names)
     def agent_is_killed_and_starts_again(self, name: str) -> None:
         self.connection_breaks(name)
         self.nodes[name].kill()
 
-    @rule(name=nodes, for_good=st.booleans())
+    @rule(name=names, for_good=st.booleans())
     def node_loses_power(self, name: str, for_good: bool) -> None:
         """The server gives up an agent that is away for long."""
         self.connection_breaks(name)
@@ -268,7 +250,7 @@ class PlacementAgreement(RuleBasedStateMachine):
             self.all_is_well(NODE_LOST_TICKS + 1)
         self.all_is_well(1)
 
-    @rule(name=nodes)
+    @rule(name=names)
     def node_has_power_again(self, name: str) -> None:
         self.nodes[name].is_on = True
 
@@ -283,11 +265,6 @@ class PlacementAgreement(RuleBasedStateMachine):
         for _ in range(SETTLE_TICKS + 1):
             self.all_is_well(1)
 
-    @rule(name=nodes, configuration=st.sampled_from(["cam", "mic"]), count=st.integers(0, 2))
-    def devices_vanish_or_return(self, name: str, configuration: str, count: int) -> None:
-        _, devices = self.nodes[name].devices[configuration]
-        self.nodes[name].show(configuration, devices[:count])
-
     @rule(seconds=st.sampled_from([2, 6, 11]))
     def time_passes(self, seconds: int) -> None:
         self.pass_time(seconds)
@@ -299,20 +276,13 @@ class PlacementAgreement(RuleBasedStateMachine):
         used = Counter(slot for node in self.nodes.values() for slot in node.users())
         assert max(used.values(), default=1) == 1, used
 
-    @invariant()
-    def no_task_has_failed(self) -> None:
-        for node in self.nodes.values():
-            for workload in node.process.workloads.values():
-                assert not workload.task.done() or workload.task.exception() is None
-
     # --- what must be so in the end ---
 
     def teardown(self) -> None:
         try:
             for node in self.nodes.values():
                 node.is_on = True
-                for configuration, (_, devices) in node.devices.items():
-                    node.show(configuration, devices)
+            self.show_all_devices()
             for _ in range(10):
                 self.all_is_well(11)
             self.check()
@@ -352,9 +322,7 @@ class PlacementAgreement(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patched:
-        patched.setattr("ankaios.devices.device_manager.ForeignDevices", FakeForeign)
-        patched.setattr("ankaios.devices.workload_claims.asyncio.to_thread", slow_disk)
+    with simulated_parts(monkeypatch):
         yield
 
 

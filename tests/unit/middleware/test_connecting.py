@@ -35,6 +35,8 @@ PEM = PemMaterial(Pem("", "ca.pem"), Pem("", "crt.pem"), Pem("", "key.pem"))
         ("https://server?x", TcpAddress("server", 443, secure=True)),
         ("http://[::1]:1", TcpAddress("::1", 1)),
         ("http://[fe80::1%eth0]/", TcpAddress("fe80::1%eth0", 80)),
+        ("http://SERVER.example#x", TcpAddress("server.example", 80)),
+        ("http://[FE80::1%Eth0]", TcpAddress("fe80::1%Eth0", 80)),
         ("http://grün.example:65535", TcpAddress("grün.example", 65535)),
     ],
 )
@@ -58,6 +60,12 @@ def test_a_url_is_scheme_host_and_port(url: str, address: TcpAddress) -> None:
         "http://x:y",
         "http://x:-1",
         "http://x:99999",
+        "http://x:65536",
+        "http://x:007",
+        "http://user@x:1",
+        "http://[fe80::1%a@b]",
+        "http://[v1.x]",
+        "http://\u2100.example",  # would become "a/c" in its ASCII form
         "http://x:１２",
         "http://x:1:2",
         "http://[::1",

@@ -248,6 +248,19 @@ def test_nobody_who_left_receives_anything() -> None:
     assert set(sent(table, BroadcastLogsCancel("i"))) == {"to b"}
 
 
+def test_a_broadcast_is_encoded_once_for_all_receivers_of_the_same_states() -> None:
+    tables: SenderTables[str] = SenderTables()
+    for number in range(50):
+        tables.add_agent(f"all{number}", f"to all{number}")
+        tables.add_agent(f"some{number}", f"to some{number}", all_states=False)
+    states = (a_state("n1", "web"), a_state("n1", "db"))
+    selected = (StatesForAgents((states[1],), tuple(f"some{number}" for number in range(50))),)
+    deliveries, _ = tables.deliveries(BroadcastStates(states, selected))
+    deliveries = list(deliveries)
+    assert len(deliveries) == 100
+    assert len({id(payload) for _, payload in deliveries}) == 2
+
+
 def test_an_agent_that_wants_only_some_states_receives_those_that_are_selected_for_it() -> None:
     tables: SenderTables[str] = SenderTables()
     tables.add_agent("all", "to all")

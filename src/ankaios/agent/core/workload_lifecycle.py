@@ -494,8 +494,9 @@ def _deleted(w: Workload) -> Step:
             sure, effects = _start_again(replace(w, runtime_id=None, watching=False, in_doubt=False, aim=None))
             return sure, [*unwatch, RemoveFiles(w.name), *effects]
         case BecomeEmpty():
+            # Also without resources in the spec: that of a container from before a restart does not contain them.
             empty = Workload(w.spec, turn=w.turn, empty=True)
-            return empty, [*unwatch, RemoveFiles(w.name), *_release(w.spec), removed]
+            return empty, [*unwatch, RemoveFiles(w.name), ReleaseDevices(w.name), removed]
         case BecomeGone():
             gone = Workload(w.spec, turn=w.turn, gone=True)
             return gone, [*unwatch, RemoveFolder(w.name), *_release(w.spec), removed]

@@ -4,8 +4,6 @@ from time import monotonic
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.usage_texts import usage_by_instance
@@ -31,6 +29,8 @@ def run(call: CommandCall) -> None:
         raise CliError("'--watch' shows no resource usage", "use 'ank top' to watch what workloads use")
     wanted = WorkloadFilter(call.values["names"], call.values["agent"], call.values["state"])
     if call.values["watch"]:
+        from ankaios.cli.interruptible import run_until_killed
+
         with open_session(call, "Failed to watch workloads") as session:
             run_until_killed(session, lambda: _watch(call, session, wanted))
         return
@@ -74,6 +74,8 @@ def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: se
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:
+    from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
+
     with LiveDisplay(call.output) as display:
         rows = workload_rows(session.complete_state(*ROW_MASKS))
         while True:

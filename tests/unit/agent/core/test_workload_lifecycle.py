@@ -331,7 +331,7 @@ def test_the_pause_before_a_delete_is_tried_again_stays_short() -> None:
 def test_update_to_nothing_makes_room_and_is_reported_once_more_when_the_successor_comes() -> None:
     w, _ = reduce(RUNNING, Update(None))
     w, effects = reduce(w, Deleted())
-    assert effects == [Unwatch(), RemoveFiles(NAME), Report(NAME, REMOVED)]
+    assert effects == [Unwatch(), RemoveFiles(NAME), ReleaseDevices(NAME), Report(NAME, REMOVED)]
     assert w.empty
     _, effects = reduce(w, Update(WEB2))
     assert [effect for effect in effects if isinstance(effect, Report)] == [

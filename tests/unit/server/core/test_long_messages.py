@@ -119,6 +119,12 @@ def test_a_config_that_many_workloads_use_takes_long_to_change() -> None:
     assert large_cluster().server.takes_long(message)
 
 
+def test_one_entry_with_a_long_text_takes_long() -> None:
+    message = a_request(updateStateRequest=an_update(f"{WORKLOADS}.w0", workloads=1))
+    message.request.updateStateRequest.newState.desiredState.workloads.workloads["w0"].runtimeConfig = "x" * 500_000
+    assert Story().server.takes_long(message)
+
+
 def test_an_update_that_waited_for_hooks_takes_as_long_as_others() -> None:
     story = Story(has_hooks=True)
     state = a_state({name: a_form() for name in names(MANY)})
