@@ -16,6 +16,7 @@ from msgspec import Struct
 from ankaios.agent import server_link, workload_task
 from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
 from ankaios.agent.core.authorizer import Authorizer
+from ankaios.agent.core.followed_state import FollowedState
 from ankaios.agent.core.workload_events import Deleted, Identified
 from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_operations import WorkloadOperations
@@ -255,5 +256,11 @@ FAULTS = (
     DeliberateFault("a container is observed for ever", WorkloadTask, "_stop_watching", _always(None)),
     DeliberateFault("connections are not closed", client, "_close", lambda _: _nothing),
     DeliberateFault("connections are retried without a delay", server_link, "reconnect_pause", _always(0.0)),
+    DeliberateFault(
+        "a workload does not receive the changes of the time without a connection",
+        FollowedState,
+        "catch_up",
+        _always(None),
+    ),
     DeliberateFault("a rollback changes nothing", ankaios_server, "change_by_rollback", _rollback_to_current),
 )

@@ -61,7 +61,10 @@ class SimulatedServer(Struct):
 
 
 class ClusterOptions(Struct, frozen=True):
-    """`storage` is memory, sqlite or etcd; several servers need etcd. `manifest` is the startup manifest."""
+    """`storage` is memory, sqlite or etcd; several servers need etcd. `manifest` is the startup manifest.
+
+    `lease` is the setting of the servers for the lease of the leader in etcd, in seconds.
+    """
 
     nodes: tuple[str, ...] = ("node1", "node2")
     servers: int = 1
@@ -69,6 +72,7 @@ class ClusterOptions(Struct, frozen=True):
     manifest: str = ""
     tags: Mapping[str, Mapping[str, str]] = {}
     runtimes: tuple[str, ...] = (RUNTIME_NAME,)
+    lease: int = 10
 
 
 class SimulatedCluster:
@@ -158,7 +162,8 @@ class SimulatedCluster:
             case "etcd":
                 assert self.etcd is not None
                 own_url = f"http://{server.name}:{SERVER_PORT}"
-                return ["--storage", self.etcd.url, "--server-name", server.name, "--advertise-url", own_url]
+                lease = ("--storage-lease", str(self.options.lease))
+                return ["--storage", self.etcd.url, "--server-name", server.name, "--advertise-url", own_url, *lease]
             case _:
                 return []
 

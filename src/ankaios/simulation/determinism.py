@@ -22,12 +22,11 @@ from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.server import state_leader
 from ankaios.simulation.network import ping_only_if_needed
 from ankaios.simulation.virtual_time import VirtualTimeLoop
-from ankaios.storage.etcd.etcd_election import EtcdElection, seconds_since_boot
 
 # Virtual time zero. Its only meaning is that times in output look like times.
 EPOCH = 1_700_000_000.0
 # Background traffic is rarer than in production, so that idle hours take little time.
-LOAD_INTERVAL, LEASE_SECONDS, PUBLISH_INTERVAL = 60.0, 10, 30.0
+LOAD_INTERVAL, PUBLISH_INTERVAL = 60.0, 30.0
 
 
 @contextmanager
@@ -62,7 +61,6 @@ def seeded(
         # The load of this machine; nothing is decided by it, so it is reported rarely.
         (ResourceMonitor, "sample", lambda _: Load(cpu_percent=10, free_bytes=1 << 30)),
         (load_reporter, "REPORT_INTERVAL", LOAD_INTERVAL),
-        (EtcdElection.__init__, "__defaults__", (LEASE_SECONDS, seconds_since_boot)),
         (state_leader, "PUBLISH_SECONDS", PUBLISH_INTERVAL),
         (AsyncConnection, "_check_keepalive", ping_only_if_needed(AsyncConnection._check_keepalive)),
     ]

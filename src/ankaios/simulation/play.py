@@ -37,7 +37,9 @@ from ankaios.simulation.workload_requests import WorkloadSubscriber, request_thr
 # Seconds after the last fault in which the cluster must reach the desired state. A failed start is retried after up to
 # 300 s, and the workload that depends on it starts after it.
 CONVERGENCE_LIMIT = 900.0
-RESTART_LIMIT = 60.0  # seconds until a server answers after all of them have been restarted
+# Leases of leaders, in seconds: renewals are most of the work of a long simulation with etcd.
+SHORT_LEASE, LONG_LEASE = 10, 30
+RESTART_LIMIT = 90.0  # seconds until a server answers after all of them have been restarted
 _LOOK_INTERVAL = 5.0
 _TOTAL_FAILURE = 10.0  # seconds; in longer faults every call of a runtime fails
 _FAST = Path("/dev/shm")
@@ -110,7 +112,8 @@ class Player:
 
     async def run(self) -> None:
         scenario = self._scenario
-        options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage)
+        lease = LONG_LEASE if scenario.is_long else SHORT_LEASE
+        options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage, lease=lease)
         self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options, self._disks)
         self._operator = Operator(self._cluster.server_urls)
         self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)

@@ -61,9 +61,8 @@ REPLACEMENTS = (
     ),
     Replacement(
         "intervals of background traffic",
-        "load reports every 60 s instead of 2 s, announcements of servers every 30 s instead of 2 s, leases of leaders "
-        "of 10 s instead of 2 s",
-        "idle hours take little time; no decision depends on their length, and the rules for leases are real",
+        "load reports every 60 s instead of 2 s, announcements of servers every 30 s instead of 2 s",
+        "idle hours take little time; no decision depends on their length",
     ),
     Replacement(
         "writes to a full disk",

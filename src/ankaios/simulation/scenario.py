@@ -72,6 +72,11 @@ class Scenario(Struct, frozen=True, omit_defaults=True):
         head = f"seed {self.seed}: {len(self.nodes)} nodes, {self.servers} servers, storage {self.storage}"
         return "\n".join([head, *map(str, self.actions)])
 
+    @property
+    def is_long(self) -> bool:
+        """Long scenarios have fewer actions in an hour, and less background traffic."""
+        return self.hours >= _LONG_HOURS
+
     def with_actions(self, actions: Sequence[Action]) -> Scenario:
         return msgspec.structs.replace(self, actions=tuple(actions))
 
@@ -152,12 +157,17 @@ def _access(version: str) -> dict[str, object]:
     return {"allowRules": [{"type": "StateRule", "operation": operation, "filterMasks": [mask]}]}
 
 
+# How often each store is drawn. An hour with etcd takes several times as long, so most scenarios with it are short.
+_SHORT_STORES = ("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite", "etcd")
+_LONG_STORES = (*("memory",) * 8, *("sqlite",) * 23, "etcd")
+
+
 def draw_scenario(
     seed: int, *, nodes: int = 5, hours: float = 0.1, storage: str | None = None, servers: int | None = None
 ) -> Scenario:
     """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
     random = Random(seed)
-    storage = storage or random.choice(("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite", "etcd"))
+    storage = storage or random.choice(_LONG_STORES if hours >= _LONG_HOURS else _SHORT_STORES)
     drawn = random.choice((1, 2, 3, 3))
     servers = servers or (drawn if storage == "etcd" else 1)
     names = tuple(f"node{number + 1}" for number in range(nodes))
@@ -174,7 +184,7 @@ _ALL_MEMBERS_RATE, _FAULTS_DURING_OPERATIONS = 0.4, 0.3
 def _actions(random: Random, scenario: Scenario) -> list[Action]:
     seconds = scenario.hours * 3600
     workloads = Workloads(scenario.nodes)
-    operation_pace, fault_pace = _LONG_PACE if scenario.hours >= _LONG_HOURS else _SHORT_PACE
+    operation_pace, fault_pace = _LONG_PACE if scenario.is_long else _SHORT_PACE
     actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
     for number in range(max(4, int(seconds / operation_pace))):
         time = random.uniform(20, seconds)

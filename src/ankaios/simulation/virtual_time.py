@@ -215,6 +215,8 @@ class _VirtualSelector(selectors.SelectSelector):
         self._steps += 1
         if self._steps == MOST_STEPS:
             self._check_steps()
+        if timeout == 0:  # callbacks are ready; files are looked at before the clock is set
+            return []
         # One descriptor is the loop's own, for signals and threads.
         if len(self.get_map()) > 1 and (ready := super().select(0)):
             return ready

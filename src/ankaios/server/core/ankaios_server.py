@@ -734,7 +734,7 @@ class AnkaiosServer:
 
         While hooks process an update, its base must not change; changes that become due then are committed after it.
         """
-        if self._at_hooks is not None:
+        if self._at_hooks is not None or not self._devices.must_plan:
             return []
         self._watch()
         planned = self._devices.due()

@@ -72,6 +72,7 @@ class DeviceCoordinator:
         self._changed_agents: set[str] = set()  # new ones, those with other tags, and lost ones
         self._suspects: set[str] = set()  # placed workloads whose agents may be unable to serve them
         self._is_learning = True  # agents may still reconnect after the start of the server
+        self._has_learned = False  # the learning phase is over, and what was known only for it is dropped
         self._holders: dict[str, InstanceName] = {}  # workloads that use devices, known while learning
         self._known = KnownPlacements()  # known while learning
         self._facts = PlanningFacts(
@@ -177,8 +178,13 @@ class DeviceCoordinator:
 
     @property
     def has_due(self) -> bool:
-        """Whether `due` may return something."""
+        """Whether an event since the last call of `due` may lead to changes."""
         return bool(self._stale or self._supply_changed or self._changed_agents or self._suspects)
+
+    @property
+    def must_plan(self) -> bool:
+        """Whether `due` has to be called: after an event, and until the learning phase is finished."""
+        return self.has_due or not self._has_learned
 
     def _apply(self, changes: DirectoryChanges) -> list[ToAgent]:
         for name, instance in changes.instances.items():
@@ -325,6 +331,7 @@ class DeviceCoordinator:
     def _update_learning(self) -> None:
         """What agents have reported by the end of the learning phase is used once more, then dropped."""
         if not self._is_learning:
+            self._has_learned = True
             self._holders.clear()
             self._known.clear()
             self._entries.note_all(self._stored.drop_unused(self._placements))
