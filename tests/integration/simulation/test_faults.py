@@ -183,3 +183,15 @@ def test_a_workload_that_waits_after_a_power_cut_holds_no_device() -> None:
     result = play(Scenario(1071, 0.02, ("node1", "node2", "node3"), actions=actions))
     assert result.violations == []
     assert [it.what.split()[0] for it in result.record if " started " in it.what] == ["w4", "w5", "w3"]
+
+
+def test_a_workload_that_waits_after_a_rollback_is_removed_when_it_is_deleted() -> None:
+    """Seed 49: its container was deleted before, so the removal was considered reported, and its state stayed."""
+    actions = (
+        Action(1.851, sc.APPLY, "w5", "v0"),
+        Action(1.944, sc.APPLY, "w4", "v0"),
+        Action(83.77, sc.DELETE, "w4"),
+        Action(118.256, sc.UNDO, "w5", "v9"),
+        Action(125.801, sc.DELETE, "w5"),
+    )
+    assert play(Scenario(49, 0.05, ("node1", "node2", "node3"), actions=actions)).violations == []

@@ -33,7 +33,8 @@ def target_of(w: Workload, pending: Sequence[Event]) -> WorkloadSpec | None:
 def instances_of(w: Workload, pending: Sequence[Event]) -> set[tuple[InstanceName, str]]:
     """Return the instances, with runtime, of which containers may exist now or after the commands are done."""
     planned = [event.spec for event in pending if isinstance(event, Update)]
-    specs = [w.spec, *planned, w.aim if isinstance(w.aim, WorkloadSpec) else None]
+    own = None if w.empty or w.gone else w.spec
+    specs = [own, *planned, w.aim if isinstance(w.aim, WorkloadSpec) else None]
     return {(spec.instance_name, spec.runtime) for spec in specs if spec is not None}
 
 

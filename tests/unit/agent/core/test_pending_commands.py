@@ -70,3 +70,4 @@ def test_the_target_is_determined_by_the_last_command() -> None:
 def test_a_workload_owns_all_it_may_have_containers_of() -> None:
     assert instances_of(replace(RUNNING, aim=WEB2), [Update(None)]) == {(NAME, "podman"), (NAME2, "podman")}
     assert instances_of(RUNNING, [Update(WEB2)]) == {(NAME, "podman"), (NAME2, "podman")}
+    assert instances_of(replace(RUNNING, empty=True), []) == set()
