@@ -36,6 +36,7 @@ def executed_instructions(action: Callable[[Story], object], story: Story) -> in
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 counts instructions only if a frame wants it before `settrace`
     sys.settrace(trace)
     try:
         action(story)
