@@ -170,6 +170,7 @@ def check_states(
     """At rest, the server shows Running for exactly the instances that run, or Stopping for those that have to wait.
 
     It shows no state of an instance that neither runs nor is desired, unless its delete waits for a running dependent.
+    Such an instance may wait for a device meanwhile.
     """
     shown = {
         InstanceName(workload, identifier, agent): state.get("state")
@@ -189,7 +190,7 @@ def check_states(
         for name, state in shown.items()
         if name not in actual
         and (state == "Running" or name not in wanted)
-        and not (state == "Stopping" and name.workload in waiting)
+        and not (state in ("Stopping", "Pending") and name.workload in waiting)
     ]
 
 
