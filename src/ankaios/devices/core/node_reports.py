@@ -23,6 +23,9 @@ class NodeReports:
         self._node = node
         self._wall_clock = wall_clock
         self._reported: set[str] = set()
+        # By name: since when it is offline, on both clocks. Converted once, because a report with another time would be
+        # a change, and the server would inform all nodes about it.
+        self._offline: dict[str, tuple[float, int]] = {}
 
     def report(self, changes: DeviceChanges) -> grpc.DeviceReport:
         report = grpc.DeviceReport()
@@ -53,6 +56,7 @@ class NodeReports:
             elif name in self._reported:
                 report.gone.append(name)
                 self._reported.discard(name)
+                self._offline.pop(name, None)
 
     def _message(self, instance: Instance) -> base.DeviceInstance:
         """A claim that the server has not granted yet is not reported."""
@@ -61,9 +65,8 @@ class NodeReports:
         properties = configuration.broker_properties if configuration else {}
         message = instance_to_pb(instance, node.node, properties, node.is_seen(instance.name))
         message.capacity = ledger.capacity(instance.name)
-        since = node.offline_since(instance.name)
-        if since is not None:
-            message.offlineSinceMs = int(self._wall_clock(since) * 1000)
+        if (since := node.offline_since(instance.name)) is not None:
+            message.offlineSinceMs = self._offline_since_ms(instance.name, since)
         usage, owners = ledger.usage(instance.name), ledger.owners(instance.name)
         for slot in map(str, node.shared.requested):
             usage.pop(slot, None)
@@ -71,6 +74,11 @@ class NodeReports:
         message.deviceUsage.values.update(usage)
         message.slotOwners.values.update(owners)
         return message
+
+    def _offline_since_ms(self, name: str, since: float) -> int:
+        if (known := self._offline.get(name)) is None or known[0] != since:
+            known = self._offline[name] = (since, int(self._wall_clock(since) * 1000))
+        return known[1]
 
     def _add_resource(self, report: grpc.DeviceReport, target: str, by_configuration: bool) -> None:
         resource = node_resource(self._node, target, by_configuration)

@@ -87,3 +87,15 @@ def test_a_device_that_is_missing_is_reported_with_the_time() -> None:
     assert lost.seen[LOCAL].lost and not lost.seen[LOCAL].attributes.online
     back = reports.report(node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 101))
     assert not back.seen[LOCAL].lost and back.seen[LOCAL].attributes.online
+
+
+def test_the_time_of_a_missing_device_does_not_change_with_the_wall_clock() -> None:
+    node = a_node()
+    difference = iter(range(1_700_000_000, 1_700_000_010))
+    reports = NodeReports(node, lambda time: next(difference) + time)
+    first = reports.report(node.observe("cam", "s", [], False, 5))
+    assert first.seen[LOCAL].offlineSinceMs == 1_700_000_005_000
+    assert reports.complete_report().seen[LOCAL].offlineSinceMs == 1_700_000_005_000
+    reports.report(node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 8))
+    again = reports.report(node.observe("cam", "s", [], False, 9))
+    assert again.seen[LOCAL].offlineSinceMs == 1_700_000_010_000
