@@ -299,13 +299,19 @@ class IsolatedPodman:
                     Path(group).rmdir()
 
     def _own_processes(self) -> list[int]:
-        """What still runs from this environment: container monitors and clean-up calls, by their command lines."""
-        own = []
+        """What still runs from this environment: container monitors and clean-up calls, by their command lines.
+
+        A podman that an agent started just before its end is recognized by its environment; it may still mount.
+        """
+        own, part = [], f"{self.root}/".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if f"{self.root}/".encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                is_podman = (folder / "comm").read_text() == "podman\n"
+                if part in (folder / "cmdline").read_bytes() or (
+                    is_podman and part in (folder / "environ").read_bytes()
+                ):
                     own.append(int(folder.name))
-        return own
+        return [pid for pid in own if pid != os.getpid()]
 
     def _end_processes(self) -> None:
         until = time.monotonic() + 2
