@@ -70,11 +70,12 @@ class Channel(Generic[T]):
     async def _wait_for_item(self) -> None:
         if self._closed:
             raise ChannelClosed
-        self._consumer = asyncio.get_running_loop().create_future()
+        turn = self._consumer = asyncio.get_running_loop().create_future()
         try:
-            await self._consumer
+            await turn
         finally:
-            self._consumer = None
+            if self._consumer is turn:  # a cancelled consumer ends after the next one has begun to wait
+                self._consumer = None
 
     def _wake_consumer(self) -> None:
         _wake(self._consumer)

@@ -105,3 +105,19 @@ async def test_close_wakes_all_waiting_tasks() -> None:
     empty.close()
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(outcome, ChannelClosed) for outcome in outcomes)
+
+
+async def test_a_consumer_that_begins_before_the_end_of_an_earlier_one_is_not_forgotten() -> None:
+    channel: Channel[str] = Channel(3)
+    earlier = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+
+    async def next_consumer() -> str:
+        earlier.cancel()  # ends after this has begun to wait
+        return await channel.receive()
+
+    later = asyncio.create_task(next_consumer())
+    await asyncio.wait([earlier])
+    await channel.send("message")
+    async with asyncio.timeout(30):
+        assert await later == "message"
