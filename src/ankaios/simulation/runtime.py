@@ -222,7 +222,9 @@ class SimulatedRuntime:
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         await self._call(f"read the logs of '{workload}'")
-        for piece in self._containers.containers[workload].output:
+        if (container := self._containers.containers.get(workload)) is None:
+            raise RuntimeFailed(f"cannot read the logs of '{workload}': no such container")
+        for piece in container.output:
             yield piece
 
     async def was_out_of_memory(self, workload: WorkloadId) -> bool:
