@@ -31,7 +31,7 @@ from ankaios.agent.agent_records import RecordFile
 from ankaios.agent.offline_store import OfflineStore
 from ankaios.devices.checked_file import read_checked
 from ankaios.devices.claim_store import ClaimStore
-from ankaios.runtimes.native_processes import NativeFolder
+from ankaios.runtimes.native.processes import NativeFolder
 from tests.integration.storage.sqlite_states import COPY, DATABASE, HEAD, WAL, Files, Machine, files_in, files_with
 from tests.integration.storage.test_sqlite_damage import check_start
 from tests.support.cluster import Cluster

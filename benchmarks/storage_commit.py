@@ -15,14 +15,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ankaios.storage.leader_election import Candidate
-from ankaios.storage.open_storage import Storage, open_storage
+from ankaios.storage.etcd.etcd_storage import make_etcd_storage
+from ankaios.storage.leader_election import Candidate, SoleElection
+from ankaios.storage.sqlite.sqlite_store import SqliteStore
 from ankaios.storage.state_store import EntryChange, JsonValue, Revision, StateChange
-from ankaios.storage.storage_url import MemoryLocation, SqliteLocation, StorageLocation
+from ankaios.storage.storage import Storage
 from tests.integration.storage.etcd_cluster import EtcdCluster, has_etcd
+from tests.support.memory_store import MemoryStore
 
 SMALL, LARGE, ROUNDS, TASKS, COMMITS = 100, 10_000, 300, 20, 1000
 MAX_RATIO, MAX_SECONDS = 3.0, 60.0
+OWN = Candidate("benchmark", "http://localhost:1")
+MakeStorage = Callable[[str], Storage]
 
 
 def a_workload(number: int) -> JsonValue:
@@ -49,8 +53,7 @@ class Changes:
         return StateChange(entries, Revision(self._number, time.time(), "ank", (), entries), dropped)
 
 
-async def opened(location: StorageLocation) -> Storage:
-    storage = open_storage(location, Candidate("benchmark", "http://localhost:1"))
+async def loaded(storage: Storage) -> Storage:
     await storage.election.campaign()
     await storage.store.load()
     return storage
@@ -100,9 +103,8 @@ def resident_memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def load_cost(location: StorageLocation) -> tuple[float, float]:
+async def load_cost(storage: Storage) -> tuple[float, float]:
     """Seconds, and how many MiB this process is larger while it keeps what was loaded."""
-    storage = open_storage(location, Candidate("benchmark", "http://localhost:1"))
     await storage.election.campaign()
     gc.collect()
     before, started = resident_memory(), time.perf_counter()
@@ -114,10 +116,10 @@ async def load_cost(location: StorageLocation) -> tuple[float, float]:
     return seconds, growth
 
 
-async def measure(name: str, location: Callable[[str], StorageLocation]) -> bool:
+async def measure(name: str, make: MakeStorage) -> bool:
     medians = []
     for count in (SMALL, LARGE):
-        storage, changes = await opened(location(str(count))), Changes()
+        storage, changes = await loaded(make(str(count))), Changes()
         started = time.perf_counter()
         await storage.store.commit([changes.of(*(f"w{number}" for number in range(count)))])
         filled = time.perf_counter() - started
@@ -136,8 +138,8 @@ async def measure(name: str, location: Callable[[str], StorageLocation]) -> bool
     return ratio <= MAX_RATIO and seconds <= MAX_SECONDS
 
 
-async def measure_load(name: str, location: Callable[[str], StorageLocation]) -> None:
-    seconds, growth = await load_cost(location(str(LARGE)))
+async def measure_load(name: str, make: MakeStorage) -> None:
+    seconds, growth = await load_cost(make(str(LARGE)))
     print(f"{name:7} load {LARGE} entries {seconds * 1000:.0f} ms, {growth:.0f} MiB", flush=True)
 
 
@@ -151,19 +153,19 @@ def in_child(work: Callable[[], None]) -> None:
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        places: dict[str, Callable[[str], StorageLocation]] = {
-            "memory": lambda name: MemoryLocation(),
-            "sqlite": lambda name: SqliteLocation(Path(folder) / name / "state.db"),
+        stores: dict[str, MakeStorage] = {
+            "memory": lambda name: Storage(MemoryStore(), SoleElection()),
+            "sqlite": lambda name: Storage(SqliteStore(Path(folder) / name / "state.db"), SoleElection()),
         }
         cluster = EtcdCluster(Path(folder) / "etcd") if has_etcd() else None
         if cluster is not None:
             cluster.wait_until_healthy()
-            places["etcd"] = lambda name: cluster.location(f"/{name}")
+            stores["etcd"] = lambda name: make_etcd_storage(cluster.location(f"/{name}"), OWN)
         try:
-            kept = [asyncio.run(measure(name, place)) for name, place in places.items()]
+            kept = [asyncio.run(measure(name, make)) for name, make in stores.items()]
             for name in ("sqlite", "etcd"):
-                if name in places:
-                    in_child(lambda name=name: asyncio.run(measure_load(name, places[name])))  # type: ignore[misc]
+                if name in stores:
+                    in_child(lambda name=name: asyncio.run(measure_load(name, stores[name])))  # type: ignore[misc]
         finally:
             if cluster is not None:
                 cluster.close()

@@ -96,15 +96,15 @@ class LocalCluster:
             await self._server.load(self._desired)
             return
         from ankaios.server.state_leader import StartState, StateLeader  # the storage is needed only here
-        from ankaios.storage.leader_election import Candidate
-        from ankaios.storage.open_storage import open_storage
-        from ankaios.storage.storage_url import SqliteLocation
+        from ankaios.storage.leader_election import Candidate, SoleElection
+        from ankaios.storage.sqlite.sqlite_store import SqliteStore
+        from ankaios.storage.storage import Storage
 
         folder = Path(self._values["keep"]).absolute()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = Candidate("ank up", "")
         start = StartState({"apiVersion": API_VERSION, **self._desired}, applies_always=True)
-        storage = open_storage(SqliteLocation(folder / "state.db"), own)
+        storage = Storage(SqliteStore(folder / "state.db"), SoleElection())
         self._leader = StateLeader(self._server, storage, (), start, own)
         await self._leader.begin()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ankaios.common.config import choose, load_config_file
 from ankaios.common.errors import AnkaiosError, Rejected
 from ankaios.server import settings
-from ankaios.storage.storage_url import EtcdLocation, SqliteLocation, StorageLocation, parse_storage_url
+from ankaios.storage.storage_url import EtcdLocation, StorageLocation, parse_storage_url
 
 
 def run_backup(arguments: Sequence[str]) -> int:
@@ -26,11 +26,11 @@ def run_backup(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _back_up(location: StorageLocation, target: Path) -> str:
+def _back_up(location: StorageLocation | None, target: Path) -> str:
     if isinstance(location, EtcdLocation):
         endpoints = ",".join(map(str, location.endpoints))
         raise Rejected(f"etcd has its own backup: etcdctl --endpoints {endpoints} snapshot save {target}")
-    if not isinstance(location, SqliteLocation):
+    if location is None:
         raise Rejected("nothing is stored: name the storage of the server with --storage or --server-config")
     from ankaios.storage.sqlite.backup import back_up_database
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ankaios.server.core.replies import Decision, Effect
 from ankaios.server.core.stored_entries import EntryCollector
+from ankaios.server.metrics import ServerMetrics
 from ankaios.storage.state_store import CommitUnknown, NotLeader, StateChange, StateStore, StorageFailed
 
 MOST_WAITING = 1024
@@ -39,8 +40,9 @@ class UnfinishedDecisions(Struct, frozen=True):
 class CommitQueue:
     """`perform` sends effects. `problem` is None while changes can be stored."""
 
-    def __init__(self, perform: Callable[[Iterable[Effect]], None]) -> None:
+    def __init__(self, perform: Callable[[Iterable[Effect]], None], metrics: ServerMetrics) -> None:
         self._perform = perform
+        self._metrics = metrics
         self._store: StateStore | None = None
         self._waiting: deque[Decision] = deque()
         self._stored = self._committing = 0  # of the decisions that wait: the first ones
@@ -50,7 +52,7 @@ class CommitQueue:
         self._has_room.set()
         self.problem: str | None = None
 
-    def open(self, store: StateStore | None) -> None:
+    def open(self, store: StateStore) -> None:
         """From now on changes are stored here; `run` has to run."""
         self._store = store
 
@@ -157,7 +159,8 @@ class CommitQueue:
         if not everything:
             return
         try:
-            await store.commit(everything)
+            with self._metrics.commit(store.status().kind):
+                await store.commit(everything)
         except (CommitUnknown, NotLeader):
             raise
         except StorageFailed as failure:

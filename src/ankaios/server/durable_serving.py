@@ -7,22 +7,16 @@ its state is loaded. Servers that share a store listen from the beginning, and r
 import asyncio
 import os
 import socket
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from ankaios.common.config import PemMaterial, require_security
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server.settings import STORAGE_CONTEXT, ServerSettings, StartupPolicy, StorageSettings
-from ankaios.server.shell import ServerShell, finished_before, new_shell, security
+from ankaios.server.shell import finished_before, new_shell, security
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.server.state_leader import StartState, StateLeader
-from ankaios.storage.leader_election import Candidate
-from ankaios.storage.open_storage import Storage, open_storage
-from ankaios.storage.storage_url import EtcdLocation
-
-if TYPE_CHECKING:
-    from ankaios.storage.etcd.etcd_members import EtcdCredentials
+from ankaios.storage.leader_election import Candidate, SoleElection
+from ankaios.storage.storage import Storage
+from ankaios.storage.storage_url import EtcdLocation, SqliteLocation
 
 _ANY_ADDRESS = ("0.0.0.0", "::")
 
@@ -35,14 +29,11 @@ async def serve_durably(
     applies_always = settings.startup_policy is StartupPolicy.ALWAYS
     start = StartState(_manifest_of(settings), applies_always, settings.accept_loss)
     candidate = _candidate(settings, pem is not None)
-    storage = _open_storage(settings, candidate, pem)
-    is_shared = isinstance(settings.storage.location, EtcdLocation)
+    storage = _make_storage(settings.storage, candidate, pem)
     shell = new_shell(settings, pem)
-    if settings.metrics is not None:
-        storage = _measured(storage, shell)
-    leader = StateLeader(shell, storage, settings.hooks, start, candidate, is_shared=is_shared)
+    leader = StateLeader(shell, storage, settings.hooks, start, candidate)
     try:
-        if is_shared:
+        if leader.is_shared:
             leader.stand_by()
         elif not await finished_before(stopped, leader.begin()):
             return
@@ -67,36 +58,33 @@ def _candidate(settings: ServerSettings, uses_tls: bool) -> Candidate:
     return Candidate(name, settings.url or _own_url(settings, uses_tls))
 
 
-def _open_storage(settings: ServerSettings, candidate: Candidate, pem: PemMaterial | None) -> Storage:
-    storage = settings.storage
+def _make_storage(storage: StorageSettings, candidate: Candidate, pem: PemMaterial | None) -> Storage:
+    """The modules of a store are imported only if it is used."""
+    if isinstance(storage.location, SqliteLocation):
+        from ankaios.storage.sqlite.sqlite_store import SqliteStore
+
+        return Storage(SqliteStore(storage.location.path), SoleElection())
+    assert storage.location is not None, "a server without a store is served by `shell.serve`"
+    return _make_etcd_storage(storage, storage.location, candidate, pem)
+
+
+def _make_etcd_storage(
+    storage: StorageSettings, location: EtcdLocation, candidate: Candidate, pem: PemMaterial | None
+) -> Storage:
+    """The certificate for etcd is that of the server, unless there are files for etcd."""
+    from ankaios.storage.etcd.credentials import read_etcd_credentials
+    from ankaios.storage.etcd.etcd_storage import make_etcd_storage
+
+    if location.uses_tls and any(storage.pem):
+        pem = require_security(storage.pem, insecure=False)
     try:
-        return open_storage(storage.location, candidate, _etcd_pem(storage, pem), _credentials(storage), storage.lease)
+        credentials = read_etcd_credentials(storage.credentials, os.environ)
+        return make_etcd_storage(location, candidate, pem, credentials, storage.lease)
     except Rejected as fault:
         raise StartupFailed(STORAGE_CONTEXT, str(fault)) from fault
-
-
-def _measured(storage: Storage, shell: ServerShell) -> Storage:
-    from ankaios.server.measured_store import MeasuredStore  # not needed by a server without metrics
-
-    return replace(storage, store=MeasuredStore(storage.store, shell.metrics))
 
 
 def _own_url(settings: ServerSettings, uses_tls: bool) -> str:
     host = socket.gethostname() if settings.address.host in _ANY_ADDRESS else settings.address.host
     shown = f"[{host}]" if ":" in host else host
     return f"http{'s' if uses_tls else ''}://{shown}:{settings.address.port}"
-
-
-def _etcd_pem(storage: StorageSettings, pem: PemMaterial | None) -> PemMaterial | None:
-    """Files for etcd, or those of the server."""
-    if not isinstance(storage.location, EtcdLocation) or not storage.location.uses_tls:
-        return None
-    return require_security(storage.pem, insecure=False) if any(storage.pem) else pem
-
-
-def _credentials(storage: StorageSettings) -> "EtcdCredentials | None":
-    if not isinstance(storage.location, EtcdLocation):
-        return None
-    from ankaios.storage.etcd.credentials import read_etcd_credentials
-
-    return read_etcd_credentials(storage.credentials, os.environ)

@@ -47,8 +47,8 @@ class KnownServers:
             except msgspec.DecodeError:
                 continue
             before = self._seen.get(server.name)
-            is_new = before is None or before[0] != each.version
-            seen[server.name] = (each.version, self._clock() if is_new or before is None else before[1], server)
+            seen_at = before[1] if before is not None and before[0] == each.version else self._clock()
+            seen[server.name] = (each.version, seen_at, server)
         self._seen = seen
 
     def infos(self, term: int, status: StoreStatus, problem: str | None) -> list[ServerInfo]:
@@ -59,7 +59,7 @@ class KnownServers:
             leader=True,
             term=term,
             version=__version__,
-            storage=status.location if "://" in status.location else f"{status.kind}:{status.location}",
+            storage=status.location,
             revision=status.revision,
             problem=problem or status.problem or "",
             members=[StorageMember(name=member.name, problem=member.problem) for member in self.members],

@@ -5,7 +5,8 @@ which each unanswered update was received.
 """
 
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic
 
 from msgspec import Struct
@@ -126,9 +127,16 @@ class ServerMetrics:
         self.is_leader.read = lambda: {(): int(read().is_leader)}
         self.term.read = lambda: {(): read().term}
 
-    def committed(self, store: str, result: str, seconds: float) -> None:
-        self.commits.add(store, result)
-        self.commit_seconds.observe(seconds, store)
+    @contextmanager
+    def commit(self, store: str) -> Iterator[None]:
+        """Count and time a commit to a store of this kind."""
+        began, result = self._clock(), "failed"
+        try:
+            yield
+            result = "ok"
+        finally:
+            self.commits.add(store, result)
+            self.commit_seconds.observe(self._clock() - began, store)
 
     def handling(self, message: ServerMessage) -> None:
         """Called before a message is handled."""

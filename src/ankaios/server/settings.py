@@ -35,7 +35,7 @@ from ankaios.server.early_listening import DEFAULT_ADDRESS
 from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks
 from ankaios.storage.core.lease_rules import DEFAULT_SECONDS
-from ankaios.storage.storage_url import MemoryLocation, StorageLocation, parse_storage_url
+from ankaios.storage.storage_url import StorageLocation, parse_storage_url
 
 DEFAULT_CONFIG_FILE = Path(DEFAULT_CONFIG_PATH)
 STORAGE_CONTEXT = "Could not use the storage"
@@ -71,9 +71,9 @@ class Address(Struct, frozen=True):
 
 
 class StorageSettings(Struct, frozen=True):
-    """Where the state is stored. `pem`, `credentials` and `lease`, in seconds, are for etcd."""
+    """Where the state is stored, None for memory. `pem`, `credentials` and `lease`, in seconds, are for etcd."""
 
-    location: StorageLocation = MemoryLocation()
+    location: StorageLocation | None = None
     pem: GivenPem = GivenPem()
     credentials: Path | None = None
     lease: int = DEFAULT_SECONDS

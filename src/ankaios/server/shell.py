@@ -53,7 +53,6 @@ from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.startup_state_loader import Form, load_startup_state
 from ankaios.storage.record_writer import RecordWriter
 from ankaios.storage.state_store import JsonValue, StateChange, StateStore
-from ankaios.storage.storage_url import MemoryLocation
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ async def serve(settings: ServerSettings, listener: socket.socket | None = None)
     """
     stopped = _stop_event()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    if not isinstance(settings.storage.location, MemoryLocation):
+    if settings.storage.location is not None:
         from ankaios.server.durable_serving import serve_durably  # not needed by a server without a store
 
         await serve_durably(settings, stopped, listener)
@@ -155,7 +154,8 @@ class ServerShell:
         self.to_server = FairChannel()
         self.middleware = MiddlewareServer(self.to_server, pem, limits, requires_roles=requires_roles)
         self._certificates = CertificateReloader(pem, self.middleware)
-        self.commits = CommitQueue(self._perform)
+        self.metrics = ServerMetrics()
+        self.commits = CommitQueue(self._perform, self.metrics)
         # The state in memory differs from the stored one, because of an internal error.
         self.diverged = asyncio.Event()
         self._hooks = hooks
@@ -170,7 +170,6 @@ class ServerShell:
         self.servers: Callable[[], list[ServerInfo]] = self._only_server
         server = AnkaiosServer(has_hooks=bool(hooks))
         self._server: AnkaiosServer | None = server
-        self.metrics = ServerMetrics()
         self.metrics.observe(server)
         self.metrics.observe_storage(self._memory_facts)
         self.metrics.inbox.read = lambda: {(): len(self.to_server)}

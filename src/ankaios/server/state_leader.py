@@ -23,7 +23,6 @@ from ankaios.middleware.connecting import standby_text
 from ankaios.server.commit_queue import UnfinishedDecisions
 from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.replies import Decision, Effect, refuse
-from ankaios.server.core.stored_entries import LOSS_KEY
 from ankaios.server.core.stored_state import restored_state
 from ankaios.server.known_servers import PUBLISH_SECONDS, KnownServers
 from ankaios.server.metrics import StorageFacts
@@ -31,9 +30,11 @@ from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
 from ankaios.server.startup_state_loader import Form
+from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
 from ankaios.storage.leader_election import Candidate, Leadership
-from ankaios.storage.open_storage import Storage
+from ankaios.storage.server_registry import ServerRegistry
 from ankaios.storage.state_store import CommitUnknown, EntryChange, NotLeader, StateChange, StorageFailed, Stored
+from ankaios.storage.storage import Storage
 
 _END_LIMIT = 1.0  # seconds for cancelled tasks to end
 _LONGEST_RETRY = 5.0
@@ -63,7 +64,6 @@ class StateLeader:
         start: StartState,
         candidate: Candidate,
         *,
-        is_shared: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._shell = shell
@@ -71,8 +71,7 @@ class StateLeader:
         self._hooks = hooks
         self._start = start
         self._clock = clock
-        # The name of this server if it shares the state with others.
-        self._name = candidate.name if is_shared else None
+        self._name = candidate.name
         self._known = KnownServers(candidate)
         shell.servers = self._servers
         shell.metrics.observe_storage(self.storage_facts)
@@ -83,27 +82,32 @@ class StateLeader:
         self._stored: Stored | None = None  # loaded and not used yet
         self._has_started = False
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers can use the same storage."""
+        return self._storage.registry is not None
+
     def stand_by(self) -> None:
         """Reject calls until this server leads."""
         self._shell.close(standby_text(""))
         self._shell.middleware.refuse_calls(standby_text(""))
 
-    async def follow_leader(self) -> None:
+    async def _follow_leader(self, registry: ServerRegistry) -> None:
         """Keep the text current with which calls are rejected."""
-        async for leader in self._storage.election.leaders():
+        async for leader in registry.leaders():
             is_other = leader is not None and leader.name != self._name
             self._leader_url = leader.url if leader is not None and is_other else ""
             if not self._shell.is_open:
                 self._shell.middleware.refuse_calls(self._refusal())
 
-    async def announce(self) -> None:
+    async def _announce(self, registry: ServerRegistry) -> None:
         """Publish this server, and find out which other servers and which members of the storage there are."""
         while True:
             if self._shell.is_open:
-                self._known.members = await self._storage.registry.members()
+                self._known.members = await registry.members()
             try:
-                await self._storage.registry.publish(self._known.announcement())
-                self._known.update(await self._storage.registry.read())
+                await registry.publish(self._known.announcement())
+                self._known.update(await registry.read())
             except StorageFailed as failure:
                 _log.debug("This server is not announced: %s", failure)
             await asyncio.sleep(PUBLISH_SECONDS)
@@ -127,7 +131,7 @@ class StateLeader:
         )
 
     def _refusal(self, why: str = "") -> str:
-        if self._name is not None:
+        if self.is_shared:
             return standby_text(self._leader_url)
         return f"the server has to load its state again: {why}"
 
@@ -141,15 +145,10 @@ class StateLeader:
 
     async def run(self) -> None:
         async with Supervisor() as tasks:
-            others = [
-                tasks.keep_running("the knowledge of the leader", self.follow_leader),
-                tasks.keep_running("the announcement of this server", self.announce),
-            ]
-            try:
-                await self._lead_forever()
-            finally:
-                for task in others:
-                    task.cancel()
+            if (registry := self._storage.registry) is not None:
+                tasks.keep_running("the knowledge of the leader", lambda: self._follow_leader(registry))
+                tasks.keep_running("the announcement of this server", lambda: self._announce(registry))
+            await self._lead_forever()
 
     async def _lead_forever(self) -> None:
         failures = 0
@@ -166,6 +165,7 @@ class StateLeader:
         """Until the leadership or the connection between state and storage is lost."""
         if self._leadership is None or not self._leadership.is_valid:
             self._leadership = await self._storage.election.campaign()
+            self._stored = None  # another server may have led since it was loaded
         if not self._shell.is_open:
             await self._open(self._leadership)
         await self._close(await self._failure(self._leadership))
@@ -189,7 +189,7 @@ class StateLeader:
             return storing.result()
         if leadership.lost.is_set():
             return NotLeader(f"this server does not lead any more: {leadership.reason}", stored=None)
-        return StorageFailed("an internal error has interrupted a change")
+        return CommitUnknown("an internal error has interrupted a change")
 
     # --- open ---
 
@@ -209,7 +209,7 @@ class StateLeader:
         changes = [change, placed, await self._apply_startup_state(server, stored)]
         await self._commit([each for each in changes if each is not None])
         self._has_started, self.loss = True, loss
-        if self._name is not None:
+        if self.is_shared:
             _log.info(
                 "This server leads with term %d, the state has revision %d.", leadership.term, stored.last_revision
             )
@@ -222,25 +222,24 @@ class StateLeader:
         if stored.report is not None:
             _log.error("The stored state was damaged: %s", stored.report)
         before = stored.entries.get(LOSS_KEY)
-        known = [before["text"]] if before is not None else []
-        text = "; ".join([*known, *(each for each in found if each not in known)]) or None
+        after = loss_after(before, found)
+        text = None if after is None else after["text"]
         if text is not None and self._start.accepts_loss and not self._has_started:
             _log.warning("The loss is accepted: %s", text)
-            text = None
+            text = after = None
         elif text is not None:
             _log.error(
                 "A part of the state is lost: %s. Workloads that are not in the state are not deleted. Complete the "
                 "state, then start the server with --accept-loss.",
                 text,
             )
-        after = None if text is None else {"text": text}
         if before == after:
             return text, None
         return text, StateChange((EntryChange(LOSS_KEY.kind, LOSS_KEY.name, before, after),))
 
     def _term_of(self, leadership: Leadership) -> int:
         """A server that shares its state with no other has no term."""
-        return 0 if self._name is None else leadership.term
+        return leadership.term if self.is_shared else 0
 
     async def _apply_startup_state(self, server: AnkaiosServer, stored: Stored) -> StateChange | None:
         """Only at the start of the program; later the stored state counts."""
@@ -265,7 +264,9 @@ class StateLeader:
 
     async def _commit(self, changes: list[StateChange]) -> None:
         if changes:
-            await self._storage.store.commit(changes)
+            store = self._storage.store
+            with self._shell.metrics.commit(store.status().kind):
+                await store.commit(changes)
 
     # --- close ---
 

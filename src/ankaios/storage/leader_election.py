@@ -5,7 +5,7 @@ leads (`SoleElection`); servers that share an etcd cluster elect one of them (`e
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -18,19 +18,11 @@ class Candidate(Struct, frozen=True):
     url: str
 
 
-class LeaderInfo(Struct, frozen=True):
-    """The current leader. A later leader has a higher term."""
-
-    name: str
-    url: str
-    term: int
-
-
 class Leadership:
-    """The right to command agents and to write the state, for a limited time that is extended again and again.
+    """Allows this server to command agents and to write the state for a limited time, which is extended repeatedly.
 
-    Check `is_valid` right before each command. It is the clock that decides, so the right ends in time even if this
-    process was stopped or too busy to notice.
+    Check `is_valid` right before each command. The clock decides, so the leadership also expires while this process is
+    stopped or busy.
     """
 
     def __init__(self, term: int, clock: Callable[[], float], valid_until: float) -> None:
@@ -50,12 +42,12 @@ class Leadership:
         return self.seconds_left > 0
 
     def extend(self, valid_until: float) -> None:
-        """A leadership whose time is over never becomes valid again: the server may have stopped its work already."""
+        """An expired leadership never becomes valid again: the server may have stopped its work already."""
         if self.is_valid:
             self._valid_until = max(valid_until, self._valid_until)
 
     def end(self, reason: str) -> None:
-        """The first reason counts."""
+        """Keeps the first reason."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()
@@ -70,16 +62,12 @@ class LeaderElection(Protocol):
     async def campaign(self) -> Leadership:
         """Wait until this server leads. Wait for `Leadership.lost` afterwards, then campaign again.
 
-        Raises `StorageFailed` if this server is not permitted to lead; an unavailable etcd is waited for.
+        Raises `StorageFailed` if this server is not permitted to lead. Waits while etcd is unavailable.
         """
         ...
 
     async def resign(self) -> None:
         """End the leadership, so that another server can lead immediately."""
-        ...
-
-    def leaders(self) -> AsyncIterator[LeaderInfo | None]:
-        """Yield the current leader, and again whenever it changes; None while there is none."""
         ...
 
     async def close(self) -> None: ...
@@ -88,9 +76,7 @@ class LeaderElection(Protocol):
 class SoleElection:
     """The election of a server that shares its state with no other."""
 
-    def __init__(self, candidate: Candidate) -> None:
-        self._candidate = candidate
-        self.leadership: Leadership | None = None
+    leadership: Leadership | None = None
 
     async def campaign(self) -> Leadership:
         self.leadership = Leadership(1, lambda: 0.0, float("inf"))
@@ -99,9 +85,6 @@ class SoleElection:
     async def resign(self) -> None:
         if self.leadership is not None:
             self.leadership.end("the server has resigned")
-
-    async def leaders(self) -> AsyncIterator[LeaderInfo | None]:
-        yield LeaderInfo(self._candidate.name, self._candidate.url, 1)
 
     async def close(self) -> None:
         await self.resign()

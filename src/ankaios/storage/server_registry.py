@@ -1,11 +1,20 @@
 """The servers that share a store, whether they lead or not.
 
-Input: what each server publishes about itself, again and again. Output: what all servers have published.
+Input: what each server publishes about itself, again and again. Output: what all servers have published, and who leads.
 """
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from msgspec import Struct
+
+
+class LeaderInfo(Struct, frozen=True):
+    """The current leader. A later leader has a higher term."""
+
+    name: str
+    url: str
+    term: int
 
 
 class PublishedServer(Struct, frozen=True):
@@ -23,8 +32,12 @@ class StorageMemberStatus(Struct, frozen=True):
 
 
 class ServerRegistry(Protocol):
+    def leaders(self) -> AsyncIterator[LeaderInfo | None]:
+        """Yield the current leader, and again whenever it changes; None while there is none."""
+        ...
+
     async def publish(self, value: bytes) -> None:
-        """Publish or renew the entry of this server; it ends by itself some seconds later. Raises `StorageFailed`."""
+        """Publish or renew the entry of this server; it expires after some seconds. Raises `StorageFailed`."""
         ...
 
     async def read(self) -> list[PublishedServer]:
@@ -36,19 +49,3 @@ class ServerRegistry(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class SoleRegistry:
-    """The registry of a server that shares its state with no other."""
-
-    async def publish(self, value: bytes) -> None:
-        """The announcement is not read by other servers."""
-
-    async def read(self) -> list[PublishedServer]:
-        return []
-
-    async def members(self) -> list[StorageMemberStatus]:
-        return []
-
-    async def close(self) -> None:
-        """There is nothing to remove."""

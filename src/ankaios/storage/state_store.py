@@ -101,18 +101,17 @@ class Stored(Struct, frozen=True):
 
 
 class StoreStatus(Struct, frozen=True):
-    """For people and metrics. `problem` is None while the last operation succeeded."""
+    """For `ank get servers` and metrics. `location` is a URL. `problem` is None if the last operation succeeded."""
 
     kind: str
     location: str
     revision: int
     size: int
-    commit_seconds: float | None
     problem: str | None
 
 
 class StateStore(Protocol):
-    """Used by one task at a time, except for `status`."""
+    """`load`, `commit` and `check` are called by one task; `save_records` can be called meanwhile by another one."""
 
     # Seconds between two writes of records; a store for which writes are expensive has a longer interval.
     record_interval: float

@@ -1,10 +1,10 @@
 """Reads the value of `--storage`.
 
-Input: a URL. Output: which store it names, or `Rejected` with the reason and the expected form.
+Input: a URL. Output: which store it names, None for memory, or `Rejected` with the reason and the expected form.
 
 | URL | store |
 |---|---|
-| `memory:` | in the process |
+| `memory:` | none: the state is in the memory of the process |
 | `sqlite:/var/lib/ankaios/state.db` | a database on this machine |
 | `etcd://host1:2379,host2:2379/prefix` | an etcd cluster |
 | `etcds://host1:2379,host2:2379/prefix` | the same with TLS |
@@ -20,11 +20,6 @@ from ankaios.common.errors import Rejected
 DEFAULT_PREFIX = "/ankaios"
 _DEFAULT_PORT = 2379
 _FORMS = "expected memory:, sqlite:/absolute/path, etcd://host:port,.../prefix or etcds://host:port,.../prefix"
-
-
-class MemoryLocation(Struct, frozen=True):
-    def __str__(self) -> str:
-        return "memory:"
 
 
 class SqliteLocation(Struct, frozen=True):
@@ -53,13 +48,13 @@ class EtcdLocation(Struct, frozen=True):
         return f"etcd{'s' if self.uses_tls else ''}://{','.join(map(str, self.endpoints))}{self.prefix}"
 
 
-StorageLocation = MemoryLocation | SqliteLocation | EtcdLocation
+StorageLocation = SqliteLocation | EtcdLocation
 
 
-def parse_storage_url(text: str) -> StorageLocation:
+def parse_storage_url(text: str) -> StorageLocation | None:
     scheme, _, rest = text.partition(":")
     if scheme == "memory" and not rest:
-        return MemoryLocation()
+        return None
     if scheme == "sqlite":
         return _sqlite_location(text, rest)
     if scheme in ("etcd", "etcds") and rest.startswith("//"):

@@ -1,17 +1,20 @@
 """A server starts with a damaged database or WAL, uses the newest valid state, and reports what is lost."""
 
+import contextlib
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ankaios.common.errors import StartupFailed
 from ankaios.server.shell import ServerShell
 from ankaios.server.state_leader import StartState, StateLeader
-from ankaios.storage.leader_election import Candidate
-from ankaios.storage.open_storage import open_storage
-from ankaios.storage.state_store import EntryChange, Revision, StateChange
-from ankaios.storage.storage_url import SqliteLocation
+from ankaios.storage.leader_election import Candidate, SoleElection
+from ankaios.storage.sqlite.sqlite_store import SqliteStore
+from ankaios.storage.state_store import EntryChange, Revision, StateChange, StorageFailed
+from ankaios.storage.storage import Storage
 from tests.unit.server.story import a_form
 
 REVISIONS = 6
@@ -22,7 +25,7 @@ OWN = Candidate("s", "u")
 async def filled(folder: Path) -> None:
     """A store with one workload for each revision, as a kill leaves it: with a WAL."""
     folder.mkdir()
-    storage = open_storage(SqliteLocation(folder / "live.db"), OWN)
+    storage = Storage(SqliteStore(folder / "live.db"), SoleElection())
     await storage.store.load()
     for number in range(1, REVISIONS + 1):
         entry = EntryChange("workload", f"w{number}", None, {**a_form(), "restartPolicy": "NEVER"})
@@ -64,7 +67,8 @@ async def test_a_server_starts_and_reports_what_is_lost(tmp_path: Path, name: st
 
 async def start_and_check(folder: Path, what: str) -> None:
     shell = ServerShell(None, ())
-    leader = StateLeader(shell, open_storage(SqliteLocation(folder / "state.db"), OWN), (), StartState(), OWN)
+    storage = Storage(SqliteStore(folder / "state.db"), SoleElection())
+    leader = StateLeader(shell, storage, (), StartState(), OWN)
     try:
         await leader.begin()
         assert shell._server is not None
@@ -75,3 +79,33 @@ async def start_and_check(folder: Path, what: str) -> None:
         assert shell._server._keeps_unlisted == (leader.loss is not None), what
     finally:
         await leader.close()
+
+
+class FullDisk(SqliteStore):
+    """A store that can be repaired, but not written to afterwards."""
+
+    async def commit(self, changes: Sequence[StateChange]) -> None:
+        raise StorageFailed("database or disk is full")
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+async def test_a_loss_is_known_also_if_the_server_ends_right_after_the_repair(tmp_path: Path, is_missing: bool) -> None:
+    folder = tmp_path / "store"
+    await filled(folder)
+    database = folder / "state.db"
+    (folder / "state.db-wal").unlink()
+    if is_missing:
+        database.unlink()
+    else:
+        truncate(database, 5000)
+        (folder / "state.db.copy").unlink(missing_ok=True)
+    storage = Storage(FullDisk(database), SoleElection())
+    leader = StateLeader(ServerShell(None, ()), storage, (), StartState(), OWN)
+    with contextlib.suppress(StartupFailed):
+        await leader.begin()
+    await leader.close()
+
+    again = StateLeader(ServerShell(None, ()), Storage(SqliteStore(database), SoleElection()), (), StartState(), OWN)
+    await again.begin()
+    assert again.loss is not None
+    await again.close()

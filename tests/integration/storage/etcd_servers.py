@@ -8,6 +8,7 @@ from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_election import EtcdElection, seconds_since_boot
 from ankaios.storage.etcd.etcd_members import EtcdRejected, EtcdUnavailable
+from ankaios.storage.etcd.etcd_registry import EtcdRegistry
 from ankaios.storage.etcd.etcd_store import EtcdStore
 from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest, TxnResponse
@@ -65,6 +66,7 @@ class EtcdServer:
         self.client.requests = []
         self.keys = KeySpace(location.prefix)
         self.election = EtcdElection(self.client, self.keys, Candidate(name, f"http://{name}:25551"), clock=clock)
+        self.registry = EtcdRegistry(self.client, self.keys, name)
         self.store = EtcdStore(self.client, self.keys, self.election, str(location))
 
     @property

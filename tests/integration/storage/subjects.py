@@ -8,12 +8,13 @@ from typing import Protocol
 
 import pytest
 
+from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.memory_store import MemoryStore
-from ankaios.storage.open_storage import Storage, open_storage
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
 from ankaios.storage.state_store import StateStore
+from ankaios.storage.storage import Storage
 from tests.integration.storage.etcd_cluster import EtcdCluster
+from tests.support.memory_store import MemoryStore
 
 DURABLE_SUBJECTS = ("sqlite", "etcd")
 SUBJECTS = ("memory", *DURABLE_SUBJECTS)
@@ -70,7 +71,7 @@ class EtcdSubject:
 
     async def open(self) -> StateStore:
         await self.close()
-        self._storage = open_storage(self._location, Candidate("server", "http://server:25551"))
+        self._storage = make_etcd_storage(self._location, Candidate("server", "http://server:25551"))
         await self._storage.election.campaign()
         return self._storage.store
 

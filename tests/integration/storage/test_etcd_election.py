@@ -14,8 +14,8 @@ import pytest
 
 from ankaios.storage.core.etcd_transactions import delete_keys, put_key
 from ankaios.storage.etcd.etcd_election import seconds_since_boot
-from ankaios.storage.leader_election import LeaderInfo
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest
+from ankaios.storage.server_registry import LeaderInfo
 from ankaios.storage.state_store import EntryChange, NotLeader, StateChange
 from ankaios.storage.storage_url import EtcdLocation
 from tests.integration.storage.etcd_cluster import EtcdCluster
@@ -69,7 +69,7 @@ async def test_a_leader_stays_the_leader_for_longer_than_its_lease(new_server: N
 
 async def test_standby_servers_see_who_leads(new_server: NewServer) -> None:
     first, second, standby = new_server("first"), new_server("second"), new_server("standby")
-    leaders = standby.election.leaders()
+    leaders = standby.registry.leaders()
 
     async def next_leader() -> LeaderInfo | None:
         return await asyncio.wait_for(anext(leaders), LIMIT)
@@ -144,7 +144,7 @@ async def test_a_lease_that_etcd_has_ended_ends_the_leadership(new_server: NewSe
 async def test_a_leader_key_of_another_program_is_no_leader_with_a_name(new_server: NewServer) -> None:
     server = new_server("first")
     await server.client.txn(TxnRequest(success=[put_key(server.keys.leader, b"?")]), LIMIT)
-    leader = await asyncio.wait_for(anext(server.election.leaders()), LIMIT)
+    leader = await asyncio.wait_for(anext(server.registry.leaders()), LIMIT)
     assert leader is not None
     assert (leader.name, leader.url) == ("unknown", "")
 
@@ -196,13 +196,13 @@ async def test_a_leader_whose_time_is_over_does_not_even_ask_etcd(new_server: Ne
 LEADER = """
 import asyncio, sys
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.open_storage import open_storage
+from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.state_store import NotLeader
 from ankaios.storage.storage_url import parse_storage_url
 from tests.unit.storage.changes import a_change
 
 async def lead(url):
-    storage = open_storage(parse_storage_url(url), Candidate("process", "http://process:1"))
+    storage = make_etcd_storage(parse_storage_url(url), Candidate("process", "http://process:1"))
     await storage.election.campaign()
     number = max((await storage.store.load()).last_revision, 0)
     try:

@@ -10,9 +10,10 @@ from ankaios.common.config import PemMaterial
 from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdRejected, EtcdUnavailable
+from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.open_storage import Storage, open_storage
 from ankaios.storage.pb.etcd_api_pb2 import RangeRequest
+from ankaios.storage.storage import Storage
 from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
 from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.sqlite_states import workloads
@@ -78,7 +79,7 @@ async def commit_and_load(storage: Storage) -> None:
 
 async def test_a_server_with_a_certificate_of_the_authority_can_use_etcd(etcd: SecureEtcd) -> None:
     """All certificates are Ed25519 certificates."""
-    await commit_and_load(open_storage(etcd.cluster.location("/tls"), SERVER, etcd.client_certificate()))
+    await commit_and_load(make_etcd_storage(etcd.cluster.location("/tls"), SERVER, etcd.client_certificate()))
 
 
 async def test_a_host_with_another_name_is_rejected(etcd: SecureEtcd) -> None:
@@ -100,7 +101,7 @@ async def test_a_certificate_of_another_authority_is_rejected_by_etcd(etcd: Secu
 
 
 async def fails(location: EtcdLocation, pem: PemMaterial, reason: str) -> None:
-    storage = open_storage(location, SERVER, pem)
+    storage = make_etcd_storage(location, SERVER, pem)
     client = storage.store._client  # type: ignore[attr-defined]
     with pytest.raises(EtcdUnavailable, match=reason):
         await client.range(RangeRequest(key=b"x"), 0.5)
@@ -130,20 +131,20 @@ def with_users(etcd: SecureEtcd) -> Iterator[SecureEtcd]:
 async def test_users_and_passwords(with_users: SecureEtcd) -> None:
     pem = with_users.client_certificate()
     location = with_users.cluster.location("/users")
-    await commit_and_load(open_storage(location, SERVER, pem, EtcdCredentials("ank", "secret")))
+    await commit_and_load(make_etcd_storage(location, SERVER, pem, EtcdCredentials("ank", "secret")))
 
-    wrong = open_storage(location, SERVER, pem, EtcdCredentials("ank", "wrong"))
+    wrong = make_etcd_storage(location, SERVER, pem, EtcdCredentials("ank", "wrong"))
     with pytest.raises(EtcdRejected, match="authentication failed") as rejected:
         await wrong.election.campaign()
     assert "wrong" not in str(rejected.value)
     await wrong.close()
 
-    elsewhere = open_storage(with_users.cluster.location("/other"), SERVER, pem, EtcdCredentials("ank", "secret"))
+    elsewhere = make_etcd_storage(with_users.cluster.location("/other"), SERVER, pem, EtcdCredentials("ank", "secret"))
     with pytest.raises(EtcdRejected, match="permission denied"):
         await elsewhere.election.campaign()
     await elsewhere.close()
 
-    without = open_storage(location, SERVER, pem)
+    without = make_etcd_storage(location, SERVER, pem)
     with pytest.raises(EtcdRejected):
         await without.election.campaign()
     await without.close()
@@ -152,7 +153,9 @@ async def test_users_and_passwords(with_users: SecureEtcd) -> None:
 async def test_a_token_that_is_not_valid_any_more_is_replaced(with_users: SecureEtcd) -> None:
     """etcd forgets the tokens of a user whose password is set."""
     credentials = EtcdCredentials("ank", "secret")
-    storage = open_storage(with_users.cluster.location("/users"), SERVER, with_users.client_certificate(), credentials)
+    storage = make_etcd_storage(
+        with_users.cluster.location("/users"), SERVER, with_users.client_certificate(), credentials
+    )
     client: EtcdClient = storage.store._client  # type: ignore[attr-defined]
     request = RangeRequest(key=KeySpace("/users").leader)
     await client.range(request, 10)

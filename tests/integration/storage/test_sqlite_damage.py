@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.storage.core.encoding import decode_value, write_set
-from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
+from ankaios.storage.core.encoding import write_set
+from ankaios.storage.core.unconfirmed_loss import LOSS_KEY
+from ankaios.storage.sqlite.session import SqliteSession
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
-from ankaios.storage.state_store import EntryChange, JsonValue, StateChange
+from ankaios.storage.state_store import EntryChange, StateChange, Stored
 from tests.integration.storage.sqlite_states import (
     COPY,
     DATABASE,
     HEAD,
     NOW,
+    STAMP,
     WAL,
     Files,
     Machine,
@@ -23,6 +25,7 @@ from tests.integration.storage.sqlite_states import (
     files_in,
     files_with,
     state_of,
+    workloads,
 )
 from tests.unit.storage.changes import a_change
 
@@ -30,6 +33,14 @@ IN_DATABASE, IN_WAL = 24, 8
 NEWEST = IN_DATABASE + IN_WAL
 SAMPLES = 60
 PAGE, FRAME = 4096, 4096 + 24
+
+
+class Crash(Exception):
+    """The machine stops here."""
+
+
+def _crash(*_: Path) -> Path:
+    raise Crash
 
 
 @pytest.fixture
@@ -50,11 +61,11 @@ def positions(data: bytes, step: int, header: int) -> Iterator[int]:
     yield from random.Random(header).sample(range(len(data)), SAMPLES)
 
 
-def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> OpenedDatabase:
+def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> Stored:
     """Start with these files, and check what has to be true for all of them."""
     session = machine.start_session(files)
     opened = session.load(NOW)
-    found = workloads_in(opened)
+    found = workloads(opened)
     assert found == state_of(len(found)), "not the state of a revision"
     if opened.report is None:
         assert found == state_of(newest), "lost without a report"
@@ -67,11 +78,6 @@ def check_start(machine: Machine, files: Files, newest: int = NEWEST) -> OpenedD
     return opened
 
 
-def workloads_in(opened: OpenedDatabase) -> dict[str, JsonValue]:
-    entries = opened.content.entries
-    return {key.name: decode_value(value) for key, value in entries.items() if key.kind == "workload"}
-
-
 def _check_kept(machine: Machine, files: Files) -> None:
     """The damaged files are unchanged; only a database without header was filled up with zeros."""
     kept = machine.kept()
@@ -82,7 +88,7 @@ def _check_kept(machine: Machine, files: Files) -> None:
 def _check_usable(session: SqliteSession) -> None:
     session.commit(write_set([a_change(1000, "after", 1)]))
     again = session.load(NOW)
-    assert workloads_in(again)["after"] == 1
+    assert workloads(again)["after"] == 1
     assert again.report is None
     session.close()
 
@@ -118,7 +124,7 @@ async def test_a_header_with_which_sqlite_does_not_write_is_repaired(machine: Ma
         opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, 4)
         assert opened.report is not None
         assert opened.report.lost == ()
-        assert workloads_in(opened) == state_of(4)
+        assert workloads(opened) == state_of(4)
 
 
 async def test_a_damaged_definition_of_a_table_is_repaired(machine: Machine, tmp_path: Path) -> None:
@@ -131,14 +137,14 @@ async def test_a_damaged_definition_of_a_table_is_repaired(machine: Machine, tmp
             damaged[position] ^= bit
             opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, 4)
             assert opened.report is not None
-            assert workloads_in(opened) == state_of(4)
+            assert workloads(opened) == state_of(4)
 
 
 def test_any_damage_of_the_database_file_alone_loses_nothing(machine: Machine, intact: Files) -> None:
     """The copy and the WAL together have everything."""
     for data in (b"", b"\0" * len(intact[DATABASE]), b"text" * 5000, intact[DATABASE][: 2 * PAGE]):
         opened = check_start(machine, {**intact, DATABASE: data})
-        assert workloads_in(opened) == state_of(NEWEST)
+        assert workloads(opened) == state_of(NEWEST)
 
 
 def test_a_lost_wal_is_reported_and_the_revision_of_the_database_is_used(machine: Machine, intact: Files) -> None:
@@ -150,7 +156,7 @@ def test_a_lost_wal_is_reported_and_the_revision_of_the_database_is_used(machine
         f"the state is that of revision {IN_DATABASE}; revisions {IN_DATABASE + 1} to {NEWEST} are lost",
         f"commits {IN_DATABASE + 1} to {NEWEST} are lost",
     )
-    assert workloads_in(opened) == state_of(IN_DATABASE)
+    assert workloads(opened) == state_of(IN_DATABASE)
 
 
 async def test_an_older_wal_of_the_same_database_is_not_applied_silently(machine: Machine, tmp_path: Path) -> None:
@@ -170,9 +176,42 @@ def test_a_removed_database_starts_empty_and_the_copy_is_named(machine: Machine,
     opened = session.load(NOW)
     _check_usable(session)
     assert opened.report is not None
-    assert f"is missing; a copy is in '{machine.folder / COPY}'" in opened.report.problem
+    assert f"is missing; a copy is in '{machine.folder / COPY}-{STAMP}'" in opened.report.problem
     assert opened.report.lost == (f"the state of commit {NEWEST}, revision {NEWEST}",)
-    assert (opened.content.entries, opened.last_revision) == ({}, NEWEST)
+    assert opened.entries == {LOSS_KEY: {"text": str(opened.report)}}
+    assert opened.last_revision == NEWEST
+
+
+async def test_the_copy_of_a_removed_database_is_kept_and_can_take_its_place(machine: Machine, intact: Files) -> None:
+    machine.write({HEAD: intact[HEAD], COPY: intact[COPY]})
+    store = SqliteStore(machine.folder / DATABASE, lambda: NOW)
+    await store.load()
+    await store.finish_copy()
+    await store.close()
+    kept = machine.folder / f"{COPY}-{STAMP}"
+    assert kept.read_bytes() == intact[COPY]
+
+    kept.replace(machine.folder / DATABASE)
+    restored = SqliteStore(machine.folder / DATABASE)
+    stored = await restored.load()
+    await restored.close()
+    assert workloads(stored) == state_of(IN_DATABASE)
+    assert stored.report is None
+
+
+def test_a_crash_after_the_copy_was_kept_does_not_lose_it(
+    machine: Machine, intact: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash before the empty database gets its name."""
+    session = machine.start_session({HEAD: intact[HEAD], COPY: intact[COPY]})
+    with monkeypatch.context() as patched, pytest.raises(Crash):
+        patched.setattr(Path, "replace", _crash)
+        session.load(NOW)
+    session.close()
+    session = SqliteSession(machine.folder / DATABASE)
+    assert session.load(NOW).report is not None
+    _check_usable(session)
+    assert (machine.folder / f"{COPY}-{STAMP}").read_bytes() == intact[COPY]
 
 
 async def test_without_copy_rows_behind_the_damage_are_used(machine: Machine, tmp_path: Path) -> None:
@@ -182,7 +221,7 @@ async def test_without_copy_rows_behind_the_damage_are_used(machine: Machine, tm
         damaged = bytearray(files[DATABASE])
         damaged[position] ^= 1 << position % 8
         opened = check_start(machine, {**files, DATABASE: bytes(damaged)}, IN_DATABASE)
-        assert workloads_in(opened) == state_of(IN_DATABASE)
+        assert workloads(opened) == state_of(IN_DATABASE)
 
 
 async def test_rows_on_both_sides_of_a_damaged_page_are_read(machine: Machine, tmp_path: Path) -> None:
@@ -196,7 +235,7 @@ async def test_rows_on_both_sides_of_a_damaged_page_are_read(machine: Machine, t
     page = database.index(b"w150" + b'"xxx') // PAGE * PAGE
     damaged = database[:page] + b"\xff" * PAGE + database[page + PAGE :]
     session = machine.start_session({HEAD: files[HEAD], DATABASE: damaged})
-    found = sorted(workloads_in(session.load(NOW)))
+    found = sorted(workloads(session.load(NOW)))
     _check_usable(session)
     assert found[0] == names[0]
     assert found[-1] == names[-1]
@@ -209,7 +248,7 @@ async def test_without_copy_and_history_the_report_counts_the_lost_entries(machi
     opened = session.load(NOW)
     _check_usable(session)
     assert opened.report is not None
-    missing = IN_DATABASE - len(workloads_in(opened))
+    missing = IN_DATABASE - len(workloads(opened))
     assert 0 < missing < IN_DATABASE
     assert f"{missing} of {IN_DATABASE} entries of kind 'workload' are lost" in opened.report.lost
 
@@ -231,11 +270,7 @@ async def test_a_power_failure_between_write_and_fsync_leaves_the_confirmed_comm
         for wal in (prefix, prefix.ljust(len(after[WAL]), b"\0")):
             opened = check_start(machine, {**before, WAL: wal}, 5)
             assert opened.report is None
-            assert workloads_in(opened) == state_of(5)
-
-
-class Crash(Exception):
-    """The machine stops here."""
+            assert workloads(opened) == state_of(5)
 
 
 @pytest.mark.parametrize("crash_at", [1, 2, 3])
@@ -265,5 +300,5 @@ def test_a_repair_that_was_interrupted_is_completed(
     opened = session.load(NOW)
     assert opened.report is not None
     assert "a repair was interrupted and is complete now" in str(opened.report)
-    assert workloads_in(opened) == state_of(NEWEST)
+    assert workloads(opened) == state_of(NEWEST)
     _check_usable(session)

@@ -41,8 +41,9 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 class FailingConnection(sqlite3.Connection):
     """A real connection that fails on command.
 
-    `mode` applies to the next COMMIT: it fails `before` it is executed or `after` that, or it waits (`hang`). All
-    statements that begin with one of `failing` fail. `statements` are those that were executed.
+    `mode` applies to the next COMMIT: it fails `before` it is executed or `after` that, or it waits until `released`
+    is set (`hang`), or both (`hang before`, `hang after`). All statements that begin with one of `failing` fail.
+    `statements` are those that were executed.
     """
 
     mode = ""
@@ -59,8 +60,8 @@ class FailingConnection(sqlite3.Connection):
         if sql != "COMMIT" or not kind.mode:
             return super().execute(sql, *parameters)
         mode, kind.mode = kind.mode, ""
-        assert mode != "hang" or kind.released.wait(60)
-        cursor = super().execute("SELECT 1" if mode == "before" else sql, *parameters)
+        assert not mode.startswith("hang") or kind.released.wait(60)
+        cursor = super().execute("SELECT 1" if mode.endswith("before") else sql, *parameters)
         if mode == "hang":
             return cursor
         raise _failure(kind.code)
@@ -194,6 +195,68 @@ async def test_a_disk_that_does_not_respond_does_not_block_the_server(
         await store.check()
     failing_connection.released.set()
     monkeypatch.undo()
+    stored = await store.load()
+    assert stored.unknown_commit_stored is True
+    assert workloads(stored) == state_of(1)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_an_abandoned_commit_that_fails_later_is_found_out_as_well(
+    store: SqliteStore,
+    failing_connection: type[FailingConnection],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,
+) -> None:
+    """The disk hangs, then reports errors: the commit itself cannot find out whether it is stored."""
+    failing_connection.mode = "hang after" if is_stored else "hang before"
+    with monkeypatch.context() as short, pytest.raises(CommitUnknown, match="did not respond"):
+        short.setattr(sqlite_store, "_COMMIT_LIMIT", 0.05)
+        await add_revisions(store, 1, 1)
+    failing_connection.failing = ("BEGIN", "PRAGMA wal_checkpoint")
+    failing_connection.released.set()
+    with pytest.raises(StorageFailed, match="has to be loaded first"):
+        await store.check()  # after the commit, in the same thread
+    failing_connection.failing = ()
+    stored = await store.load()
+    assert stored.unknown_commit_stored is is_stored
+    assert workloads(stored) == state_of(1 if is_stored else 0)
+
+
+async def test_an_unknown_result_is_still_found_out_after_a_load_without_response(
+    store: SqliteStore, failing_connection: type[FailingConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_connection.mode, failing_connection.failing = "after", ("PRAGMA wal_checkpoint",)
+    with pytest.raises(CommitUnknown):
+        await add_revisions(store, 1, 1)
+    failing_connection.failing = ()
+    connect = sqlite3.connect
+
+    def connect_later(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        assert failing_connection.released.wait(60)
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        return connection
+
+    with monkeypatch.context() as short, pytest.raises(StorageFailed, match="did not respond"):
+        short.setattr(sqlite_store, "_LOAD_LIMIT", 0.05)
+        short.setattr(sqlite3, "connect", connect_later)
+        await store.load()
+    failing_connection.released.set()
+    assert (await store.load()).unknown_commit_stored is True
+
+
+async def test_the_result_of_a_cancelled_commit_is_found_out(
+    store: SqliteStore, failing_connection: type[FailingConnection]
+) -> None:
+    failing_connection.mode = "hang"
+    committing = asyncio.create_task(add_revisions(store, 1, 1))
+    async with asyncio.timeout(60):
+        while failing_connection.mode:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    committing.cancel()
+    await asyncio.wait((committing,))
+    with pytest.raises(StorageFailed, match="has to be loaded first"):
+        await add_revisions(store, 2, 2)
+    failing_connection.released.set()
     stored = await store.load()
     assert stored.unknown_commit_stored is True
     assert workloads(stored) == state_of(1)

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ankaios.storage.memory_store import MemoryStore
 from ankaios.storage.state_store import CommitUnknown, RecoveryReport, StateChange, StorageFailed, Stored
+from tests.support.memory_store import MemoryStore
 
 
 class FailingStore(MemoryStore):
     """Commits wait until `go` is set. `failures` are raised by the next commits, `failed_checks` by the next checks.
 
-    A failed commit is stored if `stores_failed` is set.
+    A failed or cancelled commit is stored if `stores_failed` is set.
     """
 
     def __init__(self) -> None:
@@ -27,15 +27,23 @@ class FailingStore(MemoryStore):
 
     async def commit(self, changes: Sequence[StateChange]) -> None:
         self.batches.append(list(changes))
-        await self.go.wait()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            await self._fail(changes)
+            self._unknown = self.stores_failed
+            raise
         if not self.failures:
             await super().commit(changes)
             return
         failure = self.failures.pop(0)
-        if self.stores_failed:
-            await super().commit(changes)
+        await self._fail(changes)
         self._unknown = self.stores_failed if isinstance(failure, CommitUnknown) else None
         raise failure
+
+    async def _fail(self, changes: Sequence[StateChange]) -> None:
+        if self.stores_failed:
+            await super().commit(changes)
 
     async def load(self) -> Stored:
         if self.failed_loads:

@@ -7,6 +7,7 @@ import pytest
 from ankaios.server import commit_queue
 from ankaios.server.commit_queue import MOST_WAITING, CommitQueue
 from ankaios.server.core.replies import Decision, DropAgent, Effect
+from ankaios.server.metrics import ServerMetrics
 from ankaios.storage.state_store import CommitUnknown, EntryChange, EntryKey, Revision, StateChange, StorageFailed
 from tests.unit.server.failing_store import FailingStore, until
 
@@ -26,8 +27,8 @@ class Running:
     def __init__(self) -> None:
         self.store = FailingStore()
         self.performed: list[str] = []
-        self.queue = CommitQueue(self.perform)
-        self.queue.open(self.store)
+        self.metrics = ServerMetrics()
+        self.queue = CommitQueue(self.perform, self.metrics)
         self.task: asyncio.Task[StorageFailed] | None = None
 
     def perform(self, effects: Iterable[Effect]) -> None:
@@ -40,6 +41,7 @@ class Running:
 @asynccontextmanager
 async def running() -> AsyncIterator[Running]:
     it = Running()
+    it.queue.open(it.store)
     it.task = asyncio.create_task(it.queue.run(), name="commits")
     await asyncio.sleep(0)
     yield it
@@ -58,6 +60,18 @@ async def test_effects_leave_after_the_commit_and_in_order() -> None:
         await it.until("a", "b")
 
 
+async def test_commits_are_counted_by_result_and_timed_for_each_store() -> None:
+    async with running() as it:
+        it.store.failures = [StorageFailed("disk full")]
+        it.queue.submit(a_decision("a", revision=False))
+        await it.until("a")
+        assert it.metrics.commits.values == {("memory", "failed"): 1}
+        it.queue.submit(a_decision("b"))
+        await it.until("a", "b")
+        assert it.metrics.commits.values == {("memory", "failed"): 1, ("memory", "ok"): len(it.store.batches) - 1}
+        assert sum(it.metrics.commit_seconds.values["memory",].counts) == len(it.store.batches)
+
+
 async def test_effects_without_a_change_leave_immediately_if_nothing_waits() -> None:
     async with running() as it:
         it.queue.submit(a_decision("a", changes=False))
@@ -66,7 +80,6 @@ async def test_effects_without_a_change_leave_immediately_if_nothing_waits() -> 
 
 async def test_without_a_store_everything_leaves_immediately() -> None:
     it = Running()
-    it.queue.open(None)
     it.queue.submit(a_decision("a"))
     assert it.performed == ["a"]
 
@@ -150,7 +163,7 @@ def many_effects(count: int = 100, *, changes: bool = True) -> Decision:
 async def test_many_effects_leave_in_parts_and_in_order(has_store: bool) -> None:
     async with running() as it:
         if not has_store:
-            it.queue.open(None)
+            it.queue.close()
         counts: list[int] = []
         sending = asyncio.create_task(it.queue.submit_long(many_effects()))
         while len(it.performed) < 100:

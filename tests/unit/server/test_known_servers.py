@@ -3,7 +3,7 @@ from ankaios.storage.leader_election import Candidate
 from ankaios.storage.server_registry import PublishedServer, StorageMemberStatus
 from ankaios.storage.state_store import StoreStatus
 
-STATUS = StoreStatus("etcd", "etcd://h:1/p", 7, 0, None, None)
+STATUS = StoreStatus("etcd", "etcd://h:1/p", 7, 0, None)
 
 
 class Clock:

@@ -2,18 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from ankaios.common.messages import FromClient
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.server.core.replies import HooksFinished
 from ankaios.server.core.update_rejected import UpdateRejected
-from ankaios.server.measured_store import MeasuredStore
 from ankaios.server.metrics import MAX_UNANSWERED, ServerMetrics, StorageFacts
-from ankaios.storage.state_store import StorageFailed
-from tests.unit.server.failing_store import FailingStore
 from tests.unit.server.story import CLI, Story, a_form, a_state
 
 
@@ -84,19 +79,6 @@ def test_storage_and_leadership_are_read_from_their_owner() -> None:
     assert metrics.store_damaged.read() == {("etcd",): 1}
     assert metrics.is_leader.read() == {(): 1}
     assert metrics.term.read() == {(): 3}
-
-
-async def test_commits_are_counted_by_result_and_timed_for_each_store() -> None:
-    metrics, store = ServerMetrics(), FailingStore()
-    measured = MeasuredStore(store, metrics)
-    await measured.commit([])
-    store.failures = [StorageFailed("disk full")]
-    with pytest.raises(StorageFailed):
-        await measured.commit([])
-    assert metrics.commits.values == {("memory", "ok"): 1, ("memory", "failed"): 1}
-    assert sum(metrics.commit_seconds.values["memory",].counts) == 2
-    assert measured.status() == store.status()
-    assert (await measured.load()).last_revision == 0
 
 
 def test_hooks_are_counted_by_their_result() -> None:

@@ -6,7 +6,7 @@ from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.server import settings
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings, StartupPolicy, read_server_settings
-from ankaios.storage.storage_url import MemoryLocation, SqliteLocation
+from ankaios.storage.storage_url import SqliteLocation
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_the_storage_comes_from_the_flag_the_environment_or_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them counts. Without any of them, nothing is stored, as in Eclipse Ankaios."""
-    assert read_server_settings([]).storage.location == MemoryLocation()
+    assert read_server_settings([]).storage.location is None
     file = "storage = 'sqlite:/file.db'"
     assert with_file(tmp_path, file).storage.location == SqliteLocation(Path("/file.db"))
     monkeypatch.setenv("ANKSERVER_STORAGE", "sqlite:/environment.db")

@@ -13,8 +13,18 @@ from ankaios.server import commit_queue
 from ankaios.server.shell import ServerShell
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate, SoleElection
-from ankaios.storage.open_storage import Storage
-from ankaios.storage.state_store import CommitUnknown, EntryKey, NotLeader, RecoveryReport, StorageFailed
+from ankaios.storage.server_registry import LeaderInfo, PublishedServer, StorageMemberStatus
+from ankaios.storage.state_store import (
+    CommitUnknown,
+    EntryChange,
+    EntryKey,
+    NotLeader,
+    RecoveryReport,
+    StateChange,
+    StorageFailed,
+)
+from ankaios.storage.storage import Storage
+from tests.support.memory_store import MemoryStore
 from tests.unit.server.failing_store import FailingStore, until
 from tests.unit.server.story import a_form, a_state
 
@@ -41,19 +51,36 @@ class FakeMiddleware:
             return await self.sent.get()
 
 
+class FakeRegistry:
+    """No other server is running."""
+
+    async def leaders(self) -> AsyncIterator[LeaderInfo | None]:
+        yield None
+
+    async def publish(self, value: bytes) -> None:
+        pass
+
+    async def read(self) -> list[PublishedServer]:
+        return []
+
+    async def members(self) -> list[StorageMemberStatus]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
 class Leading:
     def __init__(
         self, start: StartState | None = None, store: FailingStore | None = None, *, is_shared: bool = False
     ) -> None:
         self.store = store or FailingStore()
-        self.election = SoleElection(Candidate("s", "u"))
+        self.election = SoleElection()
         self.middleware = FakeMiddleware()
         self.shell = ServerShell(None, ())
         self.shell.middleware = self.middleware  # type: ignore[assignment]
-        storage = Storage(self.store, self.election)
-        self.leader = StateLeader(
-            self.shell, storage, (), start or StartState(), Candidate("s", "u"), is_shared=is_shared
-        )
+        storage = Storage(self.store, self.election, FakeRegistry() if is_shared else None)
+        self.leader = StateLeader(self.shell, storage, (), start or StartState(), Candidate("s", "u"))
 
     async def update(self, name: str, request_id: str = "1") -> None:
         content = base.UpdateStateRequest(
@@ -158,6 +185,27 @@ async def test_a_server_that_does_not_lead_any_more_stops_and_campaigns_again() 
         await until(lambda: it.election.leadership is not first and it.shell.is_open)
 
 
+async def test_a_state_that_was_loaded_in_an_earlier_leadership_is_not_used() -> None:
+    async with leading(is_shared=True) as it:
+        first = it.election.leadership
+        assert first is not None
+
+        async def another_server_leads() -> None:
+            if first.is_valid:
+                first.end("the lease is over")
+                await MemoryStore.commit(
+                    it.store, [StateChange((EntryChange("workload", "db", None, {**a_form(), "agent": "b"}),))]
+                )
+
+        it.middleware.calls_ended = another_server_leads  # type: ignore[method-assign]
+        it.store.failures = [CommitUnknown("no response")]
+        await it.update("web")
+        await it.middleware.next()
+        await until(lambda: it.shell.is_open and it.election.leadership is not first)
+        assert it.shell._server is not None
+        assert set(it.shell._server.state.desired["workloads"]) == {"db"}
+
+
 async def test_metrics_show_storage_and_leadership() -> None:
     async with leading() as it:
         metrics = it.shell.metrics
@@ -217,6 +265,28 @@ async def test_an_internal_error_in_a_change_returns_to_the_stored_state(
     assert "an internal error has interrupted a change" in caplog.text
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_commit_that_an_internal_error_interrupts_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    async with leading() as it:
+        it.store.go.clear()
+        it.store.stores_failed = is_stored
+        await it.update("web")
+        await until(lambda: len(it.store.batches) == 1)
+        assert it.shell._server is not None
+        monkeypatch.setattr(it.shell._server._devices, "desired_changed", lambda *_: 1 / 0)
+        await it.update("db", "2")
+        responses = {each.requestId: each for each in (await it.middleware.next(), await it.middleware.next())}
+        it.store.go.set()
+        text = "the change could not be stored: an internal error has interrupted a change"
+        assert responses["cli-conn-1@1"].HasField("UpdateStateSuccess") is is_stored
+        assert responses["cli-conn-1@1"].error.message == ("" if is_stored else text)
+        assert responses["cli-conn-1@2"].error.message == text
+        await it.until_open()
+        assert await it.names() == ({"web"} if is_stored else set())
+
+
 def a_manifest(*names: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "workloads": {name: a_form() for name in names}}
 
@@ -226,6 +296,7 @@ async def test_the_startup_manifest_seeds_an_empty_store_only(caplog: pytest.Log
     store = FailingStore()
     async with leading(start=StartState(a_manifest("web")), store=store) as it:
         assert await it.names() == {"web"}
+        assert it.shell.metrics.commits.values == {("memory", "ok"): 1}
     async with leading(start=StartState(a_manifest("db")), store=store) as it:
         assert await it.names() == {"web"}
     assert caplog.text.count("The startup manifest is not applied, because the store has a state (revision 1)") == 1

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 import pytest
 
 from ankaios.storage import record_writer
-from ankaios.storage.memory_store import MemoryStore
 from ankaios.storage.record_writer import RecordWriter
 from ankaios.storage.state_store import JsonValue, StorageFailed
+from tests.support.memory_store import MemoryStore
 
 
 class WatchedStore(MemoryStore):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation, MemoryLocation, SqliteLocation, parse_storage_url
+from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation, SqliteLocation, parse_storage_url
 
 ONE = EtcdEndpoint("host1", 2379)
 
@@ -11,7 +11,6 @@ ONE = EtcdEndpoint("host1", 2379)
 @pytest.mark.parametrize(
     ("text", "location"),
     [
-        ("memory:", MemoryLocation()),
         ("sqlite:/var/lib/ankaios/state.db", SqliteLocation(Path("/var/lib/ankaios/state.db"))),
         ("sqlite:///var/lib/state.db", SqliteLocation(Path("/var/lib/state.db"))),
         ("etcd://host1:2379/fleet/car", EtcdLocation((ONE,), "/fleet/car", False)),
@@ -22,6 +21,10 @@ ONE = EtcdEndpoint("host1", 2379)
 def test_a_valid_url_names_a_store(text: str, location: object) -> None:
     assert parse_storage_url(text) == location
     assert parse_storage_url(str(location)) == location
+
+
+def test_memory_is_no_location() -> None:
+    assert parse_storage_url("memory:") is None
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
 HOOKED_KIND = "hooked"
 PLACEMENT_KIND = "placement"
 ROLLOUT_KIND = "rollout"
-# A loss that no operator has confirmed.
-LOSS_KEY = EntryKey("loss", "unconfirmed")
 
 API_VERSION_KEY = EntryKey(API_VERSION_KIND, "desiredState")
 

@@ -7,7 +7,6 @@ found even if the database itself looks consistent. Owns nothing.
 from collections.abc import Iterable
 from hashlib import blake2b
 
-import msgspec
 from msgspec import Struct, field
 
 REVISIONS = "revision"
@@ -51,12 +50,3 @@ def digests_of(rows: Iterable[tuple[str, int]]) -> dict[str, SetDigest]:
     for name, checksum in rows:
         sets[name] = sets.get(name, SetDigest()).replaced(None, checksum)
     return sets
-
-
-def encode_summary(summary: ContentSummary) -> bytes:
-    return msgspec.json.encode(summary)
-
-
-def decode_summary(data: bytes) -> ContentSummary:
-    """Raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(data, type=ContentSummary)

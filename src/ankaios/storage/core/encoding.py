@@ -24,7 +24,7 @@ class WriteSet(Struct, frozen=True):
 
 
 def write_set(changes: Iterable[StateChange]) -> WriteSet:
-    """Combine changes in their order: the last one of an entry counts."""
+    """Combine changes in their order: a later change of an entry replaces an earlier one."""
     entries: dict[EntryKey, bytes | None] = {}
     revisions: dict[int, bytes | None] = {}
     last = 0

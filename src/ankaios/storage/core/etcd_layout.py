@@ -1,4 +1,4 @@
-"""How state is stored in etcd: the names of keys, large values in several keys, and the way back.
+"""How state is stored in etcd: the names of keys, large values in several keys, and how both are decoded.
 
 Input: a prefix; keys and values as etcd returns them. Output: keys, and the content of the store. Pure.
 
@@ -77,10 +77,6 @@ class CommitMark(Struct, frozen=True):
 
     sequence: int = 0
     revision: int = 0
-
-
-def encode_mark(mark: CommitMark) -> bytes:
-    return msgspec.json.encode(mark)
 
 
 def decode_mark(value: bytes | None) -> CommitMark:

@@ -105,15 +105,6 @@ def decode_part(value: bytes) -> list[RequestOp]:
     return list(TxnRequest.FromString(value).success)
 
 
-def encode_journal(journal: JournalHeader) -> bytes:
-    return msgspec.json.encode(journal)
-
-
-def decode_journal(value: bytes) -> JournalHeader:
-    """Raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(value, type=JournalHeader)
-
-
 def apply_operations(pairs: Mapping[bytes, bytes], made: Iterable[RequestOp]) -> dict[bytes, bytes]:
     """Return what etcd will contain after these operations."""
     result = dict(pairs)
@@ -133,7 +124,7 @@ def found_journal(keys: KeySpace, pairs: Mapping[bytes, bytes]) -> tuple[list[Re
     made: list[RequestOp] = []
     missing: list[str] = []
     try:
-        journal = decode_journal(value)
+        journal = msgspec.json.decode(value, type=JournalHeader)
         for part in (keys.part(journal.change, index) for index in range(journal.parts)):
             if part in pairs:
                 made += decode_part(pairs[part])

@@ -5,7 +5,7 @@ renewal was sent. A leader counts from that earlier moment and stops a safety ma
 """
 
 DEFAULT_SECONDS = 2  # the shortest lease that etcd grants with its default settings
-_MARGIN = 0.2  # of the time to live: for clocks that run at different speeds, and for the last commands on their way
+_MARGIN = 0.2  # of the time to live: for clocks that run at different speeds, and for commands that were already sent
 _RENEWALS = 4  # in one time to live
 
 

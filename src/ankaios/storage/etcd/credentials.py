@@ -16,7 +16,7 @@ USER_VARIABLE, PASSWORD_VARIABLE = "ANKSERVER_STORAGE_USER", "ANKSERVER_STORAGE_
 
 
 def read_etcd_credentials(file: Path | None, environ: Mapping[str, str]) -> EtcdCredentials | None:
-    """The file counts if both are given."""
+    """The file is used if both are given."""
     if file is not None:
         return _from_file(file)
     user, password = environ.get(USER_VARIABLE), environ.get(PASSWORD_VARIABLE)

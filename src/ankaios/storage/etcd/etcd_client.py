@@ -3,6 +3,7 @@
 Input: requests. Output: responses, or the errors of `etcd_members.py`. Every call has a limit in seconds.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -36,6 +37,7 @@ from ankaios.storage.storage_url import EtcdEndpoint
 
 MAX_RESPONSE = 32 * 1024 * 1024
 _NEEDS_LEADER = {"hasleader": "true"}  # a member that has lost the other members ends the stream
+_WATCH_PAUSE = 0.5  # seconds after a watch that has failed
 
 M = TypeVar("M", bound=Message)
 
@@ -123,24 +125,29 @@ class EtcdClient:
         return await self._members.attempt(renew, limit, attempt)
 
     async def wait_for_change(self, key: bytes, revision: int, limit: float) -> None:
-        """Return when the key has changed since this revision of etcd; also if the limit is reached or no member
-        responds, so the caller reads the key afterwards.
+        """Return when the key has changed since this revision of etcd; also if the limit is reached or the watch fails,
+        so the caller reads the key afterwards.
         """
         create = WatchCreateRequest(key=key, start_revision=revision + 1)
 
-        async def watch(member: EtcdMember, seconds: float) -> None:
+        async def watch(member: EtcdMember, seconds: float) -> bool:
+            """Whether the key has changed or the limit is reached; else the watch has failed."""
             metadata = {**member.metadata, **_NEEDS_LEADER}
             try:
                 async with member.channel.call(
                     "/etcdserverpb.Watch/Watch", metadata=metadata, time_limit=seconds
                 ) as call:
                     await call.send(WatchRequest(create_request=create))
-                    while (response := await call.receive(WatchResponse)) is not None:
-                        if response.events or response.canceled:
-                            return
+                    while (response := await call.receive(WatchResponse)) is not None and not response.canceled:
+                        if response.events:
+                            return True
+                return False
             except CallFailed as failure:
                 if failure.status is not Status.DEADLINE_EXCEEDED:
                     raise
+                return True
 
         with suppress(StorageFailed):
-            await self._members.attempt(watch, limit, limit)
+            if await self._members.attempt(watch, limit, limit):
+                return
+        await asyncio.sleep(_WATCH_PAUSE)

@@ -1,6 +1,6 @@
 """Elects one of several servers that share an etcd cluster.
 
-Input: who this server is. Output: a `Leadership`, and who leads. The leader owns the leader key, which etcd deletes
+Input: who this server is. Output: a `Leadership`. The leader owns the leader key, which etcd deletes
 when the leader's lease ends. The term of a leadership is the revision of etcd at which its leader key was created, so
 a later leader has a higher term, and every write can be guarded with it.
 
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -22,8 +22,8 @@ from ankaios.storage.core.etcd_transactions import get_key, has_revision, put_ke
 from ankaios.storage.core.lease_rules import DEFAULT_SECONDS, attempt_limit, renewal_interval, valid_until
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
-from ankaios.storage.leader_election import Candidate, LeaderInfo, Leadership
-from ankaios.storage.pb.etcd_api_pb2 import KeyValue, RangeRequest, RangeResponse, TxnRequest
+from ankaios.storage.leader_election import Candidate, Leadership
+from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, RangeResponse, TxnRequest
 from ankaios.storage.state_store import StorageFailed
 
 _READ_LIMIT, _REVOKE_LIMIT, _RETRY_SECONDS = 5.0, 1.0, 0.5
@@ -145,32 +145,9 @@ class EtcdElection:
             await self._revoke_lease()
 
     async def _revoke_lease(self) -> None:
-        """If etcd cannot be reached, the lease ends by itself."""
+        """If etcd cannot be reached, the lease expires."""
         with suppress(StorageFailed):
             await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
 
-    async def leaders(self) -> AsyncIterator[LeaderInfo | None]:
-        current: LeaderInfo | None = None
-        is_first = True
-        while True:
-            try:
-                response = await self._read_leader()
-            except EtcdUnavailable:
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            found = _leader_info(response.kvs[0]) if response.kvs else None
-            if is_first or found != current:
-                current, is_first = found, False
-                yield found
-            await self._client.wait_for_change(self._keys.leader, response.header.revision, _READ_LIMIT)
-
     async def close(self) -> None:
         await self.resign()
-
-
-def _leader_info(found: KeyValue) -> LeaderInfo:
-    try:
-        candidate = msgspec.json.decode(found.value, type=Candidate)
-    except msgspec.DecodeError:
-        candidate = Candidate("unknown", "")
-    return LeaderInfo(candidate.name, candidate.url, found.create_revision)

@@ -1,4 +1,4 @@
-"""Sends a call to whichever member of an etcd cluster responds.
+"""Sends a call to the members of an etcd cluster until one responds.
 
 Input: calls. Output: their results; `EtcdUnavailable` if no member responded within the limit, `EtcdRejected` if etcd
 rejected the call. Owns one channel for each member, and the authentication token for it.
@@ -116,7 +116,7 @@ class EtcdMembers:
                 return await self._attempt_one(member, call, min(left, seconds), failures)
             except CallFailed as failure:
                 failures.add(member, failure)
-            self._leave(member)
+            self._use_next_member(member)
             if failures.count % len(self._members) == 0:
                 await asyncio.sleep(min(_PAUSE_SECONDS, max(deadline - now(), 0)))
         raise EtcdUnavailable(f"etcd did not respond within {limit:g} s{failures}", may_be_done=failures.may_be_done)
@@ -155,8 +155,8 @@ class EtcdMembers:
                 raise ConnectionBroken(failure.text) from failure
             raise
 
-    def _leave(self, member: EtcdMember) -> None:
-        """The next call begins with the next member, unless another call has changed that already."""
+    def _use_next_member(self, member: EtcdMember) -> None:
+        """Unless another call has changed the member already."""
         if self._members[self._current] is member:
             self._current = (self._current + 1) % len(self._members)
 

@@ -1,28 +1,52 @@
 """The registry of servers in etcd: one key for each server, with a lease.
 
-Input: the publications of this server. Output: the publications of all servers. Owns the lease of its key.
+Input: the publications of this server. Output: the publications of all servers, and who leads. Owns the lease of its
+key.
 """
 
+import asyncio
 import secrets
+from collections.abc import AsyncIterator
 from contextlib import suppress
+
+import msgspec
 
 from ankaios.storage.core.etcd_layout import KeySpace, range_end
 from ankaios.storage.core.etcd_transactions import put_key
 from ankaios.storage.etcd.etcd_client import EtcdClient
-from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, TxnRequest
-from ankaios.storage.server_registry import PublishedServer, StorageMemberStatus
+from ankaios.storage.etcd.etcd_members import EtcdUnavailable
+from ankaios.storage.leader_election import Candidate
+from ankaios.storage.pb.etcd_api_pb2 import KeyValue, RangeRequest, TxnRequest
+from ankaios.storage.server_registry import LeaderInfo, PublishedServer, StorageMemberStatus
 from ankaios.storage.state_store import StorageFailed
 
 LEASE_SECONDS = 10
 _LIMIT, _REVOKE_LIMIT, _MEMBER_LIMIT = 5.0, 1.0, 2.0
+_RETRY_SECONDS = 0.5
 
 
 class EtcdRegistry:
     def __init__(self, client: EtcdClient, keys: KeySpace, name: str) -> None:
         self._client = client
+        self._leader = keys.leader
         self._all = keys.servers
         self._key = keys.servers + name.encode()
         self._lease = 0
+
+    async def leaders(self) -> AsyncIterator[LeaderInfo | None]:
+        current: LeaderInfo | None = None
+        is_first = True
+        while True:
+            try:
+                response = await self._client.range(RangeRequest(key=self._leader), _LIMIT)
+            except EtcdUnavailable:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            found = _leader_info(response.kvs[0]) if response.kvs else None
+            if is_first or found != current:
+                current, is_first = found, False
+                yield found
+            await self._client.wait_for_change(self._leader, response.header.revision, _LIMIT)
 
     async def publish(self, value: bytes) -> None:
         if self._lease == 0 or await self._client.renew_lease(self._lease, _LIMIT, _LIMIT) <= 0:
@@ -41,6 +65,14 @@ class EtcdRegistry:
 
     async def close(self) -> None:
         if self._lease:
-            with suppress(StorageFailed):  # else it ends by itself
+            with suppress(StorageFailed):  # otherwise it expires
                 await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
             self._lease = 0
+
+
+def _leader_info(found: KeyValue) -> LeaderInfo:
+    try:
+        candidate = msgspec.json.decode(found.value, type=Candidate)
+    except msgspec.DecodeError:
+        candidate = Candidate("unknown", "")
+    return LeaderInfo(candidate.name, candidate.url, found.create_revision)

@@ -4,10 +4,10 @@ Input: changes. Output: durable state. Only the leader can write: every transact
 is needed to write the next change: the mark of the last commit, and which values are stored in chunks.
 """
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 
 from ankaios.common.concurrent_work import run_concurrently
@@ -21,9 +21,8 @@ from ankaios.storage.core.etcd_layout import (
     chunks_of,
     decode_content,
     decode_mark,
-    encode_mark,
 )
-from ankaios.storage.core.etcd_transactions import JournalHeader, encode_journal
+from ankaios.storage.core.etcd_transactions import JournalHeader
 from ankaios.storage.etcd.compaction import HistoryCompactor
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_reader import read_pairs
@@ -76,7 +75,6 @@ class EtcdStore:
         self._session: _Session | None = None
         self._unknown: tuple[bytes, bytes] | None = None
         self._compactor = HistoryCompactor(client)
-        self._commit_seconds: float | None = None
         self._size = 0
         self._problem: str | None = None
 
@@ -121,14 +119,13 @@ class EtcdStore:
         return session
 
     async def commit(self, changes: Sequence[StateChange]) -> None:
-        session, started = self._opened(), time.perf_counter()
+        session = self._opened()
         try:
             await self._commit(session, changes)
         except StorageFailed as failure:
             self._problem = str(failure)
             raise
         self._problem = None
-        self._commit_seconds = time.perf_counter() - started
         self._compactor.note_write(session.writer.revision)
 
     def _opened(self) -> _Session:
@@ -156,7 +153,7 @@ class EtcdStore:
             await self._finish_journal(session)
 
     async def _send_commit(self, session: _Session, mark: CommitMark, made: Iterable[RequestOp]) -> None:
-        after, term = encode_mark(mark), session.term
+        after, term = msgspec.json.encode(mark), session.term
         request = transactions.commit_transaction(self._keys, term, session.mark_value, after, made)
         try:
             await session.writer.commit(request, after)
@@ -174,7 +171,7 @@ class EtcdStore:
         await self._write_all(
             session, [transactions.leader_transaction(self._keys, session.term, [each]) for each in puts]
         )
-        journal = encode_journal(JournalHeader(change, len(parts)))
+        journal = msgspec.json.encode(JournalHeader(change, len(parts)))
         await self._send_commit(session, mark, [transactions.put_key(self._keys.journal, journal)])
         session.unfinished = (journal, made)
 
@@ -221,7 +218,7 @@ class EtcdStore:
 
     def status(self) -> StoreStatus:
         revision = 0 if self._session is None else self._session.mark.revision
-        return StoreStatus("etcd", self._location, revision, self._size, self._commit_seconds, self._problem)
+        return StoreStatus("etcd", self._location, revision, self._size, self._problem)
 
     async def check(self) -> None:
         try:

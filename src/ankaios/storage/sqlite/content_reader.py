@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, decode_summary, entry_set, row_checksum
+from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, entry_set, row_checksum
 from ankaios.storage.core.recovery import DatabaseContent
 from ankaios.storage.sqlite.schema import SUMMARY, VERSION, intact_schema, read_schema
 from ankaios.storage.state_store import EntryKey, StorageFailed
@@ -111,7 +111,7 @@ class _ContentReader:
         for value, checksum in self._rows("summary", "value, checksum"):
             if self._is_valid(SUMMARY, "", value, checksum):
                 with suppress(msgspec.DecodeError):
-                    return decode_summary(value)
+                    return msgspec.json.decode(value, type=ContentSummary)
         return None
 
     def _is_valid(self, set_name: str, name: str, value: object, checksum: object) -> bool:

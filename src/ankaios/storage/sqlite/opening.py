@@ -4,15 +4,20 @@ Input: the files of a store. Output: verified content, and a report if the datab
 has the lock.
 
 A damaged database is never changed: the best content (`core/recovery.py`) is written to a new file, the damaged files
-are renamed, and the new file takes their place. A crash in between is completed at the next start.
+are renamed, and the new file takes their place. A crash in between is completed at the next start. The new file also
+contains what was lost, so that this is not forgotten if the server ends before it handles the report.
 """
 
 import logging
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.encoding import decode_value, encode_value
 from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent, problem_of, restore_content
+from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
 from ankaios.storage.sqlite.backup import new_store_id
 from ankaios.storage.sqlite.content_reader import read_content
 from ankaios.storage.sqlite.database import create_database
@@ -74,15 +79,25 @@ class _Opening:
 
     def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
         """A database that was removed on purpose starts empty; the numbers of commits continue."""
-        report, sequence, revision = None, 0, 0
+        content, report, sequence, revision = DatabaseContent(), None, 0, 0
         if head is not None and head.sequence > 0:
             lost = (f"the state of commit {head.sequence}, revision {head.revision}",)
-            copy = f"; a copy is in '{self.files.copy}'" if self.files.copy.exists() else ""
-            report = RecoveryReport(f"the database '{self.files.database}' is missing{copy}", lost)
-            sequence, revision = head.sequence, head.revision
-        self._write_replacement(DatabaseContent(), new_store_id(), sequence, revision)
+            problem = f"the database '{self.files.database}' is missing{self._keep_copy()}"
+            report = RecoveryReport(problem, lost)
+            _log.warning("Creating '%s': %s", self.files.database, report)
+            content, sequence, revision = _with_loss(content, report), head.sequence, head.revision
+        self._write_replacement(content, new_store_id(), sequence, revision)
         self._activate_replacement()
         return read_content(self.files.database), report
+
+    def _keep_copy(self) -> str:
+        """Rename the copy, which is replaced when the new database is copied. Returns where it is, for a report."""
+        if not self.files.copy.exists():
+            return ""
+        kept_as = self.files.kept_copy(self._now)
+        with translated_os_errors("rename", self.files.copy):
+            self.files.copy.rename(kept_as)
+        return f"; a copy is in '{kept_as}'"
 
     def _reject_other_files(self, head: ConfirmedCommit | None) -> None:
         """Only a file that was a store of this program is repaired, and so renamed."""
@@ -114,8 +129,9 @@ class _Opening:
     ) -> tuple[DatabaseContent, RecoveryReport]:
         """Replace the database by the best content that exists."""
         restored = restore_content(damaged, self._copy(damaged, head), head)
-        self._write_replacement(restored.content, _identity(damaged, head), restored.sequence, restored.last_revision)
         report = RecoveryReport(problem, restored.lost, str(self.files.damaged(self._now)))
+        content = _with_loss(restored.content, report)
+        self._write_replacement(content, _identity(damaged, head), restored.sequence, restored.last_revision)
         _log.warning("Repairing '%s': %s", self.files.database, report)
         self._keep_damaged()
         self._activate_replacement()
@@ -161,6 +177,14 @@ class _Opening:
         return RecoveryReport(
             "a repair was interrupted and is complete now", lost, None if kept_as is None else str(kept_as)
         )
+
+
+def _with_loss(content: DatabaseContent, report: RecoveryReport) -> DatabaseContent:
+    if not report.lost:
+        return content
+    before = content.entries.get(LOSS_KEY)
+    after = encode_value(loss_after(None if before is None else decode_value(before), [str(report)]))
+    return content if after is None else replace(content, entries={**content.entries, LOSS_KEY: after})
 
 
 def _identity(damaged: DatabaseContent, head: ConfirmedCommit | None, otherwise: str | None = None) -> str:

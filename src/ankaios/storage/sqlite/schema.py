@@ -8,7 +8,9 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
-from ankaios.storage.core.content_summary import ContentSummary, decode_summary, encode_summary, row_checksum
+import msgspec
+
+from ankaios.storage.core.content_summary import ContentSummary, row_checksum
 
 APPLICATION_ID = 0x416E4B73  # "AnKs": marks the file as one of ours
 SUMMARY = "summary"
@@ -51,7 +53,7 @@ def read_schema(connection: sqlite3.Connection) -> frozenset[tuple[object, ...]]
 
 
 def write_summary(connection: sqlite3.Connection, summary: ContentSummary) -> None:
-    value = encode_summary(summary)
+    value = msgspec.json.encode(summary)
     connection.execute("INSERT OR REPLACE INTO summary VALUES (1, ?, ?)", (value, row_checksum(SUMMARY, "", value)))
 
 
@@ -60,4 +62,4 @@ def read_summary(connection: sqlite3.Connection) -> ContentSummary:
     row = connection.execute("SELECT value, checksum FROM summary WHERE id = 1").fetchone()
     if row is None or not isinstance(row[0], bytes) or row_checksum(SUMMARY, "", row[0]) != row[1]:
         raise sqlite3.DatabaseError("the summary is missing or damaged")
-    return decode_summary(row[0])
+    return msgspec.json.decode(row[0], type=ContentSummary)

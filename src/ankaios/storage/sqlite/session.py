@@ -1,7 +1,8 @@
 """The blocking part of the SQLite store: opens the database, commits, and finds out what a failed commit has done.
 
-Input: the path of the database, sets of writes. Output: content, durable commits, or errors as `state_store.py`
-defines them. Owns the lock, the open database and the file with the last confirmed commit. Used by one thread.
+Input: the path of the database, sets of writes. Output: the stored state, durable commits, or errors as
+`state_store.py` defines them. Owns the lock, the open database and the file with the last confirmed commit. Used by one
+thread.
 """
 
 import logging
@@ -10,27 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from msgspec import Struct
-
 from ankaios.storage.core.content_summary import ContentSummary
-from ankaios.storage.core.encoding import WriteSet
-from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent
+from ankaios.storage.core.encoding import WriteSet, decode_revision, decode_value
+from ankaios.storage.core.recovery import ConfirmedCommit
 from ankaios.storage.sqlite.content_reader import is_damage
 from ankaios.storage.sqlite.database import SqliteDatabase
 from ankaios.storage.sqlite.opening import open_files
 from ankaios.storage.sqlite.store_files import StoreFiles, WriterLock, prepare_directory, write_head
-from ankaios.storage.state_store import CommitUnknown, RecoveryReport, StorageFailed
+from ankaios.storage.state_store import CommitUnknown, StorageFailed, Stored
 
 _NOTHING_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY})
 
 _log = logging.getLogger(__name__)
-
-
-class OpenedDatabase(Struct, frozen=True):
-    content: DatabaseContent
-    last_revision: int
-    report: RecoveryReport | None
-    unknown_commit_stored: bool | None
 
 
 class SqliteSession:
@@ -38,13 +30,19 @@ class SqliteSession:
         self.files = StoreFiles(path)
         self._lock = WriterLock(self.files.lock)
         self._database: SqliteDatabase | None = None
-        self._unknown_sequence: int | None = None
+        self._last_attempt: int | None = None  # the sequence number of the last commit that was begun
 
     @property
     def summary(self) -> ContentSummary | None:
         return None if self._database is None else self._database.summary
 
-    def load(self, now: float) -> OpenedDatabase:
+    @property
+    def is_last_commit_stored(self) -> bool:
+        """Valid after `load`."""
+        summary = self.summary
+        return summary is not None and self._last_attempt is not None and summary.sequence >= self._last_attempt
+
+    def load(self, now: float) -> Stored:
         """Open the database, or open it again after a commit with unknown result."""
         self._close_database()
         prepare_directory(self.files.database)
@@ -54,19 +52,23 @@ class SqliteSession:
             self._database = SqliteDatabase(self.files.database)
         except sqlite3.Error as error:
             raise StorageFailed(f"cannot open '{self.files.database}': {error}") from error
-        summary = self._database.summary
-        unknown, self._unknown_sequence = self._unknown_sequence, None
         self._confirm()
-        stored = None if unknown is None else summary.sequence >= unknown
-        return OpenedDatabase(content, summary.last_revision, report, stored)
+        return Stored(
+            entries={key: decode_value(value) for key, value in content.entries.items()},
+            revisions=tuple(decode_revision(content.revisions[number]) for number in sorted(content.revisions)),
+            records={name: decode_value(value) for name, value in content.records.items()},
+            last_revision=self._database.summary.last_revision,
+            report=report,
+        )
 
     def commit(self, writes: WriteSet) -> None:
+        self._last_attempt = None
         database = self._opened()
-        expected = database.summary.sequence + 1
+        self._last_attempt = database.summary.sequence + 1
         try:
             database.commit(writes)
         except sqlite3.Error as error:
-            self._settle(expected, error)
+            self._find_out_result(error)
         self._confirm()
 
     def _opened(self) -> SqliteDatabase:
@@ -74,27 +76,26 @@ class SqliteSession:
             raise StorageFailed(f"cannot write to '{self.files.database}': it has to be loaded first")
         return self._database
 
-    def _settle(self, expected: int, error: sqlite3.Error) -> None:
+    def _find_out_result(self, error: sqlite3.Error) -> None:
         """Find out whether a failed commit is stored: return if it is, else raise."""
         text = f"cannot write to '{self.files.database}': {error}"
         if _primary_code(error) in _NOTHING_WRITTEN:
             raise StorageFailed(text) from error
         self._close_database()
         if is_damage(error):
-            self._fail_unknown(expected, text, error)
+            self._fail_unknown(text, error)
         try:
             self._database = SqliteDatabase(self.files.database)
-            if self._database.summary.sequence == expected:
+            if self.is_last_commit_stored:
                 self._database.checkpoint()
                 return
             self._database.probe()
         except sqlite3.Error as second:
-            self._fail_unknown(expected, f"{text}; then: {second}", error)
+            self._fail_unknown(f"{text}; then: {second}", error)
         raise StorageFailed(text) from error
 
-    def _fail_unknown(self, expected: int, text: str, cause: sqlite3.Error) -> NoReturn:
+    def _fail_unknown(self, text: str, cause: sqlite3.Error) -> NoReturn:
         self._close_database()
-        self._unknown_sequence = expected
         raise CommitUnknown(f"{text}; it is not known whether the change is stored") from cause
 
     def _confirm(self) -> None:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ankaios.common.supervision import run_once
-from ankaios.storage.core.encoding import decode_revision, decode_value, encode_value, write_set
+from ankaios.storage.core.encoding import encode_value, write_set
 from ankaios.storage.sqlite.backup import copied_summary, copy_database
-from ankaios.storage.sqlite.session import OpenedDatabase, SqliteSession
+from ankaios.storage.sqlite.session import SqliteSession
 from ankaios.storage.state_store import (
     CommitUnknown,
     JsonValue,
@@ -49,28 +49,31 @@ class SqliteStore:
         self._is_closed = False
         self._copy_task: asyncio.Task[None] | None = None
         self._copied_revision, self._copied_at = 0, float("-inf")
-        self._abandoned: asyncio.Future[Any] | None = None
-        self._commit_seconds: float | None = None
+        # The result of the last commit is not known, at least not yet.
+        self._is_unknown = False
         self._size = 0
         self._problem: str | None = None
 
     async def load(self) -> Stored:
         await self.finish_copy()
-        opened = await self._run(lambda: self._session.load(self._clock()), _LOAD_LIMIT)
-        abandoned, self._abandoned = self._abandoned, None
-        if abandoned is not None:
-            opened = replace(opened, unknown_commit_stored=abandoned.exception() is None)
-        self._copied_revision = opened.last_revision
+        stored = await self._run(lambda: self._session.load(self._clock()), _LOAD_LIMIT)
+        is_last_stored = self._session.is_last_commit_stored if self._is_unknown else None
+        self._is_unknown = False
+        self._copied_revision = stored.last_revision
         self._start_copy()
-        return _stored(opened)
+        return replace(stored, unknown_commit_stored=is_last_stored)
 
     async def commit(self, changes: Sequence[StateChange]) -> None:
-        if self._abandoned is not None:
+        if self._is_unknown:
             raise StorageFailed(f"cannot write to '{self._session.files.database}': it has to be loaded first")
         writes = write_set(changes)  # now, because the caller's data may change while the thread works
-        started = time.perf_counter()
-        await self._run(lambda: self._session.commit(writes), _COMMIT_LIMIT, is_commit=True)
-        self._commit_seconds = time.perf_counter() - started
+        self._is_unknown = True  # also if this task is cancelled
+        try:
+            await self._run(lambda: self._session.commit(writes), _COMMIT_LIMIT, is_commit=True)
+        except StorageFailed as failure:
+            self._is_unknown = isinstance(failure, CommitUnknown)
+            raise
+        self._is_unknown = False
         self._copy_if_due()
 
     async def save_records(self, records: Mapping[str, JsonValue]) -> None:
@@ -80,8 +83,8 @@ class SqliteStore:
     def status(self) -> StoreStatus:
         summary = self._session.summary
         revision = 0 if summary is None else summary.last_revision
-        location = str(self._session.files.database)
-        return StoreStatus("sqlite", location, revision, self._size, self._commit_seconds, self._problem)
+        location = f"sqlite:{self._session.files.database}"
+        return StoreStatus("sqlite", location, revision, self._size, self._problem)
 
     async def check(self) -> None:
         await self._run(self._session.probe, _COMMIT_LIMIT)
@@ -95,12 +98,13 @@ class SqliteStore:
         self._thread.shutdown(wait=False)
 
     async def _run(self, work: Callable[[], T], limit: float, *, is_commit: bool = False) -> T:
-        """Run work in the thread, and wait for it up to the limit."""
+        """Run work in the thread, and wait for it up to the limit. The work continues after the limit."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, self._with_size, work)
+        future.add_done_callback(asyncio.Future.exception)  # else asyncio reports it as not retrieved
         try:
             done, _ = await asyncio.wait((future,), timeout=limit)
             if not done:
-                self._abandon(future, limit, is_commit)
+                raise self._no_response(limit, is_commit)
             result, self._size = future.result()
         except StorageFailed as failure:
             self._problem = str(failure)
@@ -111,14 +115,11 @@ class SqliteStore:
     def _with_size(self, work: Callable[[], T]) -> tuple[T, int]:
         return work(), self._session.size()
 
-    def _abandon(self, future: "asyncio.Future[tuple[T, int]]", limit: float, is_commit: bool) -> NoReturn:
-        """The work continues in the thread; its result is used by the next `load`."""
+    def _no_response(self, limit: float, is_commit: bool) -> StorageFailed:
         text = f"the disk of '{self._session.files.database}' did not respond for {limit:g} s"
-        if not is_commit:
-            future.add_done_callback(asyncio.Future.exception)  # else asyncio reports it as not retrieved
-            raise StorageFailed(text)
-        self._abandoned = future
-        raise CommitUnknown(f"{text}; it is not known whether the change is stored")
+        return (
+            CommitUnknown(f"{text}; it is not known whether the change is stored") if is_commit else StorageFailed(text)
+        )
 
     def _copy_if_due(self) -> None:
         summary = self._session.summary
@@ -149,15 +150,3 @@ class SqliteStore:
     async def finish_copy(self) -> None:
         if self._copy_task is not None:
             await asyncio.wait((self._copy_task,), timeout=_COMMIT_LIMIT)
-
-
-def _stored(opened: OpenedDatabase) -> Stored:
-    content = opened.content
-    return Stored(
-        entries={key: decode_value(value) for key, value in content.entries.items()},
-        revisions=tuple(decode_revision(content.revisions[number]) for number in sorted(content.revisions)),
-        records={name: decode_value(value) for name, value in content.records.items()},
-        last_revision=opened.last_revision,
-        report=opened.report,
-        unknown_commit_stored=opened.unknown_commit_stored,
-    )

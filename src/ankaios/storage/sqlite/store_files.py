@@ -57,9 +57,16 @@ class StoreFiles(Struct, frozen=True):
         return self.database.with_name(self.database.name + suffix)
 
     def damaged(self, seconds: float) -> Path:
-        """Return a name that is not in use."""
+        """The name under which a damaged database is kept."""
+        return self._unused(".damaged", seconds)
+
+    def kept_copy(self, seconds: float) -> Path:
+        """The name under which the copy of a lost database is kept."""
+        return self._unused(".copy", seconds)
+
+    def _unused(self, suffix: str, seconds: float) -> Path:
         stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
-        names = (self._with(f".damaged-{stamp}{suffix}") for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
+        names = (self._with(f"{suffix}-{stamp}{number}") for number in ("", *(f"-{n}" for n in range(2, 1000))))
         return next(name for name in names if not name.exists())
 
     def has_content(self) -> bool:

@@ -1,16 +1,7 @@
-import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.storage.core.content_summary import (
-    ContentSummary,
-    SetDigest,
-    decode_summary,
-    digests_of,
-    encode_summary,
-    row_checksum,
-)
+from ankaios.storage.core.content_summary import digests_of, row_checksum
 
 checksums = st.integers(-(2**63), 2**63 - 1)
 
@@ -31,10 +22,3 @@ def test_replacing_a_row_gives_the_digest_of_the_new_rows(rows: list[int], new: 
 def test_the_checksum_depends_on_set_name_and_value() -> None:
     texts = [("entry/a", "n", b"v"), ("entry/b", "n", b"v"), ("entry/a", "m", b"v"), ("entry/a", "n", b"w")]
     assert len({row_checksum(*text) for text in texts}) == len(texts)
-
-
-def test_a_summary_is_decoded_as_it_was_encoded() -> None:
-    summary = ContentSummary("id", 2, 5, 4, {"entry/workload": SetDigest(3, -7)})
-    assert decode_summary(encode_summary(summary)) == summary
-    with pytest.raises(msgspec.DecodeError):
-        decode_summary(b'{"store":1}')

@@ -1,3 +1,4 @@
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from ankaios.storage.core.etcd_layout import (
     chunks_of,
     decode_content,
     decode_mark,
-    encode_mark,
     orphaned_chunks,
     range_end,
     split_value,
@@ -94,12 +94,12 @@ def test_values_that_cannot_be_used_are_named_and_the_others_are_loaded() -> Non
 
 
 def test_the_highest_revision_is_known_from_the_marks_of_all_terms() -> None:
-    marks = {KEYS.commit(term): encode_mark(CommitMark(term, revision)) for term, revision in ((1, 9), (5, 7))}
+    marks = {KEYS.commit(term): msgspec.json.encode(CommitMark(term, revision)) for term, revision in ((1, 9), (5, 7))}
     assert decode_content(KEYS, marks).last_revision == 9
     assert decode_content(KEYS, {KEYS.revision(3): encode_revision(a_revision(3))}).last_revision == 3
     assert decode_content(KEYS, {}).last_revision == 0
 
 
 def test_a_damaged_mark_counts_no_commits() -> None:
-    assert decode_mark(encode_mark(CommitMark(3, 4))) == CommitMark(3, 4)
+    assert decode_mark(msgspec.json.encode(CommitMark(3, 4))) == CommitMark(3, 4)
     assert decode_mark(b"?") == decode_mark(None) == CommitMark()

@@ -1,3 +1,5 @@
+import msgspec
+
 from ankaios.storage.core.encoding import write_set
 from ankaios.storage.core.etcd_layout import CHUNK_SIZE, FORMAT, KeySpace, split_value
 from ankaios.storage.core.etcd_transactions import (
@@ -11,7 +13,6 @@ from ankaios.storage.core.etcd_transactions import (
     commit_transaction,
     decode_part,
     delete_keys,
-    encode_journal,
     encode_parts,
     found_journal,
     get_key,
@@ -92,16 +93,16 @@ def test_a_journal_is_found_with_its_operations() -> None:
     made = [put_key(WEB, b"1"), delete_keys(KEYS.revision(1))]
     pairs = {KEYS.part("c", 0): encode_parts(made)[0], KEYS.part("other", 0): b"?"}
     assert found_journal(KEYS, pairs) == ([], [])
-    assert found_journal(KEYS, {**pairs, KEYS.journal: encode_journal(JournalHeader("c", 1))}) == (made, [])
+    assert found_journal(KEYS, {**pairs, KEYS.journal: msgspec.json.encode(JournalHeader("c", 1))}) == (made, [])
     assert apply_operations({KEYS.revision(1): b"x", b"y": b"z"}, made) == {WEB: b"1", b"y": b"z"}
 
 
 def test_a_journal_that_lost_a_part_is_reported() -> None:
-    found, missing = found_journal(KEYS, {KEYS.journal: encode_journal(JournalHeader("c", 1))})
+    found, missing = found_journal(KEYS, {KEYS.journal: msgspec.json.encode(JournalHeader("c", 1))})
     assert found == []
     assert missing == ["the part '/p/part/c/000000' of the last change is missing"]
     assert "cannot be read" in found_journal(KEYS, {KEYS.journal: b"?"})[1][0]
-    damaged = {KEYS.journal: encode_journal(JournalHeader("c", 1)), KEYS.part("c", 0): b"\xff"}
+    damaged = {KEYS.journal: msgspec.json.encode(JournalHeader("c", 1)), KEYS.part("c", 0): b"\xff"}
     assert "cannot be read" in found_journal(KEYS, damaged)[1][0]
 
 

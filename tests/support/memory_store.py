@@ -1,4 +1,4 @@
-"""The store of a server without durable state.
+"""A store in memory, for tests of what uses a store.
 
 Input: changes. Output: the same data for as long as this object exists. Owns references, not copies.
 """
@@ -41,7 +41,7 @@ class MemoryStore:
             _assign(self._records, name, value)
 
     def status(self) -> StoreStatus:
-        return StoreStatus("memory", "", self._last_revision, 0, 0.0, None)
+        return StoreStatus("memory", "memory:", self._last_revision, 0, None)
 
     async def check(self) -> None:
         """Memory can always be written."""

@@ -5,34 +5,23 @@ import pytest
 from ankaios.common.errors import Rejected
 from ankaios.storage.etcd.credentials import read_etcd_credentials
 from ankaios.storage.etcd.etcd_members import EtcdCredentials
-from ankaios.storage.etcd.etcd_store import EtcdStore
+from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.memory_store import MemoryStore
-from ankaios.storage.open_storage import open_storage
-from ankaios.storage.sqlite.sqlite_store import SqliteStore
-from ankaios.storage.storage_url import parse_storage_url
+from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
 
 SERVER = Candidate("server", "http://server:25551")
+HOST = (EtcdEndpoint("host", 2379),)
 CREDENTIALS = EtcdCredentials("root", "secret")
-
-
-@pytest.mark.parametrize(
-    ("url", "kind"), [("memory:", MemoryStore), ("sqlite:/tmp/x.db", SqliteStore), ("etcd://host/", EtcdStore)]
-)
-async def test_each_url_gives_its_store(url: str, kind: type) -> None:
-    storage = open_storage(parse_storage_url(url), SERVER)
-    assert isinstance(storage.store, kind)
-    assert storage.store.status().problem is None
 
 
 async def test_tls_without_certificates_is_rejected() -> None:
     with pytest.raises(Rejected, match="needs certificates"):
-        open_storage(parse_storage_url("etcds://host/"), SERVER)
+        make_etcd_storage(EtcdLocation(HOST, "/ankaios", True), SERVER)
 
 
 async def test_a_password_is_not_sent_without_encryption() -> None:
     with pytest.raises(Rejected, match="would send the password without encryption: use etcds://"):
-        open_storage(parse_storage_url("etcd://host/"), SERVER, credentials=CREDENTIALS)
+        make_etcd_storage(EtcdLocation(HOST, "/ankaios", False), SERVER, credentials=CREDENTIALS)
 
 
 def test_credentials_come_from_the_environment() -> None:
