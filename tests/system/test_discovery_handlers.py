@@ -48,6 +48,7 @@ def command_of(language: str, folder: Path) -> list[str]:
     return [str(program)]
 
 
+@pytest.mark.timeout(BUILD_SECONDS + 60)
 @pytest.mark.parametrize("language", ["python", "go"])
 def test_a_handler_of_the_tutorial_reports_files_as_devices(cluster: Cluster, tmp_path: Path, language: str) -> None:
     """Its endpoint is called again after a restart of the agent, although it registers only once."""

@@ -204,16 +204,18 @@ def test_applying_10000_workloads_does_not_delay_others(attacked: Attacked) -> N
     with LatencyProbe(attacked.server.port) as rest:
         time.sleep(0.5)
     settings = ConnectionSettings(f"http://127.0.0.1:{attacked.server.port}")
+    # Made before there is a connection: a client that computes for seconds does not answer pings meanwhile.
+    first, second, too_large = large_state(10_000, "first"), large_state(10_000, "second"), large_state(100_000, "x")
     with connect_blocking(settings, Method.COMMAND, greeting()) as connection:
         session = Session(connection, 120_000)
         with LatencyProbe(attacked.server.port) as probe:
             begin = time.monotonic()
-            for config in ("first", "second"):
-                session.update(large_state(10_000, config), ["desiredState.workloads"])
+            for state in (first, second):
+                session.update(state, ["desiredState.workloads"])
                 session.complete_state()
             seconds = time.monotonic() - begin
         with pytest.raises(RequestFailed, match="100000 workloads are more than the limit of 50000; divide"):
-            session.update(large_state(100_000, "x"), ["desiredState.workloads"])
+            session.update(too_large, ["desiredState.workloads"])
     print(
         f"10,000 workloads changed twice and read twice in {seconds:.1f} s: median {probe.median * 1000:.1f} ms, "
         f"longest {probe.latencies[-1] * 1000:.0f} ms of {len(probe.latencies)}; at rest {rest.median * 1000:.1f} ms"

@@ -7,6 +7,7 @@ import gc
 import logging
 import sys
 import traceback
+import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -59,17 +60,23 @@ class quiet:  # noqa: N801 - used like a function
 
 
 def close(loop: VirtualTimeLoop) -> None:
-    """Tasks of killed processes are dropped; what their cleanup code raises is of no interest."""
+    """Tasks of killed processes are dropped; what their cleanup code raises or warns about is of no interest."""
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     logging.disable()
     try:
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with suppress(Exception, GeneratorExit, BaseExceptionGroup):
-                task.get_coro().close()
-        loop.close()
-        forget_killed()
-        _collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # about coroutines that were not started yet
+            _drop_tasks(loop)
     finally:
         logging.disable(logging.NOTSET)
         sys.unraisablehook = hook
+
+
+def _drop_tasks(loop: VirtualTimeLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        with suppress(Exception, GeneratorExit, BaseExceptionGroup):
+            task.get_coro().close()
+    loop.close()
+    forget_killed()
+    _collect()
