@@ -22,9 +22,9 @@ MODULES = {
     "agent": [
         "ankaios.agent.__main__",
         "ankaios.agent.agent",
-        "ankaios.runtimes.podman_runtime",
-        "ankaios.runtimes.podman_kube_runtime",
-        "ankaios.runtimes.native_runtime",
+        "ankaios.runtimes.podman.podman_runtime",
+        "ankaios.runtimes.podman.podman_kube_runtime",
+        "ankaios.runtimes.native.native_runtime",
     ],
 }
 # Prints how much each package adds by itself, without what it imports, as far as pages of 4 KiB tell.

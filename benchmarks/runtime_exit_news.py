@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.execution_state import ExecutionState, exited
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.builders import a_workload
 from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
@@ -36,7 +36,7 @@ async def one_exit(runtime: PodmanRuntime, folder: Path, number: int) -> float:
         if state == exited(3):
             told.set_result(time.perf_counter())
 
-    checker = runtime.start_checker(spec.instance_name, workload, sink)
+    checker = runtime.start_checker(spec, workload, sink)
     await asyncio.sleep(0.3)
     began = time.perf_counter()
     (folder / "now").touch()

@@ -15,9 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.builders import a_workload
 from tests.support.podman_env import IMAGE, PodmanEnv, why_no_podman
@@ -55,10 +55,11 @@ async def resume(runtime: PodmanRuntime) -> float:
             running.set()
 
     began = time.perf_counter()
-    for existing in await runtime.existing_workloads("agent_A"):
-        workload = await runtime.workload_id(existing.instance_name)
+    assert len(await runtime.existing_workloads("agent_A")) == COUNT
+    for spec in SPECS:
+        workload = await runtime.workload_id(spec.instance_name)
         assert workload
-        runtime.start_checker(existing.instance_name, workload, sink)
+        runtime.start_checker(spec, workload, sink)
     await running.wait()
     return time.perf_counter() - began
 

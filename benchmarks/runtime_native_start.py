@@ -14,8 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ankaios.runtimes.command import run_command
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import NativeRuntime
+from ankaios.runtimes.native.native_runtime import NativeRuntime
+from ankaios.runtimes.native.processes import NativeFolder
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.builders import a_workload
 

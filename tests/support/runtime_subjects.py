@@ -10,15 +10,15 @@ import pytest
 
 from ankaios.common.execution_state import exited
 from ankaios.common.workload import InstanceName, WorkloadSpec
-from ankaios.runtimes.containerd_runtime import ContainerdRuntime
-from ankaios.runtimes.fake import FakeRuntime
-from ankaios.runtimes.native_runtime import NativeRuntime
-from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime
+from ankaios.runtimes.containerd.nerdctl_cli import NerdctlCli, NerdctlSettings
+from ankaios.runtimes.native.native_runtime import NativeRuntime
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_kube_runtime import PodmanKubeRuntime
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeConnector
+from tests.support.fake_runtime import FakeRuntime
 from tests.support.isolated_containerd import IsolatedContainerd, missing_containerd
 from tests.support.podman_env import IMAGE, PodmanEnv
 from tests.support.stand_in import StandIn

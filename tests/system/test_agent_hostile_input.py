@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.native_processes import NativeFolder
+from ankaios.runtimes.native.processes import NativeFolder
 from tests.support.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -272,6 +272,17 @@ def test_units_match_the_behaviour_of_the_services() -> None:
         assert any(f"{line} ".startswith(f"ExecStart=/usr/bin/{path.stem} ") for line in lines)
 
 
+@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="the rule is for systemd-tmpfiles")
+def test_old_files_in_the_default_run_folder_are_kept(tmp_path: Path) -> None:
+    for folder in ("ankaios/node_native/web", "other"):
+        (tmp_path / "tmp" / folder).mkdir(parents=True)
+        (tmp_path / "tmp" / folder / "process").touch()
+    (tmp_path / "age.conf").write_text("d /tmp 1777 - - 0\n")
+    run("systemd-tmpfiles", f"--root={tmp_path}", "--clean", tmp_path / "age.conf", ROOT / "packaging/tmpfiles.conf")
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["ankaios"]
+    assert (tmp_path / "tmp/ankaios/node_native/web/process").exists()
+
+
 def test_shipped_settings_never_let_strangers_in_by_themselves() -> None:
     for path in (ROOT / "packaging/config").glob("*.conf"):
         assert not re.search(r"^\s*insecure", path.read_text(), re.MULTILINE), path.name

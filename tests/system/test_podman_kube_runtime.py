@@ -14,10 +14,10 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant, DeviceNode
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
-from ankaios.runtimes.podman_runtime import Podman
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_kube_runtime import PodmanKubeRuntime
+from ankaios.runtimes.podman.podman_runtime import Podman
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.builders import a_workload
@@ -86,7 +86,7 @@ async def test_a_manifest_is_played_kept_in_volumes_and_taken_down(
     pods = podman_env.podman("pod", "ls", "--no-trunc", "--format", "{{.ID}}").split()
     assert json.loads(kept(podman_env, f"{workload}.pods")) == pods
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     assert await log.first() == RUNNING_OK
     restarted = a_runtime(podman_env)
     assert [each.state for each in await restarted.existing_workloads("agent_A")] == [RUNNING_OK]
@@ -105,7 +105,7 @@ async def test_all_containers_of_a_pod_make_its_state_and_its_logs(
     spec = a_spec(a_manifest(("one", script.format("first")), ("two", script.format("second"))))
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(RUNNING_OK)
     async with asyncio.timeout(LIMIT):  # the first process ignores signals that it does not handle yet
         while await lines_of(runtime, workload) != [b"shop-one: first", b"shop-two: second"]:  # noqa: ASYNC110
@@ -126,7 +126,7 @@ async def test_a_failing_container_fails_the_workload(runtime: PodmanKubeRuntime
     spec = a_spec(a_manifest(("one", FOREVER), ("two", "sleep 0.3; exit 4")))
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(exited(4))
     checker.stop()
 
@@ -135,7 +135,7 @@ async def test_containers_that_podman_restarts_do_not_count_as_failed(runtime: P
     spec = a_spec(a_manifest(("one", "echo run; sleep 0.4; exit 4"), policy="Always"))
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     runs = 0
     async with asyncio.timeout(LIMIT):
         while runs < 3:

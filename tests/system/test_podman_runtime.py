@@ -12,9 +12,9 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeFailed
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.builders import a_workload
@@ -91,13 +91,13 @@ async def test_an_ended_container_is_started_again(podman_env: PodmanEnv, runtim
     workload = await runtime.create_workload(spec, Extras())
     for _ in range(3):
         log = StateLog()
-        checker = runtime.start_checker(spec.instance_name, workload, log)
+        checker = runtime.start_checker(spec, workload, log)
         await log.until(SUCCEEDED_OK)
         checker.stop()
         # Immediately, while podman still cleans up, as with the restart policy ALWAYS.
         assert await runtime.create_workload(spec, Extras(reuse=workload)) == workload
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(SUCCEEDED_OK)
     checker.stop()
     async with asyncio.timeout(LIMIT):
@@ -133,7 +133,7 @@ async def test_a_container_that_removes_itself_is_lost(runtime: PodmanRuntime) -
     spec = a_spec("sleep 0.3; exit 0", options="[--rm]")
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(FAILED_LOST)
     checker.stop()
     assert log.states == [RUNNING_OK, FAILED_LOST]
@@ -146,7 +146,7 @@ async def test_a_container_stopped_and_removed_by_hand_is_noticed(
     spec = a_spec("sleep 1000")
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(RUNNING_OK)
     await asyncio.to_thread(podman_env.podman, "stop", "--time", "0", workload)
     await log.until(exited(137))
@@ -185,7 +185,7 @@ async def test_control_interface_files_and_devices_are_in_the_container(runtime:
     spec = a_spec(script)
     workload = await runtime.create_workload(spec, extras)
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(SUCCEEDED_OK)
     checker.stop()
     expected = [b"input", b"setting", b"1", b"app.conf", b"control_interface", b"device", b"readonly"]
@@ -208,8 +208,7 @@ async def test_many_containers_ending_at_the_same_moment_are_all_noticed(
     ids = await asyncio.gather(*(runtime.create_workload(spec, Extras(grants=(grant,))) for spec in specs))
     logs = [StateLog() for _ in specs]
     checkers = [
-        runtime.start_checker(spec.instance_name, workload, log)
-        for spec, workload, log in zip(specs, ids, logs, strict=True)
+        runtime.start_checker(spec, workload, log) for spec, workload, log in zip(specs, ids, logs, strict=True)
     ]
     for log in logs:
         await log.until(RUNNING_OK)
@@ -235,7 +234,7 @@ async def test_a_restarted_agent_resumes_with_one_listing(
         workload = await restarted.workload_id(spec.instance_name)
         assert workload is not None
         logs.append(StateLog())
-        restarted.start_checker(spec.instance_name, workload, logs[-1])
+        restarted.start_checker(spec, workload, logs[-1])
     for log in logs:
         assert await log.first() == RUNNING_OK
     await restarted.close()
@@ -253,7 +252,7 @@ async def test_a_podman_service_can_be_used_through_its_socket(podman_env: Podma
     spec = a_spec("sleep 0.3; exit 3")
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(exited(3))
     checker.stop()
     assert [container["Id"] for container in podman_env.containers()] == [workload]

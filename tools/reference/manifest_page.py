@@ -13,8 +13,8 @@ from ankaios.common.model.schema import DESCRIPTION
 from ankaios.common.model.state import STATE
 from ankaios.common.names import MAX_DEVICE_CONFIGURATION_NAME_LENGTH, MAX_NAME_LENGTH
 from ankaios.runtimes.container_config import ContainerConfig
-from ankaios.runtimes.kube_workload import KubeConfig
-from ankaios.runtimes.native_order import NativeConfig
+from ankaios.runtimes.native.order import NativeConfig
+from ankaios.runtimes.podman.kube_workload import KubeConfig
 from tools.reference.markdown import code, fence, heading, page_of, plain, sentence, table
 from tools.reference.object_tables import HEADER, sections
 

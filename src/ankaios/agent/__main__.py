@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ankaios.agent.settings import AgentSettings, read_agent_settings
 from ankaios.common.errors import StartupFailed
 from ankaios.common.log import log_startup_error, setup_logging
-from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.runtimes.podman.early_listing import EarlyListing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,9 +35,9 @@ from ankaios.common.service_manager import (
 )
 from ankaios.common.supervision import Supervisor
 from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
-from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.runtimes.connectors import Connectors
+from ankaios.runtimes.podman.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
-from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
     from ankaios.agent.agent_manager import AgentManager
@@ -61,7 +61,7 @@ def _chance() -> float:
 
 async def run_agent(
     settings: AgentSettings,
-    connectors: Mapping[str, RuntimeConnector],
+    connectors: Connectors,
     devices_of: Callable[[AgentSettings], DeviceProvider],
     chance: Callable[[], float] = _chance,
 ) -> None:
@@ -72,15 +72,14 @@ async def run_agent(
     connection = ConnectionSettings(settings.server_url, _security(settings))
     observer, end_metrics = await _start_metrics(settings)
     if observer is not None:
-        connectors = _measured(connectors, observer)
+        _measure(connectors, observer)
     try:
         await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer or NoObserver())
     except BaseExceptionGroup as group:
         raise _failed_start(group) or group from None
     finally:
         end_metrics()
-        for connector in connectors.values():
-            await connector.close()
+        await connectors.close()
 
 
 def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
@@ -110,10 +109,10 @@ async def _start_metrics(settings: AgentSettings) -> "tuple[AgentMetrics | None,
     return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
 
 
-def _measured(connectors: Mapping[str, RuntimeConnector], metrics: "AgentMetrics") -> Mapping[str, RuntimeConnector]:
+def _measure(connectors: Connectors, metrics: "AgentMetrics") -> None:
     from ankaios.agent.measured_connector import MeasuredConnector
 
-    return {name: MeasuredConnector(connector, metrics) for name, connector in connectors.items()}
+    connectors.wrap(lambda connector: MeasuredConnector(connector, metrics))
 
 
 def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
@@ -127,7 +126,7 @@ def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | N
 async def _run(
     settings: AgentSettings,
     connection: ConnectionSettings,
-    connectors: Mapping[str, RuntimeConnector],
+    connectors: Connectors,
     folder: RunFolder,
     devices: DeviceProvider,
     chance: Callable[[], float],
@@ -204,7 +203,7 @@ def _security(settings: AgentSettings) -> PemMaterial | None:
     return pem
 
 
-def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -> Mapping[str, RuntimeConnector]:
+def connectors_for(settings: AgentSettings, early: EarlyListing | None = None) -> Connectors:
     names = RUNTIME_NAMES if settings.runtimes is None else settings.runtimes
     connectors = make_connectors(names, settings.run_folder, settings.name, settings.podman, early=early)
     if not connectors:

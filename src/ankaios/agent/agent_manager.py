@@ -7,7 +7,7 @@ task that reports the known workloads to a new server.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from itertools import chain
 
@@ -49,7 +49,7 @@ from ankaios.common.proto_conversion import (
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
 from ankaios.devices.host import DeviceHost
-from ankaios.runtimes.runtime_connector import RuntimeConnector
+from ankaios.runtimes.connectors import Connectors
 
 REQUESTS_UNDER_WAY = 20
 LISTING_LIMIT = 1.5
@@ -63,7 +63,7 @@ class AgentManager:
     def __init__(
         self,
         name: str,
-        connectors: Mapping[str, RuntimeConnector],
+        connectors: Connectors,
         folder: RunFolder,
         devices: DeviceProvider,
         outbox: Outbox,

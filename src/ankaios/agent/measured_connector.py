@@ -48,13 +48,13 @@ class MeasuredConnector:
     async def workload_id(self, name: InstanceName) -> WorkloadId | None:
         return await self._measured("find", self._connector.workload_id(name))
 
-    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+    def start_checker(self, spec: WorkloadSpec, workload: WorkloadId, sink: StateSink) -> StateChecker:
         def measured_sink(state: ExecutionState) -> None:
             if state.state in _ENDED:
-                self._metrics.exit_seen(name)
+                self._metrics.exit_seen(spec.instance_name)
             sink(state)
 
-        return self._connector.start_checker(name, workload, measured_sink)
+        return self._connector.start_checker(spec, workload, measured_sink)
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         await self._measured("delete", self._connector.delete_workload(workload))

@@ -53,6 +53,8 @@ class RuntimeFacade:
 
         [impl->swdd~agent-facade-forwards-list-reusable-workloads-call~1]
         """
+        if self._services.connectors.is_unused(runtime):
+            return []
         existing = await self._services.connectors[runtime].existing_workloads(self._agent)
         return [Found(runtime, item.instance_name, item.state, item.id) for item in existing]
 

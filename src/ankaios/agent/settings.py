@@ -31,7 +31,7 @@ from ankaios.common.observation_settings import (
 )
 from ankaios.middleware.connecting import BadUrl, address_of
 from ankaios.middleware.server_targets import server_urls
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 
 DEFAULT_CONFIG_FILE = "/etc/ankaios/ank-agent.conf"
 DEFAULT_SERVER_URL = "https://127.0.0.1:25551"

@@ -43,14 +43,14 @@ from ankaios.common.pb.grpc_api_pb2 import ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
-from ankaios.runtimes.runtime_connector import RuntimeConnector
+from ankaios.runtimes.connectors import Connectors
 
 
 class WorkloadOperations:
     def __init__(
         self,
         agent: str,
-        connectors: Mapping[str, RuntimeConnector],
+        connectors: Connectors,
         folder: RunFolder,
         devices: DeviceProvider,
         outbox: Outbox,

@@ -62,7 +62,6 @@ from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.exit_details import read_exit_details
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
-from ankaios.agent.successor import PreparedSuccessor
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
@@ -76,7 +75,8 @@ from ankaios.common.execution_state import (
 from ankaios.common.supervision import internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.devices.host import WaitingForDevices
-from ankaios.runtimes.runtime_connector import Extras, RuntimeConnector, StateChecker
+from ankaios.runtimes.connectors import Connectors
+from ankaios.runtimes.runtime_connector import Extras, StateChecker
 
 if TYPE_CHECKING:
     from ankaios.agent.health_monitor import HealthMonitor
@@ -93,7 +93,7 @@ log = logging.getLogger(__name__)
 class SharedServices(Struct, frozen=True):
     """The services that all workload tasks of an agent share. `chance` returns a uniform number from 0 to 1."""
 
-    connectors: Mapping[str, RuntimeConnector]
+    connectors: Connectors
     folder: RunFolder
     devices: DeviceProvider
     report: Callable[[InstanceName, ExecutionState], None]
@@ -123,7 +123,6 @@ class WorkloadTask:
         self._early_notification: HealthResult | None = None  # received before the health checks began
         self._retry: asyncio.TimerHandle | None = None
         self._grants: tuple[DeviceGrant, ...] = ()
-        self._successor = PreparedSuccessor(services.connectors)
 
     def command(self, command: Command) -> None:
         self.commands, skipped = fold(self.commands, command, self.workload.name)
@@ -146,7 +145,6 @@ class WorkloadTask:
         finally:
             self._stop_watching()
             self._cancel_retry()
-            self._successor.cancel()
 
     async def _next(self) -> Event:
         """Return commands before signals: signals of a workload that is to be replaced are obsolete."""
@@ -253,9 +251,8 @@ class WorkloadTask:
         try:
             files = await self._write_files(spec)
             with self._slow_report(SLOW_START, spec, PENDING_STARTING, "started"):
-                prepared = await self._successor.take(spec)
                 environment = self._services.health.environment(spec)
-                extras = Extras(interface, files, reuse or prepared, self._grants, environment)
+                extras = Extras(interface, files, reuse, self._grants, environment)
                 return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
             return StartHasNoRoom(str(error))
@@ -281,15 +278,12 @@ class WorkloadTask:
         connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return Deleted()
-        if isinstance(aim := self.workload.aim, WorkloadSpec):
-            self._successor.begin(spec, aim)
         try:
             with self._slow_report(SLOW_STOP, spec, STOPPING_REQUESTED_AT_RUNTIME, "deleted"):
                 found = runtime_id or await connector.workload_id(spec.instance_name)
                 if found is not None:
                     await connector.delete_workload(found)
         except (Rejected, Unavailable) as error:
-            await self._successor.discard()
             return DeleteFailed(str(error))
         return Deleted()
 
@@ -308,7 +302,7 @@ class WorkloadTask:
             self.signal(StateSeen(turn, state, asyncio.get_running_loop().time()))
 
         self._stop_watching()
-        self._checker = self._services.connectors[spec.runtime].start_checker(spec.instance_name, runtime_id, sink)
+        self._checker = self._services.connectors[spec.runtime].start_checker(spec, runtime_id, sink)
 
     def _check_health(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
         def sink(health: HealthState) -> None:

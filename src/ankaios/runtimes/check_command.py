@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from ankaios.common.durations import format_duration
 from ankaios.common.health import ExecCheck
 from ankaios.runtimes.command import probe_command
@@ -19,7 +17,6 @@ from ankaios.runtimes.marked_processes import end_marked_processes, new_mark
 from ankaios.runtimes.runtime_connector import CheckTarget, CommandResult, RuntimeFailed
 
 _MILLISECOND = 1_000_000  # nanoseconds
-_NAMED_BY_SHELL = "CMD-SHELL"
 
 
 async def run_in_container(
@@ -41,52 +38,43 @@ def check_target_of(pid: int | None) -> CheckTarget:
     """Raises `RuntimeFailed` if the process does not exist."""
     start = process_start(pid) if pid else None
     if not pid or start is None:
-        raise RuntimeFailed("its process is not found")
+        raise RuntimeFailed("cannot find the process of the workload")
     return CheckTarget(pid, start)
 
 
-class ImageHealthcheck(Struct, frozen=True):
-    """HEALTHCHECK of a Dockerfile as podman stores it; times are in nanoseconds, 0 means the default of Docker."""
-
-    test: tuple[str, ...] = ()
-    interval: int = 0
-    timeout: int = 0
-    start_period: int = 0
-    retries: int = 0
-
-    def as_check(self) -> ExecCheck | None:
-        """None: the image has no check."""
-        match self.test:
-            case [word, text] if word == _NAMED_BY_SHELL:
-                command: tuple[str, ...] = ("/bin/sh", "-c", text)
-            case ["CMD", *arguments] if arguments:
-                command = tuple(arguments)
-            case [single] if single not in ("NONE", ""):
-                command = ("/bin/sh", "-c", single)
-            case _:
-                return None
-        return ExecCheck(
-            command=command,
-            interval=_text(self.interval or 30_000 * _MILLISECOND),
-            timeout=_text(self.timeout or 30_000 * _MILLISECOND),
-            start_period=_text(self.start_period),
-            failures=self.retries or 3,
-        )
-
-
-def _text(nanoseconds: int) -> str:
-    return format_duration(min(max(nanoseconds, 0) // _MILLISECOND, 24 * 3_600_000))
-
-
 def parse_image_healthcheck(text: str) -> ExecCheck | None:
-    """Parse the output of `podman inspect --format '{{json .Config.Healthcheck}}'`."""
+    """Parse the output of `podman inspect --format '{{json .Config.Healthcheck}}'`. None: the image has no check.
+
+    Times are in nanoseconds; 0 or an unreadable number means the default of Docker.
+    """
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise RuntimeFailed(f"cannot read the HEALTHCHECK of the image: {fault}") from fault
-    if not isinstance(found, dict):
+    command = _command(found.get("Test")) if isinstance(found, dict) else None
+    if command is None:
         return None
-    test = found.get("Test")
-    words = tuple(word for word in test if isinstance(word, str)) if isinstance(test, list) else ()
     numbers = (found.get(key) for key in ("Interval", "Timeout", "StartPeriod", "Retries"))
-    return ImageHealthcheck(words, *(number if type(number) is int else 0 for number in numbers)).as_check()
+    interval, timeout, start_period, retries = (number if type(number) is int else 0 for number in numbers)
+    return ExecCheck(
+        command=command,
+        interval=_duration(interval or 30_000 * _MILLISECOND),
+        timeout=_duration(timeout or 30_000 * _MILLISECOND),
+        start_period=_duration(start_period),
+        failures=retries or 3,
+    )
+
+
+def _command(test: object) -> tuple[str, ...] | None:
+    match [word for word in test if isinstance(word, str)] if isinstance(test, list) else []:
+        case ["CMD-SHELL", text]:
+            return ("/bin/sh", "-c", text)
+        case ["CMD", *arguments] if arguments:
+            return tuple(arguments)
+        case [single] if single not in ("NONE", ""):
+            return ("/bin/sh", "-c", single)
+    return None
+
+
+def _duration(nanoseconds: int) -> str:
+    return format_duration(min(max(nanoseconds, 0) // _MILLISECOND, 24 * 3_600_000))

@@ -23,13 +23,17 @@ _POLL_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class CommandFailed(RuntimeFailed):
-    """`exit_code` is None if the program did not start or did not end in time, negative if a signal ended it."""
+    """`exit_code` is None if the program did not start or did not end in time, negative if a signal ended it.
 
-    def __init__(self, command: str, why: str, exit_code: int | None = None) -> None:
+    `output` is the standard output of a program that ended.
+    """
+
+    def __init__(self, command: str, why: str, exit_code: int | None = None, output: str = "") -> None:
         super().__init__(f"{why}. Execution of '{command}'")
         self.command = command
         self.why = why
         self.exit_code = exit_code
+        self.output = output
 
 
 def command_text(program: str, arguments: Sequence[str]) -> str:
@@ -55,13 +59,13 @@ async def finish_command(process: ChildProcess, text: str, *, limit: float, stdi
         async with asyncio.timeout(limit):
             out, err = await _communicate(process, stdin)
     except TimeoutError:
-        raise CommandFailed(text, f"No answer within {limit:g} s, given up") from None
+        raise CommandFailed(text, f"No response within {limit:g} s") from None
     except _TooMuch:
         raise CommandFailed(text, f"More than {MAX_OUTPUT} bytes of output") from None
     finally:
         await _end(process)
     if process.exit_code:
-        raise CommandFailed(text, _reason(err, process.exit_code), process.exit_code)
+        raise CommandFailed(text, _reason(err, process.exit_code), process.exit_code, out.decode(errors="replace"))
     try:
         return out.decode()
     except UnicodeDecodeError as fault:
@@ -103,8 +107,7 @@ async def probe_command(
     reading = loop.create_task(_keep_end(process.stdout, output, keep), name=f"output of {program}")
     try:
         async with asyncio.timeout(limit):
-            if stdin:
-                os.write(process.stdin, stdin)  # the buffer of the pipe is large enough
+            await _feed(process, stdin)
             await _ended(process)
             await asyncio.wait([reading], timeout=_LAST_OUTPUT)
     except TimeoutError:
@@ -149,6 +152,7 @@ def _spawn(
 async def _communicate(process: ChildProcess, stdin: bytes) -> tuple[bytes, bytes]:
     async def run() -> bytes:
         await _feed(process, stdin)
+        process.close_stdin()
         await _ended(process)
         return b""
 
@@ -192,7 +196,6 @@ async def _feed(process: ChildProcess, data: bytes) -> None:
                 rest = rest[os.write(process.stdin, rest) :]
             except BlockingIOError:
                 await _ready(process.stdin, loop.add_writer, loop.remove_writer)
-    process.close_stdin()
 
 
 async def _ended(process: ChildProcess) -> None:

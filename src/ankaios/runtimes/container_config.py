@@ -86,13 +86,21 @@ class ContainerConfig(Struct, frozen=True):
             command_args=text_list(config, "commandArgs"),
         )
 
-    @property
-    def restarted_by_runtime(self) -> bool:
-        """Return whether the runtime restarts the container, so that its exit is not the end of the workload."""
-        options = self.command_options
-        values = [option.partition("=")[2] for option in options if option.startswith("--restart=")]
-        values += [options[at + 1] for at, option in enumerate(options[:-1]) if option == "--restart"]
-        return bool(values) and values[-1] not in ("no", "")
+
+def is_restarted_by_runtime(runtime_config: str) -> bool:
+    """Return whether the runtime restarts the container, so that its exit is not the end of the workload.
+
+    False if the configuration is unknown, as that of a container that is about to be replaced.
+    """
+    if "--restart" not in runtime_config:  # a restarted agent reports states earlier if it need not load the parser
+        return False
+    try:
+        options = ContainerConfig.parse(runtime_config).command_options
+    except Unsupported:
+        return False
+    values = [option.partition("=")[2] for option in options if option.startswith("--restart=")]
+    values += [options[at + 1] for at, option in enumerate(options[:-1]) if option == "--restart"]
+    return bool(values) and values[-1] not in ("no", "")
 
 
 def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
@@ -100,14 +108,8 @@ def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras
     return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
 
 
-RUN = ("run", "--detach")
-CREATE = ("create",)
-
-
-def run_arguments(
-    config: ContainerConfig, name: InstanceName, extras: Extras, command: tuple[str, ...] = RUN
-) -> list[str]:
-    """Return the arguments that create and start a container, and pull its image if needed. `CREATE`: do not start it.
+def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
+    """Return the arguments that create and start a container, and pull its image if needed.
 
     The options of the user follow the default name, so that a `--name` of the user takes precedence.
     [impl->swdd~podman-create-workload-runs-workload~1]
@@ -118,7 +120,7 @@ def run_arguments(
     """
     return [
         *config.general_options,
-        *(*command, "--name", name.short),
+        *("run", "--detach", "--name", name.short),
         *config.command_options,
         *_mounts(extras),
         *_grant_options(extras.grants),
@@ -165,11 +167,20 @@ def _grant_options(grants: Iterable[DeviceGrant]) -> list[str]:
         for key, value in grant.envs.items():
             options += ["--env", f"{key}={value}"]
         for mount in grant.mounts:
-            options += ["--volume", f"{mount.host_path}:{mount.container_path}" + (":ro" if mount.read_only else "")]
+            options += ["--volume", _pair(mount.host_path, mount.container_path) + (":ro" if mount.read_only else "")]
         for node in grant.devices:
-            options += ["--device", f"{node.host_path}:{node.container_path}:{node.permissions}"]
+            options += ["--device", f"{_pair(node.host_path, node.container_path)}:{node.permissions}"]
         for key, value in grant.annotations.items():
             options += ["--annotation", f"{key}={value}"]
         for device in grant.cdi_devices:
             options += ["--device", device]
     return options
+
+
+def _pair(host_path: str, container_path: str) -> str:
+    """A path with a colon cannot be passed: the runtimes would split it."""
+    for path in (host_path, container_path):
+        if ":" in path:
+            advice = "use a path without colon, such as the target of a symbolic link"
+            raise Unsupported(f"Cannot add devices. The path '{path}' contains a colon, {advice}.")
+    return f"{host_path}:{container_path}"

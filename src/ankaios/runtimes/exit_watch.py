@@ -42,13 +42,13 @@ class ExitWatch:
             os.close(self._descriptor)
 
 
-def watch_exit(pid: int, is_right: Callable[[int], bool], on_exit: Callable[[], None]) -> ExitWatch | None:
+def watch_exit(pid: int, is_expected: Callable[[int], bool], on_exit: Callable[[], None]) -> ExitWatch | None:
     """Return None if the process has ended, is a different one, or cannot be watched on this system."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, ValueError, AttributeError):  # AttributeError: Python was built for an old system
         return None
-    if not is_right(pid) or _has_ended(descriptor):
+    if not is_expected(pid) or _has_ended(descriptor):
         os.close(descriptor)
         return None
     return ExitWatch(pid, descriptor, on_exit)

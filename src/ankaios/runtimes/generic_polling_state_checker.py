@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, ExecutionState
+from ankaios.common.execution_state import FAILED_UNKNOWN, ExecutionState
 from ankaios.common.supervision import keep_running
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.runtime_connector import StateSink
@@ -80,10 +80,7 @@ class GenericPollingStateChecker:
     async def _watch(self) -> None:
         while self._sink is not None:
             self._hint.clear()
-            state = await self._getter.get_state()
-            self._report(state)
-            if state.is_same(REMOVED):
-                return
+            self._report(await self._getter.get_state())
             await self._pause(self._getter.pause())
 
     def _broken(self, why: str) -> None:

@@ -8,19 +8,20 @@ used are not loaded.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ankaios.runtimes.child_process import is_installed
-from ankaios.runtimes.on_demand import OnDemand
+from ankaios.runtimes.connectors import Connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
-    from ankaios.runtimes.early_listing import EarlyListing
-    from ankaios.runtimes.nerdctl_cli import NerdctlSettings
-    from ankaios.runtimes.podman_runtime import Podman
-    from ankaios.runtimes.podman_settings import PodmanSettings
+    from ankaios.runtimes.containerd.nerdctl_cli import NerdctlSettings
+    from ankaios.runtimes.podman.early_listing import EarlyListing
+    from ankaios.runtimes.podman.podman_runtime import Podman
+    from ankaios.runtimes.podman.podman_settings import PodmanSettings
 
 LOAD_PODMAN_AFTER = 0.1
 RUNTIME_NAMES = ("podman", "podman-kube", "containerd", "native")
@@ -35,23 +36,19 @@ def make_connectors(
     podman: "PodmanSettings | None" = None,
     nerdctl: "NerdctlSettings | None" = None,
     early: "EarlyListing | None" = None,
-) -> Mapping[str, OnDemand]:
+) -> Connectors:
     """Unknown names are skipped with a warning. `early` is a listing of podman's containers that is already running.
 
     A node without nerdctl has no runtime 'containerd'. A missing podman is not checked: it may be installed later, and
     the states of its workloads show that it is missing.
     """
-    shared = _SharedPodman(podman, early)
     native_folder = run_folder / f"{agent_name}_native"
-    makers: dict[str, Callable[[], RuntimeConnector]] = {
-        "podman": shared.podman_runtime,
-        "podman-kube": shared.podman_kube_runtime,
+    makers = {
+        **_podman_makers(podman, early),
         "containerd": lambda: _containerd(nerdctl),
         "native": lambda: _native(native_folder),
     }
-    connectors: dict[str, OnDemand] = {}
-    # Without the native runtime, an agent needs 0.3 MiB less.
-    unused: dict[str, Callable[[], bool]] = {"native": lambda: not os.path.lexists(native_folder)}
+    enabled: dict[str, Callable[[], RuntimeConnector]] = {}
     for name in names:
         maker = makers.get(name)
         if maker is None:
@@ -59,37 +56,38 @@ def make_connectors(
         elif name == "containerd" and not _has_nerdctl(nerdctl):
             _log.info("runtime 'containerd' is not enabled: the program nerdctl is not installed")
         else:
-            connectors[name] = OnDemand(name, maker, unused.get(name, lambda: False))
-    if early is not None and (waiting := connectors.get("podman") or connectors.get("podman-kube")):
+            enabled[name] = maker
+    # Without the native runtime, an agent needs 0.3 MiB less.
+    connectors = Connectors(enabled, {"native": lambda: not os.path.lexists(native_folder)})
+    waiting = next((name for name in ("podman", "podman-kube") if name in connectors), None)
+    if early is not None and waiting is not None:
         # The first listing loads it as well. By then the hello of the agent is sent, which loading would delay by 9 ms.
-        asyncio.get_running_loop().call_later(LOAD_PODMAN_AFTER, waiting.load)
+        asyncio.get_running_loop().call_later(LOAD_PODMAN_AFTER, lambda: connectors[waiting])
     return connectors
 
 
-class _SharedPodman:
-    def __init__(self, settings: "PodmanSettings | None", early: "EarlyListing | None") -> None:
-        self._settings = settings
-        self._early = early
-        self._podman: Podman | None = None
+def _podman_makers(
+    settings: "PodmanSettings | None", early: "EarlyListing | None"
+) -> dict[str, Callable[[], RuntimeConnector]]:
+    @cache
+    def shared() -> "Podman":
+        from ankaios.runtimes.podman.podman_cli import PodmanCli
+        from ankaios.runtimes.podman.podman_runtime import Podman
+        from ankaios.runtimes.podman.podman_settings import PodmanSettings
 
-    def _get(self) -> "Podman":
-        from ankaios.runtimes.podman_cli import PodmanCli
-        from ankaios.runtimes.podman_runtime import Podman
-        from ankaios.runtimes.podman_settings import PodmanSettings
+        return Podman(PodmanCli(settings or PodmanSettings(), early))
 
-        if self._podman is None:
-            self._podman = Podman(PodmanCli(self._settings or PodmanSettings(), self._early))
-        return self._podman
+    def podman() -> RuntimeConnector:
+        from ankaios.runtimes.podman.podman_runtime import PodmanRuntime
 
-    def podman_runtime(self) -> RuntimeConnector:
-        from ankaios.runtimes.podman_runtime import PodmanRuntime
+        return PodmanRuntime(shared())
 
-        return PodmanRuntime(self._get())
+    def podman_kube() -> RuntimeConnector:
+        from ankaios.runtimes.podman.podman_kube_runtime import PodmanKubeRuntime
 
-    def podman_kube_runtime(self) -> RuntimeConnector:
-        from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
+        return PodmanKubeRuntime(shared())
 
-        return PodmanKubeRuntime(self._get())
+    return {"podman": podman, "podman-kube": podman_kube}
 
 
 def _has_nerdctl(settings: "NerdctlSettings | None") -> bool:
@@ -97,13 +95,13 @@ def _has_nerdctl(settings: "NerdctlSettings | None") -> bool:
 
 
 def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector:
-    from ankaios.runtimes.containerd_runtime import ContainerdRuntime
-    from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
+    from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime
+    from ankaios.runtimes.containerd.nerdctl_cli import NerdctlCli, NerdctlSettings
 
     return ContainerdRuntime(NerdctlCli(settings or NerdctlSettings()))
 
 
 def _native(folder: Path) -> RuntimeConnector:
-    from ankaios.runtimes.native_runtime import NativeRuntime
+    from ankaios.runtimes.native.native_runtime import NativeRuntime
 
     return NativeRuntime(folder)

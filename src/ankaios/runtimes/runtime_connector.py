@@ -6,7 +6,7 @@ lines. All connectors pass the same contract tests.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -95,7 +95,7 @@ class RuntimeConnector(Protocol):
         """Return None if the workload does not exist."""
         ...
 
-    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker: ...
+    def start_checker(self, spec: WorkloadSpec, workload: WorkloadId, sink: StateSink) -> StateChecker: ...
 
     async def delete_workload(self, workload: WorkloadId) -> None:
         """Stop and remove the workload. A workload that does not exist counts as deleted."""
@@ -135,13 +135,4 @@ class RuntimeConnector(Protocol):
 
     async def close(self) -> None:
         """End helper tasks. Workloads keep running."""
-        ...
-
-
-@runtime_checkable
-class SuccessorConnector(Protocol):
-    """A runtime that can create a workload without starting it."""
-
-    async def prepare_workload(self, spec: WorkloadSpec) -> WorkloadId:
-        """Create the workload. `create_workload` starts it later, with this id as `reuse`."""
         ...

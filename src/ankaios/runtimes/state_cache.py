@@ -60,15 +60,17 @@ class StateCache(Generic[T]):
     async def get(self, max_age: float = MAX_AGE, not_before: float = 0.0) -> Loaded[T]:
         """Return the cached listing if it started at most `max_age` ago and not before `not_before`, else a new one.
 
+        Waits for at most two calls: a `reset` after this request does not invalidate the listing for it, because a
+        runtime whose containers start and stop all the time would never have a valid one.
         [impl->swdd~podmancli-container-state-cache-refresh~1]
         """
-        now = self._clock()
+        now, earliest = self._clock(), max(self._valid_from, not_before)
         while True:
-            found = self.newest()
+            found = self._newest
             if found is not None:
                 # A cached error is used only for a short time, to limit the rate of failing calls.
                 limit = min(max_age, MAX_AGE) if isinstance(found.value, RuntimeFailed) else max_age
-                if found.asked >= max(now - limit, not_before):
+                if found.asked >= max(now - limit, earliest):
                     return found
             await self._wait_for_load()
 

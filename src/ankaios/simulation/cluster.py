@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,7 @@ from ankaios.agent.agent import run_agent
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.settings import AgentSettings, read_agent_settings
 from ankaios.common.supervision import internal_error
+from ankaios.runtimes.connectors import Connectors
 from ankaios.server.settings import read_server_settings
 from ankaios.server.shell import serve
 from ankaios.simulation.devices import SimulatedDevices, SimulatedHandler
@@ -208,8 +210,8 @@ class SimulatedCluster:
         def devices_of(_: AgentSettings) -> DeviceProvider:
             return SimulatedDevices(node.name, node.folder / "devices", node.handler)
 
-        runtimes = {name: SimulatedRuntime(node.containers, name) for name in self.options.runtimes}
-        await run_agent(settings, runtimes, devices_of, self._random.random)
+        makers = {name: partial(SimulatedRuntime, node.containers, name) for name in self.options.runtimes}
+        await run_agent(settings, Connectors(makers), devices_of, self._random.random)
 
     def kill_agent(self, name: str) -> None:
         node = self.nodes[name]

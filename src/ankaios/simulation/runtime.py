@@ -196,7 +196,7 @@ class SimulatedRuntime:
         await self._call(f"find '{name}'")
         return next((each.id for each in self._own() if each.instance_name == name), None)
 
-    def start_checker(self, name: InstanceName, workload: WorkloadId, sink: StateSink) -> StateChecker:
+    def start_checker(self, spec: WorkloadSpec, workload: WorkloadId, sink: StateSink) -> StateChecker:
         return SimulatedChecker(self._containers, workload, sink)
 
     async def delete_workload(self, workload: WorkloadId) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from ankaios.agent.agent import run_agent
 from ankaios.agent.settings import AgentSettings
 from ankaios.common.config import GivenPem
-from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.connectors import Connectors
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import no_devices
 
 
@@ -21,9 +22,8 @@ async def an_agent_at(
     url: str, run_folder: Path, runtime: FakeRuntime | None = None, name: str = "A"
 ) -> AsyncIterator[FakeRuntime]:
     podman = runtime or FakeRuntime("podman")
-    agent = asyncio.create_task(
-        run_agent(settings_for(url, run_folder, name), {"podman": podman}, no_devices), name="agent"
-    )
+    connectors = Connectors({"podman": lambda: podman})
+    agent = asyncio.create_task(run_agent(settings_for(url, run_folder, name), connectors, no_devices), name="agent")
     try:
         yield podman
     finally:

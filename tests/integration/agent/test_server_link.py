@@ -18,10 +18,11 @@ from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsRequest
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import WorkloadSpec
 from ankaios.middleware.connecting import ConnectionSettings
-from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.connectors import Connectors
 from tests.integration.agent.running_agent import an_agent_at, settings_for
 from tests.integration.agent.scripted_server import a_server
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import no_devices
 from tests.unit.agent.harness import server_hello, update_workload
 
@@ -150,9 +151,11 @@ async def test_a_server_of_another_version_ends_the_agent(tmp_path: Path) -> Non
         text = "Unsupported protocol version '1.1.0'. Currently supported '2'"
         server.refuse = (grpc.StatusCode.FAILED_PRECONDITION, text)
         podman = FakeRuntime("podman")
+        connectors = Connectors({"podman": lambda: podman})
+        assert connectors["podman"] is podman
         with pytest.raises(StartupFailed, match=f"Ankaios version mismatch: '{text}'"):
             async with asyncio.timeout(5):
-                await run_agent(settings_for(server.url, tmp_path), {"podman": podman}, no_devices)
+                await run_agent(settings_for(server.url, tmp_path), connectors, no_devices)
         assert podman.closed
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.workload import WorkloadSpec
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
-from ankaios.runtimes.podman_states import PODMAN_UNREADABLE
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.states import PODMAN_UNREADABLE
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.builders import a_workload
@@ -58,7 +58,7 @@ async def test_a_silent_podman_is_given_up_and_the_agent_can_ask_again(
 ) -> None:
     await impatient.create_workload(a_spec(), Extras())
     stand_in.script("ps", do="hang")
-    with pytest.raises(RuntimeFailed, match="No answer within 3 s"):
+    with pytest.raises(RuntimeFailed, match="No response within 3 s"):
         await impatient.existing_workloads("agent_A")
     stand_in.heal()
     async with asyncio.timeout(LIMIT):
@@ -90,7 +90,7 @@ async def test_a_confused_podman_makes_the_state_unknown_until_it_is_itself_agai
     spec = a_spec()
     workload = await runtime.create_workload(spec, Extras())
     log = StateLog()
-    checker = runtime.start_checker(spec.instance_name, workload, log)
+    checker = runtime.start_checker(spec, workload, log)
     await log.until(RUNNING_OK)
     stand_in.script("ps", do="print", stdout="no list")
     await log.until(PODMAN_UNREADABLE)

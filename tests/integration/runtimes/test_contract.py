@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import InstanceName
-from ankaios.runtimes.podman_states import KUBE_UNKNOWN
+from ankaios.runtimes.podman.states import KUBE_UNKNOWN
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector, Unsupported
 from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.isolated_containerd import IsolatedContainerd
@@ -55,7 +55,7 @@ async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, con
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
-    checker = connector.start_checker(spec.instance_name, workload, log)
+    checker = connector.start_checker(spec, workload, log)
     assert await log.first() == RUNNING_OK
     assert await connector.workload_id(spec.instance_name) == workload
     if isinstance(subject, WITH_PROCESSES):
@@ -74,7 +74,7 @@ async def test_the_end_of_a_workload_is_told_with_its_exit_code(
     spec = subject.spec("job", script)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
-    checker = connector.start_checker(spec.instance_name, workload, log)
+    checker = connector.start_checker(spec, workload, log)
     await log.first()
     await subject.let_end(workload, code)
     await log.until(exited(code))
@@ -107,8 +107,8 @@ async def test_a_stopped_checker_tells_nothing_any_more(subject: Subject, connec
     spec = subject.spec("job", EXITS_0)
     workload = await connector.create_workload(spec, Extras())
     silent, log = StateLog(), StateLog()
-    stopped = connector.start_checker(spec.instance_name, workload, silent)
-    checker = connector.start_checker(spec.instance_name, workload, log)
+    stopped = connector.start_checker(spec, workload, silent)
+    checker = connector.start_checker(spec, workload, log)
     await log.first()
     stopped.stop()
     told = list(silent.states)
@@ -123,7 +123,7 @@ async def test_a_closed_connector_tells_nothing_any_more(subject: Subject, conne
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
-    connector.start_checker(spec.instance_name, workload, log)
+    connector.start_checker(spec, workload, log)
     await log.first()
     await connector.close()
     again = subject.connect()
@@ -136,14 +136,14 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
     spec = subject.spec("job", waits_for_end(subject, 0))
     workload = await connector.create_workload(spec, Extras())
     first, second = StateLog(), StateLog()
-    checker = connector.start_checker(spec.instance_name, workload, first)
+    checker = connector.start_checker(spec, workload, first)
     await first.first()
     await subject.let_end(workload, 0)
     await first.until(SUCCEEDED_OK)
     checker.stop()
     (subject.folder / "end").unlink(missing_ok=True)
     assert await connector.create_workload(spec, Extras(reuse=workload)) == workload
-    checker = connector.start_checker(spec.instance_name, workload, second)
+    checker = connector.start_checker(spec, workload, second)
     assert await second.first() == RUNNING_OK
     await subject.let_end(workload, 0)
     await second.until(SUCCEEDED_OK)
@@ -160,7 +160,7 @@ async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, c
     assert existing.state == RUNNING_OK
     assert await restarted.workload_id(spec.instance_name) == workload
     log = StateLog()
-    checker = restarted.start_checker(spec.instance_name, workload, log)
+    checker = restarted.start_checker(spec, workload, log)
     assert await log.first() == RUNNING_OK
     await subject.let_end(workload, 3)
     await log.until(exited(3))
@@ -175,7 +175,7 @@ async def test_an_exit_while_no_agent_is_there_is_known_later(subject: Subject, 
     await connector.close()
     restarted = subject.connect()
     log = StateLog()
-    checker = restarted.start_checker(spec.instance_name, workload, log)
+    checker = restarted.start_checker(spec, workload, log)
     await log.until(exited(3))
     checker.stop()
     await restarted.close()
@@ -185,7 +185,7 @@ async def test_a_workload_removed_by_hand_is_noticed(subject: Subject, connector
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
-    checker = connector.start_checker(spec.instance_name, workload, log)
+    checker = connector.start_checker(spec, workload, log)
     await log.until(RUNNING_OK)
     await subject.remove_by_hand(workload)
     await log.until(_gone(subject))
@@ -200,7 +200,7 @@ async def test_logs_hold_all_that_was_printed(subject: Subject, connector: Runti
     spec = subject.spec("job", EXITS_0)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
-    checker = connector.start_checker(spec.instance_name, workload, log)
+    checker = connector.start_checker(spec, workload, log)
     await log.first()
     await subject.let_end(workload, 0)
     await log.until(SUCCEEDED_OK)
@@ -232,12 +232,6 @@ async def test_closing_followed_logs_ends_the_collection(subject: Subject, conne
     async with asyncio.timeout(LIMIT):
         assert (await anext(pieces)).startswith(b"hello")
         await pieces.aclose()
-
-
-async def test_a_workload_of_another_runtime_is_refused_for_good(subject: Subject, connector: RuntimeConnector) -> None:
-    spec = replace(subject.spec("web", LONG), runtime="other")
-    with pytest.raises(Unsupported, match="for the wrong runtime: 'other'"):
-        await connector.create_workload(spec, Extras())
 
 
 @pytest.mark.parametrize("subject", [name for name in SUBJECTS if name != "fake"], indirect=True)

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.execution_state import RUNNING_OK
-from ankaios.runtimes import native_runtime
-from ankaios.runtimes.cgroup_places import CgroupHierarchy, hierarchies_of_this_machine
 from ankaios.runtimes.exit_watch import process_start
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import SHIM, NativeRuntime
+from ankaios.runtimes.native import folders, native_runtime
+from ankaios.runtimes.native.cgroup_places import CgroupHierarchy, hierarchies_of_this_machine
+from ankaios.runtimes.native.native_runtime import SHIM, NativeRuntime
+from ankaios.runtimes.native.processes import NativeFolder
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.builders import a_workload
 from tests.support.waiting import until
@@ -187,7 +187,7 @@ async def test_a_keeper_that_is_frozen_in_the_middle_of_a_start_never_leads_to_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reuses: bool
 ) -> None:
     """The agent ends in the middle of a start, its successor starts it again, and then the first start goes on."""
-    monkeypatch.setattr(native_runtime, "TURN_TIME", 0.2, raising=False)
+    monkeypatch.setattr(folders, "LOCK_LIMIT", 0.2)
     monkeypatch.setattr(native_runtime, "SHIM", FROZEN_SHIM)
     script = f"echo $$ >> {tmp_path}/started; exec sleep 1000"
     first = asyncio.create_task(start(NativeRuntime(tmp_path / "native"), script), name="the first agent")
@@ -200,7 +200,9 @@ async def test_a_keeper_that_is_frozen_in_the_middle_of_a_start_never_leads_to_t
     with suppress(ProcessLookupError):
         os.kill(keeper, signal.SIGCONT)
     await until(lambda: not is_alive(keeper))
-    assert len((tmp_path / "started").read_text().splitlines()) == 1
+    started = tmp_path / "started"
+    await until(lambda: started.exists() and bool(started.read_text()))
+    assert len(started.read_text().splitlines()) == 1
     await clean_up(successor)
     with suppress(asyncio.CancelledError):
         await first

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import NativeRuntime
+from ankaios.runtimes.native.native_runtime import NativeRuntime
+from ankaios.runtimes.native.processes import NativeFolder
 from ankaios.runtimes.runtime_connector import Extras
 from tests.integration.runtimes.state_log import LIMIT
 from tests.support.builders import a_workload

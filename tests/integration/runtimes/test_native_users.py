@@ -14,9 +14,10 @@ from ankaios.agent.fifo import make_fifo
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.workload_files import write_files
 from ankaios.common.workload import File, InstanceName
-from ankaios.runtimes.native_order import NativeConfig, make_order
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import PACKAGES, SHIM, NativeRuntime, find_user
+from ankaios.runtimes.native.native_runtime import PACKAGES, SHIM, NativeRuntime
+from ankaios.runtimes.native.order import NativeConfig, make_order
+from ankaios.runtimes.native.processes import NativeFolder
+from ankaios.runtimes.native.users import find_user
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.integration.runtimes.state_log import LIMIT
 from tests.support.builders import a_workload

@@ -5,6 +5,7 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from ankaios.agent.agent_manager import AgentManager
@@ -23,8 +24,9 @@ from ankaios.common.proto_conversion import (
 )
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
-from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.connectors import Connectors
 from tests.support.builders import added_workload_to_pb
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import NoDevices
 
 TRIGGERED = "«T»"
@@ -139,7 +141,7 @@ async def an_agent(
         async with Supervisor() as tasks:
             manager = AgentManager(
                 name,
-                {connector.name: connector for connector in connectors},
+                Connectors({connector.name: partial(lambda it: it, connector) for connector in connectors}),
                 folder,
                 devices or NoDevices(),
                 outbox,

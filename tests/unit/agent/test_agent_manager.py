@@ -36,9 +36,9 @@ from ankaios.common.workload import (
     StateRule,
     WorkloadSpec,
 )
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload, added_workload_to_pb
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import (
     NOT_PENDING_NOR_RUNNING,

@@ -6,7 +6,9 @@ from ankaios.agent import control_interface, fifo, load_reporter, server_link
 from ankaios.agent.core import control_session, log_splitting, workload_lifecycle
 from ankaios.common import execution_state, names
 from ankaios.common.execution_state import FAILED_UNKNOWN, PENDING_STARTING, STOPPING, ExecutionState
-from ankaios.runtimes import generic_polling_state_checker, nerdctl_cli, podman_states, state_cache
+from ankaios.runtimes import generic_polling_state_checker, state_cache
+from ankaios.runtimes.containerd import nerdctl_cli
+from ankaios.runtimes.podman import states
 
 MIB = 1024 * 1024
 
@@ -59,13 +61,13 @@ def test_a_documented_text_is_the_one_in_use(found: str, documented: str) -> Non
     ("found", "documented", "text"),
     [
         (generic_polling_state_checker.NEVER_RECEIVED, FAILED_UNKNOWN, "Never received an execution state."),
-        (podman_states.PODMAN_UNREADABLE, FAILED_UNKNOWN, "Error getting state from Podman."),
-        (podman_states.PODS_UNREADABLE, FAILED_UNKNOWN, "Error getting state from pods."),
-        (podman_states.METADATA_UNREADABLE, FAILED_UNKNOWN, "Could not load workload metadata"),
+        (states.PODMAN_UNREADABLE, FAILED_UNKNOWN, "Error getting state from Podman."),
+        (states.PODS_UNREADABLE, FAILED_UNKNOWN, "Error getting state from pods."),
+        (states.METADATA_UNREADABLE, FAILED_UNKNOWN, "Could not load workload metadata"),
         (nerdctl_cli.NERDCTL_UNREADABLE, FAILED_UNKNOWN, "Error getting state from Nerdctl."),
-        (podman_states.KUBE_STARTING, PENDING_STARTING, "starting container"),
-        (podman_states.KUBE_UNKNOWN, FAILED_UNKNOWN, "unknown container state"),
-        (podman_states.KUBE_STOPPING, STOPPING, "stopping container"),
+        (states.KUBE_STARTING, PENDING_STARTING, "starting container"),
+        (states.KUBE_UNKNOWN, FAILED_UNKNOWN, "unknown container state"),
+        (states.KUBE_STOPPING, STOPPING, "stopping container"),
     ],
 )
 def test_a_documented_state_has_its_documented_text(

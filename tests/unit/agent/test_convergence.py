@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.proto_conversion import workload_state_from_pb
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed, StateChecker, StateSink
 from tests.support.bugs import BUG
 from tests.support.builders import a_workload
 from tests.support.examples import examples
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")
@@ -40,11 +40,11 @@ class TidyRuntime(FakeRuntime):
             raise BUG
         return made
 
-    def start_checker(self, name: InstanceName, workload: str, sink: StateSink) -> StateChecker:
+    def start_checker(self, spec: WorkloadSpec, workload: str, sink: StateSink) -> StateChecker:
         if self.blind:
             self.blind -= 1
             raise BUG
-        return super().start_checker(name, workload, sink)
+        return super().start_checker(spec, workload, sink)
 
 
 @dataclass

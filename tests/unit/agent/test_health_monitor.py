@@ -13,9 +13,9 @@ from ankaios.agent.namespace_sockets import NamespaceSockets
 from ankaios.common.execution_state import HealthState
 from ankaios.common.health import ExecCheck, FileCheck, Health, HttpCheck, NotifyCheck, TcpCheck
 from ankaios.common.supervision import Supervisor
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed, Unsupported
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 
 EXEC = ExecCheck(command=("check",), interval="100ms", failures=1)
 

@@ -22,10 +22,10 @@ from ankaios.common.workload import (
     StateRule,
     WorkloadSpec,
 )
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.bugs import BUG, SHOWN, FailsOnce
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import FakeDevices
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes

@@ -9,9 +9,9 @@ from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK
 from ankaios.common.pb.grpc_api_pb2 import FromServer, TellWorkloads
 from ankaios.common.proto_conversion import instance_name_from_pb
 from ankaios.common.workload import AddCondition, InstanceName
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.harness import AgentStory, an_agent, server_hello, states_of_others
 
 WEB = a_workload("web", "A")

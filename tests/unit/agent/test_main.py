@@ -8,7 +8,7 @@ import pytest
 
 from ankaios.agent import __main__ as program
 from ankaios.agent.settings import AgentSettings
-from ankaios.runtimes.early_listing import EarlyListing
+from ankaios.runtimes.podman.early_listing import EarlyListing
 from tests.support.stand_in import StandIn
 
 

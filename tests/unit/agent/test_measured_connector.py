@@ -5,9 +5,9 @@ import pytest
 from ankaios.agent.measured_connector import MeasuredConnector
 from ankaios.agent.metrics import AgentMetrics
 from ankaios.common.execution_state import ExecutionState, exited
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 
 WEB = a_workload("web", "A", runtime="fake")
 
@@ -37,7 +37,7 @@ async def test_the_moment_of_an_exit_is_noted() -> None:
     connector = MeasuredConnector(runtime, metrics)
     workload = await connector.create_workload(WEB, Extras())
     seen: list[ExecutionState] = []
-    checker = connector.start_checker(WEB.instance_name, workload, seen.append)
+    checker = connector.start_checker(WEB, workload, seen.append)
     runtime.checkers[0].report(exited(1))
     checker.stop()
     assert seen == [exited(1)]

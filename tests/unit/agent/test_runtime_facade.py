@@ -19,9 +19,10 @@ from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
 from ankaios.common.pb.ank_base_pb2 import CompleteStateResponse, Request, Response
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operation, StateRule
-from ankaios.runtimes.fake import FakeRuntime
+from ankaios.runtimes.connectors import Connectors
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import NoDevices
 from tests.unit.agent.pipes import Pipes
 
@@ -39,13 +40,16 @@ class Facade:
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
         health = HealthChecks(self.folder, tasks)
-        connectors = {"podman": self.podman}
+        connectors = Connectors({"podman": lambda: self.podman, "native": self._unexpected}, {"native": lambda: True})
         records = AgentRecords(self.folder.path / "records", Outbox())
         around = SharedServices(connectors, self.folder, NoDevices(), self._report, records, lambda: 0.0, health)
         self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")
+
+    def _unexpected(self) -> FakeRuntime:
+        raise AssertionError("the connector is not needed")
 
     async def _forward(self, request: Request) -> None:
         raise AssertionError(request)
@@ -78,6 +82,10 @@ async def test_the_list_of_existing_workloads_comes_from_the_runtime(facade: Fac
     facade.podman.fail_next("existing", RuntimeFailed("no"))
     with pytest.raises(Unavailable):
         await facade.facade.existing_workloads("podman")
+
+
+async def test_an_unused_runtime_is_not_loaded_for_its_list(facade: Facade) -> None:
+    assert await facade.facade.existing_workloads("native") == []
 
 
 async def test_create_starts_the_workload_and_a_task_for_it(facade: Facade) -> None:

@@ -13,9 +13,9 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.common.workload import AddCondition, InstanceName, RestartPolicy, WorkloadSpec
-from ankaios.runtimes.fake import FakeRuntime
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload
+from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.harness import (
     NOT_PENDING_NOR_RUNNING,
     an_agent,

@@ -23,8 +23,8 @@ AGENT = {
     "ankaios.common.metrics",
     "ankaios.devices.device_manager",
     "ankaios.grpc.tls",
-    "ankaios.runtimes.native_runtime",
-    "ankaios.runtimes.podman_runtime",
+    "ankaios.runtimes.native.native_runtime",
+    "ankaios.runtimes.podman.podman_runtime",
 }
 
 

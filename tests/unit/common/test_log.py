@@ -72,8 +72,8 @@ def test_a_pattern_after_the_slash_filters_texts() -> None:
 
 
 def test_modules_are_named_as_in_eclipse_ankaios() -> None:
-    names = ["ankaios.server", "ankaios.agent.core.x", "ankaios.runtimes.podman_cli", "root", "h2", "ankaios.serverx"]
-    expected = ["ank_server", "ank_agent::core::x", "ank_agent::runtimes::podman_cli", "", "h2", "ankaios::serverx"]
+    names = ["ankaios.server", "ankaios.agent.core.x", "ankaios.runtimes.registry", "root", "h2", "ankaios.serverx"]
+    expected = ["ank_server", "ank_agent::core::x", "ank_agent::runtimes::registry", "", "h2", "ankaios::serverx"]
     names += ["ankaios.middleware.server", "ankaios.grpc.server"]
     expected += ["grpc::server", "grpc::server"]
     assert [module_of(name) for name in names] == expected

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ankaios.runtimes.command import CommandFailed, command_text
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 
 PS = "ps --all --format=json"
 

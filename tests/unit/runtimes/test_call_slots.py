@@ -26,7 +26,7 @@ async def settle() -> None:
 
 
 async def test_no_more_than_the_bound_work_at_a_time() -> None:
-    worker = Worker(CallSlots(working=2, patience=1000))
+    worker = Worker(CallSlots(working=2, release_after=1000))
     tasks = [asyncio.create_task(worker.work()) for _ in range(10)]
     await settle()
     assert worker.inside == 2
@@ -36,7 +36,7 @@ async def test_no_more_than_the_bound_work_at_a_time() -> None:
 
 
 async def test_a_call_that_takes_long_gives_its_place_away_but_not_without_end() -> None:
-    worker = Worker(CallSlots(working=1, waiting=3, patience=0))
+    worker = Worker(CallSlots(working=1, waiting=3, release_after=0))
     tasks = [asyncio.create_task(worker.work()) for _ in range(10)]
     async with asyncio.timeout(60):
         while worker.inside < 4:  # noqa: ASYNC110
@@ -49,7 +49,7 @@ async def test_a_call_that_takes_long_gives_its_place_away_but_not_without_end()
 
 
 async def test_a_cancelled_call_frees_its_place() -> None:
-    worker = Worker(CallSlots(working=1, waiting=0, patience=1000))
+    worker = Worker(CallSlots(working=1, waiting=0, release_after=1000))
     first = asyncio.create_task(worker.work())
     await settle()
     second = asyncio.create_task(worker.work())

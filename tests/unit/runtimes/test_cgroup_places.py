@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.cgroup_places import CgroupHierarchy, find_hierarchies, plan_cgroups
-from ankaios.runtimes.native_cgroups import make_cgroups, processes_in, remove_cgroups
+from ankaios.runtimes.native.cgroup_places import CgroupHierarchy, find_hierarchies, plan_cgroups
+from ankaios.runtimes.native.cgroups import make_cgroups, processes_in, remove_cgroups
 
 V2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 PIDS = "31 24 0:27 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids"

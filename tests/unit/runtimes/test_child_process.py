@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.child_process import NOT_STARTED, UNKNOWN_EXIT, ChildProcess, is_installed
+from ankaios.runtimes.child_process import UNKNOWN_EXIT, ChildProcess, is_installed
 
 
 def output_of(child: ChildProcess) -> bytes:
@@ -105,22 +105,6 @@ def test_a_program_that_cannot_start_leaves_nothing_open(program: str, kind: typ
     with pytest.raises(kind, match=program):
         ChildProcess(program, [])
     assert sorted(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_deferred_start_runs_the_program_like_any_other_start(tmp_path: Path) -> None:
-    child = ChildProcess("sh", ["-c", "cat; echo $MINE; echo err >&2; exit 3"], {"MINE": "yes"}, deferred=True)
-    assert os.getpgid(child.pid) == child.pid
-    os.write(child.stdin, b"in ")
-    child.close_stdin()
-    assert output_of(child) == b"in yes\n"
-    assert os.read(child.stderr, 100) == b"err\n"
-    assert end_of(child) == 3
-    broken = ChildProcess("sh", ["-c", "kill -PIPE $$"], deferred=True)
-    assert end_of(broken) == -signal.SIGPIPE
-
-
-def test_a_deferred_start_that_fails_ends_with_not_started() -> None:
-    assert end_of(ChildProcess("no-such-tool", [], deferred=True)) == NOT_STARTED
 
 
 def test_a_process_without_standard_input_and_output_can_start_programs(tmp_path: Path) -> None:

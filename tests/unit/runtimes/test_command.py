@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from ankaios.runtimes import command
-from ankaios.runtimes.command import CommandFailed, run_command, stream_command
+from ankaios.runtimes.command import CommandFailed, probe_command, run_command, stream_command
 
 
 async def run(script: str, stdin: bytes = b"", limit: float = 20.0) -> str:
@@ -24,11 +24,23 @@ async def test_a_program_that_does_not_read_its_input_is_fine() -> None:
     assert await run("exec 0<&-; echo done", b"x" * 1_000_000) == "done\n"
 
 
+async def test_a_probed_program_gets_an_input_that_is_larger_than_a_pipe() -> None:
+    """Its standard input stays open, so that it notices the end of the agent."""
+    script = "head -c 200000 | wc -c"
+    assert await probe_command("sh", ["-c", script], limit=20.0, stdin=b"x" * 200_000) == (0, b"200000\n")
+
+
 async def test_a_failure_contains_the_error_output_and_the_command() -> None:
     with pytest.raises(CommandFailed) as caught:
         await run("echo ' it broke ' >&2; exit 3")
     assert str(caught.value) == "it broke. Execution of 'sh \"-c\" \"echo ' it broke ' >&2; exit 3\"'"
     assert caught.value.exit_code == 3
+
+
+async def test_a_failure_contains_the_output() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        await run("echo half; exit 1")
+    assert caught.value.output == "half\n"
 
 
 async def test_a_failure_without_error_output_contains_the_exit_code() -> None:
@@ -54,7 +66,7 @@ async def test_an_argument_that_cannot_be_passed_is_a_failure() -> None:
 
 
 async def test_a_hanging_program_is_given_up_and_ended_with_all_it_started(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match=r"No answer within 0\.3 s, given up"):
+    with pytest.raises(CommandFailed, match=r"No response within 0\.3 s"):
         await run(f"sleep 100 & echo $! > {tmp_path}/pid; wait", limit=0.3)
     child = int((tmp_path / "pid").read_text())
     async with asyncio.timeout(60):
@@ -85,7 +97,7 @@ async def test_where_the_system_has_no_process_descriptors_the_end_is_looked_for
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     assert await run("sleep 0.01; echo done") == "done\n"
-    with pytest.raises(CommandFailed, match="given up"):
+    with pytest.raises(CommandFailed, match="No response"):
         await run("exec 1>&- 2>&-; sleep 100", limit=0.2)
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.workload import InstanceName
-from ankaios.runtimes.container_config import ContainerConfig, log_arguments, run_arguments, start_arguments
+from ankaios.runtimes.container_config import (
+    ContainerConfig,
+    is_restarted_by_runtime,
+    log_arguments,
+    run_arguments,
+    start_arguments,
+)
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported
 
 NAME = InstanceName("web", "0123456789abcdef", "agent_A")
@@ -76,6 +82,20 @@ def test_all_parts_of_a_run_command_have_their_documented_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "grant",
+    [
+        DeviceGrant(devices=(DeviceNode("/dev/cam", "/dev/v4l/by-path/pci-0000:00:14.0"),)),
+        DeviceGrant(devices=(DeviceNode("/dev/v4l/by-path/pci-0000:00:14.0", "/dev/video0"),)),
+        DeviceGrant(mounts=(DeviceMount("/in", "/dev/v4l/by-path/pci-0000:00:14.0"),)),
+        DeviceGrant(mounts=(DeviceMount("/dev/v4l/by-path/pci-0000:00:14.0", "/host"),)),
+    ],
+)
+def test_a_path_that_the_runtime_would_split_is_rejected(grant: DeviceGrant) -> None:
+    with pytest.raises(Unsupported, match=r"The path '/dev/v4l/by-path/pci-0000:00:14.0' contains a colon"):
+        run_arguments(ContainerConfig.parse(FULL), NAME, Extras(grants=(grant,)))
+
+
 def test_starting_again_uses_the_general_options_only() -> None:
     """[utest->swdd~podman-workload-starts-container~1]"""
     assert start_arguments(ContainerConfig.parse(FULL), "c1") == ["--log-level", "debug", "start", "c1"]
@@ -122,5 +142,9 @@ def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, wh
     ],
 )
 def test_containers_that_the_runtime_restarts_are_known(options: str, restarted: bool) -> None:
-    config = ContainerConfig.parse(f"image: a\ncommandOptions: {options}")
-    assert config.restarted_by_runtime is restarted
+    assert is_restarted_by_runtime(f"image: a\ncommandOptions: {options}") is restarted
+
+
+def test_without_a_readable_configuration_no_restart_by_the_runtime_is_known() -> None:
+    assert not is_restarted_by_runtime("commandOptions: [--restart=always]")
+    assert not is_restarted_by_runtime("")

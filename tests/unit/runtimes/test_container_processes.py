@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.container_processes import SEARCH_SECONDS, ContainerProcesses
+from ankaios.runtimes.containerd.container_processes import SEARCH_SECONDS, ContainerProcesses
 
 FIRST, SECOND = "a" * 64, "0123456789abcdef" * 4
 

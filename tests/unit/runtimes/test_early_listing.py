@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.early_listing import PIPE_SIZE, EarlyListing
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_settings import LIST_CONTAINERS, PodmanSettings
+from ankaios.runtimes.podman.early_listing import PIPE_SIZE, EarlyListing
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_settings import LIST_CONTAINERS, PodmanSettings
 from tests.support.stand_in import StandIn
 from tests.unit.runtimes.recording_cli import a_container
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ankaios.common import supervision
-from ankaios.common.execution_state import FAILED_UNKNOWN, REMOVED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
+from ankaios.common.execution_state import FAILED_UNKNOWN, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.runtimes.generic_polling_state_checker import NEVER_RECEIVED, POLL_INTERVAL, GenericPollingStateChecker
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
@@ -168,13 +168,3 @@ async def test_a_sink_may_stop_its_own_checker() -> None:
     await getter.until(1)
     await settle()
     assert told == [RUNNING_OK]
-
-
-async def test_it_ends_by_itself_when_the_workload_is_removed() -> None:
-    getter = Getter(REMOVED, pause=0.0)
-    told: list[ExecutionState] = []
-    checker = GenericPollingStateChecker("web", getter, told.append)
-    await getter.until(1)
-    assert told == [REMOVED]
-    assert getter.looks == 1
-    checker.stop()

@@ -21,16 +21,16 @@ from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import File
-from ankaios.runtimes import native_runtime
-from ankaios.runtimes.containerd_runtime import ContainerdRuntime
-from ankaios.runtimes.kube_manifest import exits_are_final, is_pod_of
-from ankaios.runtimes.kube_workload import KubeConfig, prepared_manifest
-from ankaios.runtimes.native_runtime import NativeRuntime
-from ankaios.runtimes.nerdctl_cli import NerdctlCli, NerdctlSettings
-from ankaios.runtimes.podman_cli import PodmanCli
-from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime
+from ankaios.runtimes.containerd.nerdctl_cli import NerdctlCli, NerdctlSettings
+from ankaios.runtimes.native import native_runtime
+from ankaios.runtimes.native.native_runtime import NativeRuntime
+from ankaios.runtimes.podman.kube_manifest import exits_are_final, is_pod_of
+from ankaios.runtimes.podman.kube_workload import KubeConfig, prepared_manifest
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_kube_runtime import PodmanKubeRuntime
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, RuntimeConnector
 from tests.support.builders import a_workload
 from tests.support.examples import examples

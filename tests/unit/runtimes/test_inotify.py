@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.inotify import IN_CREATE, IN_Q_OVERFLOW, Inotify, _events
+from ankaios.runtimes.podman.inotify import IN_CREATE, IN_Q_OVERFLOW, Inotify, _events
 
 
 class Changes:

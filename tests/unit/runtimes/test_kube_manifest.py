@@ -8,7 +8,7 @@ import ryaml
 import yaml
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
-from ankaios.runtimes.kube_manifest import (
+from ankaios.runtimes.podman.kube_manifest import (
     Target,
     add_control_interface,
     add_grants,
@@ -206,6 +206,40 @@ def test_what_is_written_out_means_the_same_to_podman_as_what_was_read() -> None
     """PyYAML reads YAML 1.1, as podman does."""
     written = dump_documents(load_documents(TRICKY), TRICKY)
     assert yaml.safe_load(written) == yaml.safe_load(TRICKY)
+
+
+MERGED = """\
+base: &base {image: bb, env: [{name: A, value: merged}], ports: [1]}
+more: &more {image: other, tty: true}
+nested: &nested {<<: *more, stdin: true}
+containers:
+- {<<: *base, name: first}
+- {name: second, ports: [2], <<: [*base, *nested]}
+"""
+
+
+def test_merge_keys_mean_the_same_to_podman_as_before() -> None:
+    written = dump_documents(load_documents(MERGED), MERGED)
+    assert yaml.safe_load(written) == yaml.safe_load(MERGED)
+
+
+def test_an_addition_does_not_replace_the_list_of_an_anchor() -> None:
+    container = "{<<: {env: [{name: A, value: merged}]}, name: web, image: bb}"
+    manifest = f"kind: Pod\nmetadata: {{name: shop}}\nspec:\n  containers:\n  - {container}\n"
+    (pod,) = documents(add_grants(manifest, [DeviceGrant(envs={"B": "b"})]))
+    names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
+    assert names == ["A", "B"]
+
+
+@pytest.mark.parametrize("source", ["3", "[{a: b}, text]", "null"])
+def test_a_merge_key_without_mapping_is_rejected(source: str) -> None:
+    with pytest.raises(Unsupported, match="'<<' requires a mapping or a list of mappings"):
+        load_documents(f"kind: Pod\n<<: {source}\n")
+
+
+def test_numbers_that_are_not_finite_are_still_rejected_by_podman() -> None:
+    text = "a: [.inf, -.inf, .nan]\n"
+    assert dump_documents(load_documents(text), text) == '{"a": [.inf, -.inf, .nan]}\n'
 
 
 def test_words_that_are_quoted_stay_text_for_podman() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from ankaios.runtimes.merged_logs import MAX_LINE, LogSource, merged_logs
+from ankaios.runtimes.podman.merged_logs import MAX_LINE, LogSource, merged_logs
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 

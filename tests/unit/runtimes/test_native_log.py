@@ -7,8 +7,9 @@ from time import tzset
 
 import pytest
 
-from ankaios.runtimes.native_log import log_stamp, read_log, wanted_text
-from ankaios.runtimes.native_shim import Log
+from ankaios.runtimes.native.log import LONGEST_RECORD, log_stamp, read_log, wanted_text
+from ankaios.runtimes.native.log_writer import LONGEST_LINE, Log
+from ankaios.runtimes.native.shim import READ_SIZE
 from ankaios.runtimes.runtime_connector import LogOptions, RuntimeFailed, Unsupported
 
 LINES = b"""\
@@ -57,6 +58,61 @@ async def test_no_log_is_no_output(tmp_path: Path) -> None:
 async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, found: bytes) -> None:
     (tmp_path / "log").write_bytes(LINES)
     assert await read(tmp_path, options) == found
+
+
+async def turns_while_reading(folder: Path, options: LogOptions) -> int:
+    """Return how often another task could run meanwhile."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await read(folder, options)
+    counting.cancel()
+    return turns
+
+
+@pytest.mark.parametrize(
+    "options",
+    [LogOptions(), LogOptions(tail=10, until="2024-02-01T00:00:00Z"), LogOptions(since="2025-01-01T00:00:00Z")],
+)
+async def test_other_tasks_run_while_a_long_log_is_read(tmp_path: Path, options: LogOptions) -> None:
+    (tmp_path / "log").write_bytes(LINES * 2000)
+    assert await turns_while_reading(tmp_path, options) >= 20
+
+
+async def test_the_last_lines_are_found_without_reading_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ankaios.runtimes.native.log.LONGEST_RECORD", 45)
+    for name in ("log.1", "log"):
+        (tmp_path / name).write_bytes(LINES * 2000)
+    assert await turns_while_reading(tmp_path, LogOptions(tail=10)) < 10
+
+
+@pytest.mark.parametrize("longest", [45, 46, 50])  # the longest line has 45 bytes
+async def test_the_last_lines_can_be_in_both_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr("ankaios.runtimes.native.log.LONGEST_RECORD", longest)
+    for name in ("log.1", "log"):
+        (tmp_path / name).write_bytes(LINES)
+    texts = [b"one\n", b"two\n", b"thr", b"ee\n", b"four\n"] * 2
+    for tail in range(12):
+        assert await read(tmp_path, LogOptions(tail=tail)) == b"".join(texts[max(10 - tail, 0) :])
+
+
+def test_no_line_of_a_log_is_longer_than_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Log(size=1_000_000)
+    for _ in range(5):
+        log.add(0, b"x" * (LONGEST_LINE - 1))
+        log.add(0, b"x" * (READ_SIZE - 1) + b"\n")
+    assert max(map(len, (tmp_path / "log").read_bytes().splitlines(keepends=True))) < LONGEST_RECORD
 
 
 @pytest.mark.parametrize(
@@ -114,7 +170,7 @@ async def test_following_continues_over_rotations_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ankaios.runtimes.native_log.FOLLOW_PAUSE", 0.0)
+    monkeypatch.setattr("ankaios.runtimes.native.log.FOLLOW_PAUSE", 0.0)
     log = Log(size=400)
     written: list[bytes] = []
     over = False
@@ -143,7 +199,7 @@ async def test_a_log_rotated_while_it_is_opened_is_read_once(tmp_path: Path) -> 
 
 
 async def test_half_a_line_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ankaios.runtimes.native_log.FOLLOW_PAUSE", 0.0)
+    monkeypatch.setattr("ankaios.runtimes.native.log.FOLLOW_PAUSE", 0.0)
     (tmp_path / "log").write_bytes(LINES[:30])
     asked = 0
 

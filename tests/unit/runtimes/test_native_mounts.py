@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes.native_mounts import FILE, FOLDER, MountPoints, remove_mount_point, without_mounts
+from ankaios.runtimes.native.mounts import FILE, FOLDER, MountPoints, remove_mount_point, without_mounts
 
 
 @pytest.fixture

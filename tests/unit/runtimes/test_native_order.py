@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
-from ankaios.runtimes.native_order import (
-    DEFAULT_PATH,
+from ankaios.runtimes.native.exec import DEFAULT_PATH
+from ankaios.runtimes.native.order import (
     LOG_SIZE,
     NO_CGROUPS,
     ORPHAN_CHECK,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ankaios.runtimes.native_ownership import give_folders
+from ankaios.runtimes.native.ownership import change_owners
 
 NOBODY, OTHER = 65534, 4711
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -43,15 +43,15 @@ def mode_of(path: Path) -> int:
 
 
 def test_with_mounts_the_user_gets_the_control_interface_and_nothing_else(instance: Path) -> None:
-    give_folders(an_order(instance), is_mounted=True)
+    change_owners(an_order(instance), is_mounted=True)
     theirs = [name for name, uid in owners(instance).items() if uid == NOBODY]
     assert sorted(theirs) == ["control_interface", "control_interface/input", "control_interface/output"]
     assert mode_of(instance) == 0o700
-    give_folders(an_order(instance), is_mounted=True)  # as with each start
+    change_owners(an_order(instance), is_mounted=True)  # as with each start
 
 
 def test_without_mounts_the_way_is_open_and_everything_on_it_closed_to_others(instance: Path) -> None:
-    give_folders(an_order(instance), is_mounted=False)
+    change_owners(an_order(instance), is_mounted=False)
     modes = {name: mode_of(instance / name) for name in (".", "control_interface", "files")}
     assert modes == {".": 0o711, "control_interface": 0o700, "files": 0o700}
     found = owners(instance)
@@ -59,8 +59,8 @@ def test_without_mounts_the_way_is_open_and_everything_on_it_closed_to_others(in
 
 
 def test_the_own_user_needs_nothing(instance: Path) -> None:
-    give_folders(an_order(instance, user=None), is_mounted=False)
-    give_folders(an_order(instance, user=0), is_mounted=False)
+    change_owners(an_order(instance, user=None), is_mounted=False)
+    change_owners(an_order(instance, user=0), is_mounted=False)
     assert set(owners(instance).values()) == {0}
     assert mode_of(instance) == 0o700
 
@@ -83,14 +83,14 @@ def test_what_is_no_fifo_of_the_agent_is_not_given_away(instance: Path, tmp_path
         case "second name":
             os.link(tmp_path / "pipe", place)
     with pytest.raises(OSError, match=f"'{name}' of the control interface is not the FIFO that the agent made"):
-        give_folders(an_order(instance), is_mounted=True)
+        change_owners(an_order(instance), is_mounted=True)
     assert {victim.stat().st_uid, (tmp_path / "pipe").stat().st_uid, place.lstat().st_uid} == {0}
 
 
 def test_a_fifo_that_belongs_to_a_third_user_stays_theirs(instance: Path) -> None:
     os.chown(instance / "control_interface/input", OTHER, OTHER)
     with pytest.raises(OSError, match=f"'input' of the control interface belongs to another user .id {OTHER}"):
-        give_folders(an_order(instance), is_mounted=True)
+        change_owners(an_order(instance), is_mounted=True)
 
 
 @pytest.mark.parametrize("name", ["control_interface", "files"])
@@ -100,10 +100,10 @@ def test_a_link_in_place_of_a_folder_is_not_followed(instance: Path, tmp_path: P
     (instance / name).rename(tmp_path / "away")
     (instance / name).symlink_to(victim)
     with pytest.raises(OSError, match="Not a directory"):
-        give_folders(an_order(instance), is_mounted=False)
+        change_owners(an_order(instance), is_mounted=False)
     assert (victim.stat().st_uid, mode_of(victim)) == (0, 0o755)
 
 
 def test_a_fifo_that_the_workload_removed_is_its_own_loss(instance: Path) -> None:
     (instance / "control_interface/input").unlink()
-    give_folders(an_order(instance), is_mounted=True)
+    change_owners(an_order(instance), is_mounted=True)

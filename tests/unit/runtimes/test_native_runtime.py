@@ -1,19 +1,28 @@
 """Native workloads as the connector finds, starts and ends them."""
 
+import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import ENDED_WITHOUT_CODE, FAILED_LOST, RUNNING_OK, exited
+from ankaios.runtimes.command import CommandFailed, run_command
 from ankaios.runtimes.exit_watch import boot_id, process_start
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import NativeRuntime, find_user
-from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed
+from ankaios.runtimes.native import native_runtime, users
+from ankaios.runtimes.native.native_runtime import NativeRuntime
+from ankaios.runtimes.native.order import User
+from ankaios.runtimes.native.processes import NativeFolder, NativeProcess
+from ankaios.runtimes.native.users import find_user
+from ankaios.runtimes.runtime_connector import Extras, RuntimeFailed, Unsupported
 from tests.support.builders import a_workload, an_instance
+from tests.support.waiting import until
 
 NATIVE = a_workload(runtime="native", config="command: [sleep, '100']")
 
@@ -109,6 +118,55 @@ async def test_a_keeper_that_was_killed_loses_only_the_exit_code(tmp_path: Path)
     assert not found[0].alive
 
 
+async def test_a_workload_whose_start_is_cancelled_keeps_its_keeper(tmp_path: Path) -> None:
+    """An agent that ends cancels its starts. The next agent finds the workload, so its exit code must be recorded."""
+    runtime = NativeRuntime(tmp_path / "native", stop_time=0.1)
+    start = asyncio.create_task(runtime.create_workload(NATIVE, Extras()))
+    folder = NativeFolder(tmp_path / "native" / str(NATIVE.instance_name))
+    await until(lambda: folder.processes() is not None)
+    start.cancel()
+    await asyncio.wait([start])
+    found = folder.processes()
+    assert found is not None
+    os.kill(found[0].pid, signal.SIGTERM)
+    await until(lambda: not found[1].alive)
+    assert folder.state() == exited(128 + signal.SIGTERM)
+    await runtime.delete_workload(folder.path.name)
+
+
+@pytest.mark.parametrize("reuse", [None, str(NATIVE.instance_name)])
+async def test_a_process_that_starts_after_the_time_limit_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reuse: str | None
+) -> None:
+    """Otherwise the next attempt would start a second one beside it."""
+    folder = NativeFolder(tmp_path / "native" / str(NATIVE.instance_name))
+    found: list[NativeProcess] = []
+
+    async def answers_too_late(*arguments: Any, **limits: Any) -> str:
+        await run_command(*arguments, **limits)
+        found.extend(folder.processes() or ())
+        raise CommandFailed("start", "no response")
+
+    monkeypatch.setattr(native_runtime, "run_command", answers_too_late)
+    runtime = NativeRuntime(tmp_path / "native")
+    with pytest.raises(RuntimeFailed, match="cannot start 'sleep': no response"):
+        await runtime.create_workload(NATIVE, Extras(reuse=reuse))
+    assert [process.alive for process in found] == [False, False]
+    assert folder.path.exists() == (reuse is not None)
+
+
+async def test_a_start_that_cannot_be_cleaned_up_fails_for_its_own_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def loses_its_folder(*arguments: Any, **limits: Any) -> str:
+        (tmp_path / "native").rename(tmp_path / "elsewhere")
+        raise CommandFailed("start", "the disk is lost")
+
+    monkeypatch.setattr(native_runtime, "run_command", loses_its_folder)
+    with pytest.raises(RuntimeFailed, match="cannot start 'sleep': the disk is lost"):
+        await NativeRuntime(tmp_path / "native").create_workload(NATIVE, Extras())
+
+
 async def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "native").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
@@ -170,6 +228,14 @@ async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     assert await runtime.workload_id(spec.instance_name) is None
 
 
+async def test_an_unsupported_start_leaves_nothing(tmp_path: Path) -> None:
+    runtime = NativeRuntime(tmp_path / "native")
+    grant = DeviceGrant(cdi_devices=("vendor.com/camera=c1",))
+    with pytest.raises(Unsupported, match="has no CDI devices"):
+        await runtime.create_workload(NATIVE, Extras(grants=(grant,)))
+    assert await runtime.existing_workloads("agent_A") == []
+
+
 async def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "native").touch()
     with pytest.raises(RuntimeFailed, match="it is not a folder, remove it or choose another folder with --run-folder"):
@@ -193,6 +259,40 @@ def test_users_are_found_by_name_or_number() -> None:
     assert find_user("root:root").groups == (0,)
     stranger = find_user("4711")
     assert (stranger.uid, stranger.gid, stranger.home, stranger.name) == (4711, 4711, "/", "4711")
+
+
+@pytest.fixture
+def slow_lookup(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A directory service that responds after the event is set."""
+    response = threading.Event()
+
+    def find_slowly(text: str) -> User:
+        assert response.wait(30), "the event loop is blocked"
+        return find_user(text)
+
+    monkeypatch.setattr(users, "find_user", find_slowly)
+    return response
+
+
+AS_ROOT = a_workload(runtime="native", config="command: [sleep, '100']\nuser: root")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of root")
+async def test_other_tasks_run_while_a_user_is_looked_up(tmp_path: Path, slow_lookup: threading.Event) -> None:
+    runtime = NativeRuntime(tmp_path / "native", stop_time=0.1)
+    start = asyncio.create_task(runtime.create_workload(AS_ROOT, Extras()))
+    await asyncio.sleep(0.01)
+    slow_lookup.set()
+    await runtime.delete_workload(await start)
+
+
+async def test_a_user_that_is_not_found_in_time_fails_the_start(
+    tmp_path: Path, slow_lookup: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_runtime, "START_LIMIT", 0.0)
+    with pytest.raises(RuntimeFailed, match="cannot run as 'root': No response within 0 s"):
+        await NativeRuntime(tmp_path / "native").create_workload(AS_ROOT, Extras())
+    slow_lookup.set()
 
 
 @pytest.mark.parametrize("text", ["nobody-knows", "root:no-group", ""])

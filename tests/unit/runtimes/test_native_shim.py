@@ -1,22 +1,25 @@
 """The keeper of a native workload, as a real process."""
 
+import fcntl
 import marshal
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ankaios.runtimes.exit_watch import process_start
-from ankaios.runtimes.native_order import NativeConfig, make_order
-from ankaios.runtimes.native_processes import NativeFolder
-from ankaios.runtimes.native_runtime import PACKAGES, SHIM
-from ankaios.runtimes.native_shim import LONGEST_LINE, Log, time_stamp
+from ankaios.runtimes.native.log_writer import LONGEST_LINE, Log, time_stamp
+from ankaios.runtimes.native.native_runtime import PACKAGES, SHIM
+from ankaios.runtimes.native.order import NativeConfig, make_order
+from ankaios.runtimes.native.processes import NativeFolder
 from ankaios.runtimes.runtime_connector import Extras
 from tests.support.mount_rights import needs_mounts
 
@@ -37,12 +40,17 @@ class Shim:
         return self.run(SHIM, script, extras, **changes)
 
     def run(self, shim: str, script: str, extras: Extras, **changes: Any) -> subprocess.CompletedProcess[str]:
+        order = self.order(script, extras, **changes)
+        done = subprocess.run(self.command(shim), input=order, capture_output=True, timeout=60)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def order(self, script: str, extras: Extras = Extras(), **changes: Any) -> bytes:  # noqa: B008
         config = NativeConfig.parse("command: [sh]")
         order = make_order(config, extras, str(self.folder.path), None, os.environ)
-        order |= {"command": ["sh", "-c", script]} | changes
-        command = [sys.executable, "-I", "-S", "-c", shim, str(PACKAGES)]
-        done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
-        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+        return marshal.dumps(order | {"command": ["sh", "-c", script]} | changes)
+
+    def command(self, shim: str) -> list[str]:
+        return [sys.executable, "-I", "-S", "-c", shim, str(PACKAGES)]
 
     def wait_for_keeper(self) -> None:
         until = time.monotonic() + 60
@@ -51,8 +59,8 @@ class Shim:
             time.sleep(0.002)
 
     def end(self) -> None:
-        if found := self.folder.processes():
-            for process in found:
+        for process in self.folder.processes() or ():
+            with suppress(ProcessLookupError):  # it may end at this moment
                 if process.alive:
                     os.kill(process.pid, signal.SIGKILL)
 
@@ -74,6 +82,25 @@ def test_without_process_descriptors_the_end_is_noticed_too(shim: Shim) -> None:
     assert done.returncode == 0, done.stderr
     assert wait_for(shim.folder.path / "exit") == "3"
     assert (shim.folder.path / "log").read_text().count(" F ") == 2
+
+
+def test_a_keeper_whose_starter_was_killed_supervises_its_workload(shim: Shim) -> None:
+    """An agent that ends during a start kills the starter. A lock delays the keeper until that has happened."""
+    lock = os.open(shim.folder.path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with subprocess.Popen(shim.command(SHIM), stdin=subprocess.PIPE) as starter:
+        assert starter.stdin is not None
+        starter.stdin.write(shim.order("echo out; exit 3"))
+        starter.stdin.close()
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        until = time.monotonic() + 60
+        while not children.read_text():
+            assert time.monotonic() < until, "no keeper was started"
+            time.sleep(0.002)
+        starter.kill()
+    os.close(lock)
+    assert wait_for(shim.folder.path / "exit") == "3"
+    assert " F out\n" in (shim.folder.path / "log").read_text()
 
 
 def test_an_end_by_a_signal_has_the_usual_exit_code(shim: Shim) -> None:
@@ -101,6 +128,24 @@ def test_what_the_process_leaves_in_its_group_ends_with_it(shim: Shim) -> None:
     while process_start(left) is not None:  # killed, but the kernel may need a moment
         assert time.monotonic() < until, "it lives on"
         time.sleep(0.01)
+
+
+def test_a_descendant_that_does_not_end_delays_the_keeper_only_for_a_limited_time() -> None:
+    """A process that waits for a disk that does not respond is not ended by SIGKILL."""
+    script = """
+import os, sys, time
+sys.path.append(sys.argv[1])
+from ankaios.runtimes.native import shim
+child = os.fork()
+if child == 0:
+    time.sleep(1000)
+kill, os.kill, shim.END_LIMIT = os.kill, lambda *_: None, 0.1
+shim.end_descendants()
+print(shim.children() == [child])
+kill(child, 9)
+"""
+    command = [sys.executable, "-I", "-S", "-c", script, str(PACKAGES)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "True\n"
 
 
 def test_output_is_kept_with_time_and_stream(shim: Shim) -> None:
@@ -278,6 +323,49 @@ def test_a_log_continues_where_an_earlier_run_ended(tmp_path: Path, monkeypatch:
     for text in (b"one\n", b"two\n"):
         Log(1_000_000).add(0, text)
     assert len((tmp_path / "log").read_bytes().splitlines()) == 2
+
+
+def test_after_a_failed_rotation_the_log_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Log(100)
+    log.add(0, b"one\n")
+    (tmp_path / "log.1").mkdir()
+    with pytest.raises(IsADirectoryError):
+        log.add(0, b"two\n")
+    with (tmp_path / "other").open("w") as other:  # gets the number of a descriptor that was closed too early
+        (tmp_path / "log.1").rmdir()
+        log.add(0, b"three\n")
+        other.write("content")
+    assert texts_in(tmp_path / "log.1") == [b"one"]
+    assert texts_in(tmp_path / "log") == [b"three"]
+
+
+def test_a_log_that_was_removed_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Log(100)
+    log.add(0, b"one\n")
+    (tmp_path / "log").unlink()
+    log.add(0, b"two\n")
+    assert texts_in(tmp_path / "log") == [b"two"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Log(1_000_000)
+    log.add(0, b"one\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log").stat().st_size + 42, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.add(0, b"two\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.add(0, b"three\n")
+    assert texts_in(tmp_path / "log") == [b"one", b"three"]
+
+
+def texts_in(log: Path) -> list[bytes]:
+    return [line.split(b" ", 3)[3] for line in log.read_bytes().splitlines()]
 
 
 def test_time_stamps_have_a_fixed_length() -> None:

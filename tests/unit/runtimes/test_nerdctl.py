@@ -19,8 +19,8 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.containerd_runtime import ContainerdRuntime, NerdctlStateGetter
-from ankaios.runtimes.nerdctl_cli import (
+from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime, NerdctlStateGetter
+from ankaios.runtimes.containerd.nerdctl_cli import (
     NERDCTL_UNREADABLE,
     NerdctlCli,
     NerdctlSettings,
@@ -28,7 +28,7 @@ from ankaios.runtimes.nerdctl_cli import (
     parse_labels,
     parse_states,
 )
-from ankaios.runtimes.runtime_connector import Existing, Extras, RuntimeFailed, Unsupported
+from ankaios.runtimes.runtime_connector import Existing, Extras, RuntimeFailed
 from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import failed
 
@@ -174,18 +174,49 @@ async def test_states_come_from_one_shared_listing() -> None:
     assert getters[0].pause() == 0.5
 
 
+def inspect_failed(why: str, output: str) -> CommandFailed:
+    return CommandFailed("nerdctl inspect", why, 1, output)
+
+
+@pytest.mark.parametrize(
+    ("error", "states"),
+    [
+        (inspect_failed("1 errors: [no such object b]", inspected(a=("running", 0))), {"a": RUNNING_OK}),
+        (inspect_failed("2 errors: [no such object a no such object b]", ""), {}),
+    ],
+)
+async def test_a_container_that_is_removed_meanwhile_does_not_hide_the_others(
+    error: CommandFailed, states: dict[str, ExecutionState]
+) -> None:
+    cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
+    assert (await cli.states()).get() == states
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        inspect_failed("1 errors: [cannot read b]", inspected(a=("running", 0))),
+        inspect_failed("1 errors: [no such object a]", ""),
+        inspect_failed("1 errors: [no such object b]", "garbage"),
+    ],
+)
+async def test_containers_that_cannot_be_inspected_do_not_count_as_removed(error: CommandFailed) -> None:
+    """A removed container is restarted, so a second one would run beside it."""
+    cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
+    with pytest.raises(RuntimeFailed):
+        (await cli.states()).get()
+
+
 async def test_if_nerdctl_fails_the_state_is_unknown() -> None:
     cli = RecordingNerdctl(ps=failed())
     assert await NerdctlStateGetter(cli, "c1").get_state() == NERDCTL_UNREADABLE
     assert cli.lines == [PS, PS]
 
 
-async def test_odd_answers_and_workloads_are_refused() -> None:
+async def test_a_start_without_an_id_is_refused() -> None:
     runtime = ContainerdRuntime(RecordingNerdctl())
     with pytest.raises(RuntimeFailed, match="printed no container id"):
         await runtime.create_workload(SPEC, Extras())
-    with pytest.raises(Unsupported, match="Received a workload for the wrong runtime: 'podman'"):
-        await runtime.create_workload(a_workload(runtime="podman"), Extras())
 
 
 async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:

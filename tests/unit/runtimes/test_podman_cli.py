@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.podman_cli import PodmanCli, decode_unpadded, parse_pods, parse_volumes
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.listing import decode_unpadded, parse_pods, parse_volumes
+from ankaios.runtimes.podman.podman_cli import PodmanCli
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.stand_in import StandIn
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -47,8 +48,8 @@ async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> 
     [
         ({"do": "fail", "stderr": "Error: no space left on device"}, "no space left on device"),
         ({"do": "die"}, "Ended by signal 9"),
-        ({"do": "hang"}, "No answer within 0.5 s"),
-        ({"do": "print", "stdout": ""}, "podman printed no container id"),
+        ({"do": "hang"}, "No response within 0.5 s"),
+        ({"do": "print", "stdout": ""}, 'podman printed no container id. Execution of \'.*"run" "image"\''),
     ],
 )
 async def test_invalid_behaviour_of_podman_is_reported_as_a_failure(
@@ -96,7 +97,7 @@ class HangingCli(RecordingCli):
         self.limits.append(limit)
         self.now += self._takes
         if len(self.limits) <= self._hang:
-            raise CommandFailed("podman", f"No answer within {limit:g} s, given up")
+            raise CommandFailed("podman", f"No response within {limit:g} s")
         return await super()._call_now(arguments, limit, stdin, environment)
 
 
@@ -109,7 +110,7 @@ async def test_a_listing_that_hangs_is_given_up_soon_and_a_slow_podman_gets_more
         cli.outdate_listing()
     assert cli.limits == [10, 20, 30, 30, 10]
     slow = HangingCli(hang=0, takes=6.0)
-    monkeypatch.setattr("ankaios.runtimes.podman_cli.time.monotonic", lambda: slow.now)
+    monkeypatch.setattr("ankaios.runtimes.podman.podman_cli.time.monotonic", lambda: slow.now)
     for _ in range(2):
         await slow.listing()
         slow.outdate_listing()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.runtimes import podman_environment
-from ankaios.runtimes.podman_environment import (
+from ankaios.runtimes.podman import environment
+from ankaios.runtimes.podman.environment import (
     options_take_environment,
     settings_take_environment,
     with_late_collector,
@@ -60,7 +60,7 @@ def test_options_with_values_of_their_own_copy_nothing(options: Sequence[str]) -
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(podman_environment, "_SYSTEM_FILES", (str(tmp_path / "etc/containers.conf"),))
+    monkeypatch.setattr(environment, "_SYSTEM_FILES", (str(tmp_path / "etc/containers.conf"),))
     return tmp_path
 
 

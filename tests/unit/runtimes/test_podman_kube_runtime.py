@@ -13,10 +13,10 @@ from ankaios.common.device_grant import DeviceGrant, DeviceNode
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import File, InstanceName, WorkloadSpec
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.kube_workload import KubeConfig
-from ankaios.runtimes.podman_kube_runtime import PodmanKubeRuntime
-from ankaios.runtimes.podman_runtime import Podman
-from ankaios.runtimes.podman_states import METADATA_UNREADABLE
+from ankaios.runtimes.podman.kube_workload import KubeConfig
+from ankaios.runtimes.podman.podman_kube_runtime import PodmanKubeRuntime
+from ankaios.runtimes.podman.podman_runtime import Podman
+from ankaios.runtimes.podman.states import METADATA_UNREADABLE
 from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
 from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -137,11 +137,6 @@ async def test_files_are_refused() -> None:
     with pytest.raises(Unsupported) as caught:
         await runtime_of(a_kube_cli()).create_workload(spec, Extras())
     assert str(caught.value) == ("Workload files are not supported for podman-kube runtime. Use ConfigMaps instead.")
-
-
-async def test_a_workload_of_another_runtime_is_refused() -> None:
-    with pytest.raises(Unsupported, match="Received a manifest for the wrong runtime: 'podman'"):
-        await runtime_of(a_kube_cli()).create_workload(a_workload(runtime="podman"), Extras())
 
 
 def pods(**names: str) -> str:
@@ -348,7 +343,7 @@ async def test_the_pods_of_a_resumed_workload_come_from_its_volume(caplog: pytes
     cli.answers["volume ls"] = kept()
     runtime = runtime_of(cli)
     told: list[object] = []
-    checker = runtime.start_checker(NAME, str(NAME), told.append)
+    checker = runtime.start_checker(SPEC, str(NAME), told.append)
     for _ in range(20):
         await asyncio.sleep(0)
     assert told == [exited(2)]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ankaios.common.workload import InstanceName
-from ankaios.runtimes.podman_listing import parse_listing
+from ankaios.runtimes.podman.listing import parse_listing
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.unit.runtimes.recording_cli import a_container
 

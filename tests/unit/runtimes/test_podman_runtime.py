@@ -8,15 +8,17 @@ import pytest
 
 from ankaios.common import supervision
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
-from ankaios.runtimes import podman_resync
 from ankaios.runtimes.command import CommandFailed
-from ankaios.runtimes.podman_runtime import Podman, PodmanRuntime
-from ankaios.runtimes.podman_settings import PodmanSettings
-from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed, Unsupported
+from ankaios.runtimes.podman import podman_resync
+from ankaios.runtimes.podman.podman_runtime import Podman, PodmanRuntime
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
+from ankaios.runtimes.runtime_connector import Existing, Extras, LogOptions, RuntimeFailed
 from ankaios.runtimes.state_cache import StateCache
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 from tests.support.bugs import FailsOnce
 from tests.support.builders import a_workload, an_instance
+from tests.support.waiting import until
+from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
 
 SPEC = a_workload("web", "agent_A", config="image: alpine:3")
@@ -96,11 +98,6 @@ async def test_a_clean_up_that_fails_does_not_hide_why_the_start_failed() -> Non
         await runtime_of(cli).create_workload(SPEC, Extras())
 
 
-async def test_a_workload_of_another_runtime_is_refused() -> None:
-    with pytest.raises(Unsupported, match="Received a workload for the wrong runtime: 'native'"):
-        await runtime_of(RecordingCli()).create_workload(a_workload(runtime="native"), Extras())
-
-
 async def test_existing_workloads_are_found_by_the_label_agent() -> None:
     """[utest->swdd~podman-list-of-existing-workloads-uses-labels~1]"""
     other, odd = an_instance("job"), an_instance("x", agent="agent_B")
@@ -119,16 +116,16 @@ async def test_existing_workloads_are_found_by_the_label_agent() -> None:
 
 
 async def test_one_listing_serves_the_whole_restart_of_an_agent() -> None:
-    instances = [an_instance(f"w{number}") for number in range(50)]
-    cli = RecordingCli([labelled(f"c{number}", name=name) for number, name in enumerate(instances)])
+    specs = [a_workload(f"w{number}") for number in range(50)]
+    cli = RecordingCli([labelled(f"c{number}", name=spec.instance_name) for number, spec in enumerate(specs)])
     runtime = runtime_of(cli)
     assert len(await runtime.existing_workloads("agent_A")) == 50
     told: list[ExecutionState] = []
     checkers = []
-    for name in instances:
-        workload = await runtime.workload_id(name)
+    for spec in specs:
+        workload = await runtime.workload_id(spec.instance_name)
         assert workload is not None
-        checkers.append(runtime.start_checker(name, workload, told.append))
+        checkers.append(runtime.start_checker(spec, workload, told.append))
     for _ in range(10):
         await asyncio.sleep(0)
     assert told == [RUNNING_OK] * 50
@@ -170,11 +167,32 @@ async def test_deleting_stops_and_removes_the_container() -> None:
     assert cli.lines() == ["rm --force --ignore c1"]
 
 
+async def test_an_exit_that_podman_repairs_is_not_the_end_of_a_resumed_workload(tmp_path: Path) -> None:
+    """A restarted agent has not created the container; only the configuration shows that podman restarts it."""
+    container, folders = "c1" * 32, FakePodmanFolders(tmp_path)
+    spec = a_workload(config="image: alpine:3\ncommandOptions: [--restart=always]")
+    first = FakeMonitor(folders, container)
+    cli = RecordingCli([labelled(container, name=spec.instance_name, Pid=first.pid)])
+    runtime = runtime_of(cli)
+    told: list[ExecutionState] = []
+    checker = runtime.start_checker(spec, container, told.append)
+    await until(lambda: runtime.processes(container) == [first.pid])
+    first.end(3)
+    first.wait()
+    second = FakeMonitor(folders, container)
+    cli.show(labelled(container, name=spec.instance_name, Pid=second.pid))
+    await until(lambda: runtime.processes(container) == [second.pid] or len(told) > 1)
+    checker.stop()
+    await runtime.close()
+    second.close()
+    assert told == [RUNNING_OK]
+
+
 async def test_nothing_is_reported_of_a_container_while_it_is_deleted() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
-    checker = runtime.start_checker(NAME, "c1", told.append)
+    checker = runtime.start_checker(SPEC, "c1", told.append)
     await _settle()
     await runtime.delete_workload("c1")
     cli.show()
@@ -189,7 +207,7 @@ async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
-    checker = runtime.start_checker(NAME, "c1", told.append)
+    checker = runtime.start_checker(SPEC, "c1", told.append)
     await _settle()
     cli.answers["rm"] = failed()
     with pytest.raises(RuntimeFailed):
@@ -213,7 +231,7 @@ def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() 
         podman = Podman(cli)
         podman.watch.now = loop.time
         runtime = PodmanRuntime(podman)
-        runtime.start_checker(NAME, "c1", lambda state: told.append((loop.time(), state)))
+        runtime.start_checker(SPEC, "c1", lambda state: told.append((loop.time(), state)))
         await asyncio.sleep(3.1)
         cli.show(labelled("c1", "exited", ExitCode=7))
         await asyncio.sleep(3)
@@ -230,7 +248,7 @@ async def _settle() -> None:
 
 
 async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
-    from ankaios.runtimes.podman_cli import PodmanCli
+    from ankaios.runtimes.podman.podman_cli import PodmanCli
     from tests.support.stand_in import StandIn
 
     stand_in = StandIn(tmp_path)
@@ -251,7 +269,7 @@ async def test_changes_without_hints_are_found_by_the_resync(monkeypatch: pytest
         told.append(state)
         came.set()
 
-    checker = runtime.start_checker(NAME, "c1", sink)
+    checker = runtime.start_checker(SPEC, "c1", sink)
     async with asyncio.timeout(60):
         await came.wait()
         came.clear()
@@ -269,7 +287,7 @@ async def test_the_resync_continues_after_an_internal_error(
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     came = asyncio.Event()
-    checker = runtime.start_checker(NAME, "c1", lambda state: came.set() if state == exited(9) else None)
+    checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
     await _settle()
     monkeypatch.setattr(cli, "listing", FailsOnce(cli.listing))
     cli.show(labelled("c1", "exited", ExitCode=9))
@@ -283,7 +301,7 @@ async def test_the_resync_continues_after_an_internal_error(
 async def test_the_slow_listing_ends_when_nothing_is_watched() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
-    checker = runtime.start_checker(NAME, "c1", lambda _: None)
+    checker = runtime.start_checker(SPEC, "c1", lambda _: None)
     checker.stop()
     began = time.monotonic()
     while any(task.get_name() == "podman resync" for task in asyncio.all_tasks()):
@@ -297,7 +315,7 @@ async def test_a_failed_container_is_reported_to_the_sink() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
     told: list[ExecutionState] = []
-    checker = runtime.start_checker(NAME, "c1", told.append)
+    checker = runtime.start_checker(SPEC, "c1", told.append)
     await _settle()
     checker.stop()
     await runtime.close()
@@ -307,7 +325,7 @@ async def test_a_failed_container_is_reported_to_the_sink() -> None:
 async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
-    checker = runtime.start_checker(NAME, "c1", lambda _: None)
+    checker = runtime.start_checker(SPEC, "c1", lambda _: None)
     await _settle()
     cli.answers[PS] = failed("locked")
     async with asyncio.timeout(60):
@@ -325,7 +343,7 @@ async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
     podman = Podman(cli)
     runtime = PodmanRuntime(podman)
     came = asyncio.Event()
-    checker = runtime.start_checker(NAME, "c1", lambda state: came.set() if state == exited(9) else None)
+    checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
     await _settle()
     cli.show(labelled("c1", "exited", ExitCode=9))
     podman.watch.on_states_written()
@@ -333,18 +351,6 @@ async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
         await came.wait()
     checker.stop()
     await runtime.close()
-
-
-async def test_a_successor_is_created_but_not_started() -> None:
-    cli = RecordingCli()
-    cli.answers["create"] = "c2"
-    runtime = runtime_of(cli)
-    spec = a_workload(config="image: i\ncommandOptions: [-v, a]")
-    assert await runtime.prepare_workload(spec) == "c2"
-    assert cli.lines()[0].startswith(f"create --name {spec.instance_name.short} -v a ")
-    cli.answers["create"] = failed("no image")
-    with pytest.raises(RuntimeFailed):
-        await runtime.prepare_workload(spec)
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("true\n", True), ("false\n", False)])

@@ -15,11 +15,11 @@ from ankaios.common.execution_state import (
     SUCCEEDED_OK,
     exited,
 )
-from ankaios.runtimes import podman_state_getter, podman_watch
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
-from ankaios.runtimes.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
-from ankaios.runtimes.podman_states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
-from ankaios.runtimes.podman_watch import PodmanWatch
+from ankaios.runtimes.podman import container_watch, podman_state_getter
+from ankaios.runtimes.podman.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
+from ankaios.runtimes.podman.podman_watch import PodmanWatch
+from ankaios.runtimes.podman.states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
 from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container, failed
@@ -32,13 +32,13 @@ class Bench:
 
     def __init__(self, cli: RecordingCli, folders: FakePodmanFolders) -> None:
         self.cli = cli
-        self.hub = PodmanWatch(cli.outdate_listing)
+        self.watches = PodmanWatch(cli.outdate_listing)
         self.folders = folders
         self.monitors: list[FakeMonitor] = []
         self.hints = 0
 
     def getter(self, container: str = C1) -> PodmanStateGetter:
-        getter = PodmanStateGetter(self.cli, self.hub, container, exits_are_final=True)
+        getter = PodmanStateGetter(self.cli, self.watches, container, exits_are_final=True)
         getter.open(self._hint)
         return getter
 
@@ -46,7 +46,7 @@ class Bench:
         async def find() -> list[str] | None:
             return pods()
 
-        getter = PodmanKubeStateGetter(self.cli, self.hub, find, exits_are_final=True)
+        getter = PodmanKubeStateGetter(self.cli, self.watches, find, exits_are_final=True)
         getter.open(self._hint)
         return getter
 
@@ -67,7 +67,7 @@ class Bench:
 async def bench(tmp_path: Path) -> Iterator[Bench]:  # type: ignore[misc]
     made = Bench(RecordingCli(), FakePodmanFolders(tmp_path))
     yield made
-    made.hub.close()
+    made.watches.close()
     for monitor in made.monitors:
         monitor.close()
 
@@ -190,7 +190,7 @@ async def test_an_end_without_exit_code_is_not_reported_before_podman_has_record
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When many containers end at the same time, podman is slow."""
-    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
+    monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0,))
     monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
@@ -207,8 +207,8 @@ async def test_an_end_without_exit_code_is_not_reported_before_podman_has_record
 async def test_a_state_that_podman_keeps_reporting_is_finally_accepted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0,))
-    monkeypatch.setattr(podman_state_getter, "TIDY_LIMIT", 0.0)
+    monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0,))
+    monkeypatch.setattr(podman_state_getter, "RECORD_LIMIT", 0.0)
     monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()

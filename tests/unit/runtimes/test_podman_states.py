@@ -13,7 +13,7 @@ from ankaios.common.execution_state import (
     ExecutionState,
     exited,
 )
-from ankaios.runtimes.podman_states import (
+from ankaios.runtimes.podman.states import (
     KUBE_PAUSED,
     KUBE_STARTING,
     KUBE_STOPPING,

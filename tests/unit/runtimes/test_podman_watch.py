@@ -8,11 +8,16 @@ from shutil import rmtree
 import pytest
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, exited
-from ankaios.runtimes import podman_watch
-from ankaios.runtimes.podman_places import Monitor, exit_code, read_monitor
-from ankaios.runtimes.podman_watch import ContainerWatch, PodmanWatch
+from ankaios.runtimes.podman import container_watch, podman_watch
+from ankaios.runtimes.podman.container_watch import ContainerWatch
+from ankaios.runtimes.podman.places import Monitor, exit_code, read_monitor
+from ankaios.runtimes.podman.podman_resync import PodmanResync
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
+from ankaios.runtimes.podman.podman_watch import PodmanWatch
 from tests.support.bugs import FailsOnce
+from tests.support.waiting import until
 from tests.unit.runtimes.fake_monitor import FakeMonitor, FakePodmanFolders
+from tests.unit.runtimes.recording_cli import PS, RecordingCli, a_container
 
 C1, C2 = "c1" * 32, "c2" * 32
 
@@ -20,10 +25,10 @@ C1, C2 = "c1" * 32, "c2" * 32
 class Watched:
     """A watch of a container with its hints."""
 
-    def __init__(self, hub: PodmanWatch, container: str, final: bool = True) -> None:
+    def __init__(self, watches: PodmanWatch, container: str, final: bool = True) -> None:
         self.hints = 0
         self._came = asyncio.Event()
-        self.watch: ContainerWatch = hub.watch(container, final, self._hint)
+        self.watch: ContainerWatch = watches.watch(container, final, self._hint)
 
     def _hint(self) -> None:
         self.hints += 1
@@ -39,10 +44,10 @@ class Watched:
         await self.until(lambda: self.hints > 0)
 
 
-async def folders_are_watched(hub: PodmanWatch) -> None:
+async def folders_are_watched(watches: PodmanWatch) -> None:
     """They are watched some time after the first container was found."""
     async with asyncio.timeout(60):
-        while hub._folders is None:  # noqa: ASYNC110
+        while watches._folders is None:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
@@ -65,7 +70,7 @@ def monitors(folders: FakePodmanFolders) -> Iterator[Callable[..., FakeMonitor]]
 
 
 @pytest.fixture
-async def hub() -> Iterator[PodmanWatch]:  # type: ignore[misc]
+async def watches() -> Iterator[PodmanWatch]:  # type: ignore[misc]
     changes: list[None] = []
     made = PodmanWatch(lambda: changes.append(None))
     yield made
@@ -75,9 +80,9 @@ async def hub() -> Iterator[PodmanWatch]:  # type: ignore[misc]
 Make = Callable[..., FakeMonitor]
 
 
-async def test_the_exit_code_of_a_container_is_known_without_podman(hub: PodmanWatch, monitors: Make) -> None:
+async def test_the_exit_code_of_a_container_is_known_without_podman(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors()
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     assert watched.watch.attach(monitor.pid)
     assert watched.watch.fact == RUNNING_OK
     assert watched.watch.alive
@@ -88,30 +93,30 @@ async def test_the_exit_code_of_a_container_is_known_without_podman(hub: PodmanW
 
 
 async def test_after_one_container_was_seen_the_next_ones_are_found_by_their_pid_file(
-    hub: PodmanWatch, monitors: Make
+    watches: PodmanWatch, monitors: Make
 ) -> None:
     first = monitors(C1)
-    assert not Watched(hub, C1).watch.attach()  # the paths of the files are not known yet
-    assert Watched(hub, C1).watch.attach(first.pid)
+    assert not Watched(watches, C1).watch.attach()  # the paths of the files are not known yet
+    assert Watched(watches, C1).watch.attach(first.pid)
     monitors(C2)
-    assert Watched(hub, C2).watch.attach()
+    assert Watched(watches, C2).watch.attach()
 
 
-async def test_a_process_of_another_container_is_not_taken_for_ours(hub: PodmanWatch, monitors: Make) -> None:
+async def test_a_process_of_another_container_is_not_taken_for_ours(watches: PodmanWatch, monitors: Make) -> None:
     """The kernel may have reused the process id since the listing."""
     monitor = monitors(C1)
-    watched = Watched(hub, C2)
+    watched = Watched(watches, C2)
     assert not watched.watch.attach(monitor.pid)
     assert watched.watch.fact is None
 
 
 async def test_the_exit_file_of_an_earlier_run_is_not_believed(
-    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders, monkeypatch: pytest.MonkeyPatch
+    watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
+    monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
     folders.exit_file(C1).write_text("7")
     monitor = monitors(exit_file=False)
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     assert watched.watch.attach(monitor.pid)
     monitor.end(0)
     await watched.hinted()
@@ -119,11 +124,11 @@ async def test_the_exit_file_of_an_earlier_run_is_not_believed(
 
 
 async def test_a_missing_exit_file_triggers_a_listing(
-    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch
+    watches: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(podman_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
+    monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
     monitor = monitors(exit_file=False)
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     began = watched.watch.since
     monitor.end(0)
@@ -133,31 +138,31 @@ async def test_a_missing_exit_file_triggers_a_listing(
 
 
 async def test_an_internal_error_while_reading_the_exit_code_triggers_a_listing(
-    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    watches: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monitor = monitors()
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
-    monkeypatch.setattr(podman_watch, "exit_code", FailsOnce(exit_code))
+    monkeypatch.setattr(container_watch, "exit_code", FailsOnce(exit_code))
     monitor.end(3)
     await watched.hinted()
     assert watched.watch.fact is None
     assert "internal error in the reading of the exit code of c1c1c1c1c1c1, giving it up: Bug: a bug" in caplog.text
 
 
-async def test_a_container_that_removes_itself_is_lost_when_it_ends(hub: PodmanWatch, monitors: Make) -> None:
+async def test_a_container_that_removes_itself_is_lost_when_it_ends(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors(auto_remove=True)
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     monitor.end(0)
     await watched.hinted()
     assert watched.watch.fact == FAILED_LOST
 
 
-async def test_a_container_that_podman_restarts_stays_running(hub: PodmanWatch, monitors: Make) -> None:
-    hub.restart_pause = 1000
+async def test_a_container_that_podman_restarts_stays_running(watches: PodmanWatch, monitors: Make) -> None:
+    watches.restart_pause = 1000
     monitor = monitors()
-    watched = Watched(hub, C1, final=False)
+    watched = Watched(watches, C1, final=False)
     watched.watch.attach(monitor.pid)
     monitor.end(1)
     monitor.wait()
@@ -171,19 +176,19 @@ async def test_a_container_that_podman_restarts_stays_running(hub: PodmanWatch, 
     assert watched.watch.alive
 
 
-async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(hub: PodmanWatch, monitors: Make) -> None:
-    hub.restart_pause = 0.0
+async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(watches: PodmanWatch, monitors: Make) -> None:
+    watches.restart_pause = 0.0
     monitor = monitors()
-    watched = Watched(hub, C1, final=False)
+    watched = Watched(watches, C1, final=False)
     watched.watch.attach(monitor.pid)
     monitor.end(1)
     await watched.hinted()
     assert watched.watch.fact is None
 
 
-async def test_an_ended_container_that_a_user_restarts_is_detected(hub: PodmanWatch, monitors: Make) -> None:
+async def test_an_ended_container_that_a_user_restarts_is_detected(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors()
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     monitor.end(0)
     await watched.until(lambda: watched.watch.fact == exited(0))
@@ -193,12 +198,12 @@ async def test_an_ended_container_that_a_user_restarts_is_detected(hub: PodmanWa
 
 
 async def test_a_container_removed_by_hand_is_a_reason_to_ask(
-    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders
+    watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders
 ) -> None:
     monitor = monitors(C1)
-    watched, other = Watched(hub, C1), Watched(hub, C2)
+    watched, other = Watched(watches, C1), Watched(watches, C2)
     watched.watch.attach(monitor.pid)
-    await folders_are_watched(hub)
+    await folders_are_watched(watches)
     (folders.containers / C2).mkdir()
     rmtree(folders.containers / C2)
     await other.hinted()
@@ -206,36 +211,36 @@ async def test_a_container_removed_by_hand_is_a_reason_to_ask(
 
 
 async def test_what_we_remove_ourselves_is_no_news(
-    hub: PodmanWatch, monitors: Make, folders: FakePodmanFolders
+    watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders
 ) -> None:
     monitor = monitors(C1)
-    watched, other = Watched(hub, C1), Watched(hub, C2)
+    watched, other = Watched(watches, C1), Watched(watches, C2)
     watched.watch.attach(monitor.pid)
-    await folders_are_watched(hub)
-    hub.suspend_reports(C1)
-    hub.suspend_reports("nobody watches this")
+    await folders_are_watched(watches)
+    watches.suspend_reports(C1)
+    watches.suspend_reports("nobody watches this")
     monitor.close()
     rmtree(folders.containers / C1)
     (folders.containers / C2).mkdir()
     await other.hinted()
-    hub.hint_all()
+    watches.hint_all()
     assert watched.hints == 0
-    hub.resume_reports(C1)
+    watches.resume_reports(C1)
     assert watched.hints == 1
 
 
-async def test_dropped_events_invalidate_all_facts(hub: PodmanWatch, monitors: Make) -> None:
+async def test_dropped_events_invalidate_all_facts(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors(C1)
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
-    hub._changed("", "")
+    watches._changed("", "")
     assert watched.hints == 1
     assert watched.watch.fact is None
 
 
-async def test_a_closed_watch_gives_no_hints(hub: PodmanWatch, monitors: Make) -> None:
+async def test_a_closed_watch_gives_no_hints(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors()
-    watched, other = Watched(hub, C1), Watched(hub, C1)
+    watched, other = Watched(watches, C1), Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     other.watch.attach(monitor.pid)
     watched.watch.close()
@@ -247,14 +252,14 @@ async def test_a_closed_watch_gives_no_hints(hub: PodmanWatch, monitors: Make) -
 
 
 async def test_without_folder_watches_everything_else_works(
-    hub: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    watches: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_room(_: object) -> None:
         raise OSError(24, "no more watches")
 
     monkeypatch.setattr(podman_watch, "Inotify", no_room)
     monitor = monitors()
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     monitor.end(3)
     await watched.hinted()
@@ -262,9 +267,9 @@ async def test_without_folder_watches_everything_else_works(
     assert "removed containers are detected later" in caplog.text
 
 
-async def test_a_listing_replaces_the_fact_unless_the_process_is_alive(hub: PodmanWatch, monitors: Make) -> None:
+async def test_a_listing_replaces_the_fact_unless_the_process_is_alive(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors(C1)
-    alive, unseen = Watched(hub, C1), Watched(hub, C2)
+    alive, unseen = Watched(watches, C1), Watched(watches, C2)
     alive.watch.attach(monitor.pid)
     for watched in (alive, unseen):
         watched.watch.update(FAILED_LOST, 5.0)
@@ -286,21 +291,46 @@ def test_the_arguments_of_a_monitor_contain_the_paths_of_its_files() -> None:
 
 @pytest.mark.parametrize("file", ["libpod/bolt_state.db", "db.sql"])
 async def test_a_state_that_podman_stores_is_noticed(
-    hub: PodmanWatch, monitors: Make, tmp_path: Path, file: str
+    watches: PodmanWatch, monitors: Make, tmp_path: Path, file: str
 ) -> None:
     """A paused container is visible only there."""
     stored = asyncio.Event()
-    hub.on_states_written = stored.set
+    watches.on_states_written = stored.set
     database = tmp_path / "graph" / file
     database.parent.mkdir(parents=True)
     database.write_text("running")
     more = ("--exit-command-arg", "--root", "--exit-command-arg", str(tmp_path / "graph"))
     monitor = monitors(more=more)
-    watched = Watched(hub, C1)
+    watched = Watched(watches, C1)
     assert watched.watch.attach(monitor.pid)
-    await folders_are_watched(hub)
+    await folders_are_watched(watches)
     database.read_text()
     assert not stored.is_set()
     database.write_text("paused")
     async with asyncio.timeout(60):
         await stored.wait()
+
+
+async def test_a_replaced_database_is_watched_again_after_the_next_resync(
+    watches: PodmanWatch, monitors: Make, tmp_path: Path
+) -> None:
+    """For example by `podman system reset`. The kernel drops the watch of a removed file."""
+    stored = asyncio.Event()
+    database = tmp_path / "graph/db.sql"
+    database.parent.mkdir()
+    database.touch()
+    monitor = monitors(more=("--exit-command-arg", "--root", "--exit-command-arg", str(tmp_path / "graph")))
+    cli = RecordingCli([a_container(C1, Pid=monitor.pid)], settings=PodmanSettings(resync=0.001))
+    resync = PodmanResync(cli, watches)
+    watches.on_states_written = stored.set
+    watched = Watched(watches, C1)
+    watched.watch.attach(monitor.pid)
+    await folders_are_watched(watches)
+    database.unlink()
+    database.touch()
+    resync.begin()
+    await until(lambda: cli.count(PS) >= 2)
+    database.write_text("paused")
+    async with asyncio.timeout(60):
+        await stored.wait()
+    await resync.close()

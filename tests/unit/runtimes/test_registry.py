@@ -3,21 +3,20 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from ankaios.runtimes.child_process import ChildProcess
-from ankaios.runtimes.early_listing import EarlyListing
-from ankaios.runtimes.nerdctl_cli import NerdctlSettings
-from ankaios.runtimes.on_demand import OnDemand
-from ankaios.runtimes.podman_settings import PodmanSettings
+from ankaios.runtimes.connectors import Connectors
+from ankaios.runtimes.containerd.nerdctl_cli import NerdctlSettings
+from ankaios.runtimes.podman.early_listing import EarlyListing
+from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
-from ankaios.runtimes.runtime_connector import RuntimeConnector
+from tests.support.fake_runtime import FakeRuntime
 
 
-def make(names: list[str], nerdctl: str = "true") -> Mapping[str, OnDemand]:
+def make(names: list[str], nerdctl: str = "true") -> Connectors:
     settings = NerdctlSettings(program=nerdctl)
     return make_connectors(names, Path("/run/x"), "agent_A", PodmanSettings(), settings)
 
@@ -33,7 +32,7 @@ def test_every_name_has_its_connector() -> None:
 
 def test_only_what_is_wanted_is_made() -> None:
     assert list(make(["podman"])) == ["podman"]
-    assert make([]) == {}
+    assert list(make([])) == []
 
 
 def test_an_unknown_name_is_warned_about_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
@@ -49,47 +48,52 @@ def test_without_nerdctl_containerd_is_as_if_not_enabled(caplog: pytest.LogCaptu
 
 def test_both_podman_connectors_share_one_podman() -> None:
     made = make(["podman", "podman-kube"])
-    first, second = (made[name].load() for name in ("podman", "podman-kube"))
+    first, second = (made[name] for name in ("podman", "podman-kube"))
     assert first._podman is second._podman  # type: ignore[attr-defined]
 
 
 def test_a_connector_is_loaded_when_it_is_needed() -> None:
     script = """
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 made = make_connectors(RUNTIME_NAMES, Path("/run/x"), "agent_A")
 print([name for name in sys.modules if name.endswith("_runtime")])
-made["native"].load()
+made["native"]
 print([name for name in sys.modules if name.endswith("_runtime")])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["[]", "['ankaios.runtimes.native_runtime']"]
+    assert done.stdout.split("\n")[:2] == ["[]", "['ankaios.runtimes.native.native_runtime']"]
 
 
-async def test_the_native_runtime_is_loaded_for_a_list_only_if_it_was_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = make_connectors(["native"], tmp_path, "agent_A")["native"]
-    loads: list[str] = []
-    load = made.load
-
-    def observed_load() -> RuntimeConnector:
-        loads.append("native")
-        return load()
-
-    monkeypatch.setattr(made, "load", observed_load)
-    assert await made.existing_workloads("agent_A") == []
-    assert loads == []
+def test_without_its_folder_the_native_runtime_is_unused(tmp_path: Path) -> None:
+    """An agent that lists existing workloads does not load it then."""
+    made = make_connectors(["native", "podman"], tmp_path, "agent_A")
+    assert made.is_unused("native")
+    assert not made.is_unused("podman")
     (tmp_path / "agent_A_native").mkdir(mode=0o700)
-    assert await made.existing_workloads("agent_A") == []
-    assert loads == ["native"]
+    assert not made.is_unused("native")
 
 
-async def test_what_was_never_needed_is_closed_as_well() -> None:
-    for connector in make(list(RUNTIME_NAMES)).values():
-        await connector.close()
+def test_a_loaded_runtime_is_not_unused(tmp_path: Path) -> None:
+    made = make_connectors(["native"], tmp_path, "agent_A")
+    assert made["native"] is made["native"]
+    assert not made.is_unused("native")
+
+
+async def test_only_loaded_connectors_are_closed() -> None:
+    first, second = FakeRuntime(), FakeRuntime()
+    connectors = Connectors({"first": lambda: first, "second": lambda: second})
+    assert connectors["first"] is first
+    await connectors.close()
+    assert (first.closed, second.closed) == (True, False)
+
+
+def test_loaded_and_later_connectors_can_be_wrapped() -> None:
+    connectors = Connectors({"first": FakeRuntime, "second": FakeRuntime})
+    assert connectors["first"].name == "fake"
+    connectors.wrap(lambda connector: FakeRuntime(f"wrapped {connector.name}"))
+    assert [connector.name for connector in connectors.values()] == ["wrapped fake", "wrapped fake"]
 
 
 async def test_an_early_listing_is_taken_even_if_nothing_is_listed(
@@ -108,8 +112,7 @@ async def test_an_early_listing_is_taken_even_if_nothing_is_listed(
     assert not taken.is_set()
     async with asyncio.timeout(30):
         await taken.wait()
-    for connector in made.values():
-        await connector.close()
+    await made.close()
 
 
 def test_settings_have_defaults() -> None:

@@ -98,8 +98,29 @@ async def test_a_call_that_started_before_a_reset_serves_no_later_request() -> N
     await asyncio.sleep(0)
     source.gate.set()
     assert await asyncio.gather(*late) == [2, 2, 2]
-    assert await early == 2
+    assert await early == 1
     assert source.loads == 2
+
+
+async def test_a_request_is_served_although_each_call_is_outdated_when_it_ends() -> None:
+    """Containers that start and stop all the time reset the cache faster than the runtime can list them."""
+    source = Source()
+
+    async def load_during_changes() -> int:
+        number = await source.load()
+        source.now += 0.1
+        source.cache.reset()
+        await asyncio.sleep(0)
+        return number
+
+    source.cache = StateCache(load_during_changes, lambda: source.now)
+    early = asyncio.create_task(source.get())
+    await asyncio.sleep(0)
+    source.now += 0.1
+    source.cache.reset()
+    async with asyncio.timeout(10):
+        assert await source.get() == 2
+        assert await early == 1
 
 
 async def test_a_failing_call_is_repeated_once_immediately() -> None:

@@ -25,7 +25,7 @@ from ankaios.cli.up_cluster import LocalCluster
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
 from ankaios.common.names import check_agent_name
-from ankaios.runtimes.native_processes import NativeFolder
+from ankaios.runtimes.native.processes import NativeFolder
 from ankaios.runtimes.registry import RUNTIME_NAMES
 
 

@@ -18,9 +18,9 @@ from ankaios.common.suggestions import nearest
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.container_config import ContainerConfig
-from ankaios.runtimes.kube_manifest import Target, add_control_interface, add_grants, load_documents
-from ankaios.runtimes.kube_workload import KubeConfig
-from ankaios.runtimes.native_order import NativeConfig
+from ankaios.runtimes.native.order import NativeConfig
+from ankaios.runtimes.podman.kube_manifest import Target, add_control_interface, add_grants, load_documents
+from ankaios.runtimes.podman.kube_workload import KubeConfig
 from ankaios.runtimes.registry import RUNTIME_NAMES
 
 _PREFIX = "cannot read the runtimeConfig: "

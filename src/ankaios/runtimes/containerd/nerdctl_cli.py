@@ -1,0 +1,189 @@
+"""All calls of the program nerdctl, and the last listing of all its containers.
+
+Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`. As with podman, each call has a
+time limit, few calls run at the same time, and one listing serves all requests that arrive at about the same time.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ankaios.common.execution_state import (
+    FAILED_EXEC_FAILED,
+    FAILED_UNKNOWN,
+    PENDING_STARTING,
+    RUNNING_OK,
+    STOPPING,
+    ExecutionState,
+    exited,
+)
+from ankaios.runtimes.call_slots import CallSlots
+from ankaios.runtimes.check_command import run_in_container
+from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
+from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
+from ankaios.runtimes.state_cache import Loaded, StateCache
+
+MAX_CHECKS = 1000
+NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
+
+
+class NerdctlSettings(Struct, frozen=True):
+    """Limits are in seconds, as for podman."""
+
+    program: str = "nerdctl"
+    query_limit: float = 30.0
+    run_limit: float = 900.0
+    stop_limit: float = 180.0
+    calls_at_a_time: int = 2
+    stops_at_a_time: int = 8
+    environment: Mapping[str, str] | None = None
+
+
+class NerdctlCli:
+    def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
+        self.settings = settings
+        self._slots = CallSlots(settings.calls_at_a_time)
+        self._stop_slots = CallSlots(settings.stops_at_a_time)
+        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
+        self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
+
+    async def _call(self, arguments: Sequence[str], limit: float) -> str:
+        async with self._slots.slot():
+            return await self._call_now(arguments, limit)
+
+    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
+        return await run_command(self.settings.program, arguments, limit=limit, env=self.settings.environment)
+
+    async def start(self, arguments: Sequence[str]) -> str:
+        """Call `run` or `start`; return the id of the container."""
+        try:
+            container = (await self._call(arguments, self.settings.run_limit)).strip()
+        finally:
+            self._states.reset()
+        if not container:
+            raise CommandFailed(command_text(self.settings.program, arguments), "nerdctl printed no container id")
+        return container.rsplit(maxsplit=1)[-1]
+
+    async def remove(self, container: str) -> None:
+        """Remove a container. A container that does not exist counts as removed."""
+        try:
+            for arguments in (["stop", container], ["rm", container]):
+                await self._remove_step(arguments)
+        finally:
+            self._states.reset()
+
+    async def _remove_step(self, arguments: Sequence[str]) -> None:
+        try:
+            async with self._stop_slots.slot():
+                await self._call_now(arguments, self.settings.stop_limit)
+        except CommandFailed as fault:
+            if "no such container" not in fault.why.lower():
+                raise
+
+    async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
+        """Return the labels of each container with this label, by container id."""
+        arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
+        return parse_labels(await self._call(arguments, self.settings.query_limit))
+
+    async def states(self) -> Loaded[dict[str, ExecutionState]]:
+        return await self._states.get()
+
+    async def _list_states(self) -> dict[str, ExecutionState]:
+        limit = self.settings.query_limit
+        ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
+        return await self._inspect(ids) if ids else {}
+
+    async def _inspect(self, ids: list[str]) -> dict[str, ExecutionState]:
+        """A container that was removed meanwhile is missing in the result: the call fails, but prints the others."""
+        try:
+            return parse_states(await self._call_now(["inspect", *ids], self.settings.query_limit))
+        except CommandFailed as fault:
+            found = parse_states(fault.output) if fault.output else {}
+            if all(each in found or f"no such object {each}" in fault.why for each in ids):
+                return found
+            raise
+
+    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
+        async with self._check_slots.slot():
+            after = (container, *command)
+            return await run_in_container(self.settings.program, ["exec"], after, limit, self.settings.environment)
+
+    async def pid_of(self, container: str) -> int:
+        text = await self._call(["inspect", "--format={{.State.Pid}}", container], self.settings.query_limit)
+        return int(text) if text.strip().isdigit() else 0
+
+    def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
+        return stream_command(self.settings.program, arguments, self.settings.environment)
+
+    async def close(self) -> None:
+        await self._states.close()
+
+
+def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
+    """Parse one JSON object per line. Lines without a container are skipped; if all are, `RuntimeFailed` is raised."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found: dict[str, Mapping[str, str]] = {}
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        match entry:
+            case {"ID": str(container), **more} if container:
+                found[container] = _labels(more.get("Labels"))
+    if lines and not found:
+        raise RuntimeFailed(f"cannot read the list of containers: {lines[0][:200]}")
+    return found
+
+
+def _labels(value: object) -> Mapping[str, str]:
+    """Parse labels, which are a map in nerdctl 1.7 and `k=v,k=v,…` in other versions.
+
+    In the second form, a value with a comma produces parts without `=`, which are skipped.
+    """
+    if isinstance(value, dict):
+        return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
+    pieces = value.split(",") if isinstance(value, str) else []
+    return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
+
+
+def parse_states(text: str) -> dict[str, ExecutionState]:
+    """Parse one JSON array, or one array for each container: nerdctl 1.x prints several."""
+    entries: list[object] = []
+    rest = text.strip()
+    while True:
+        try:
+            part, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError) as fault:
+            raise RuntimeFailed(f"cannot read the states of containers: {fault}") from fault
+        if not isinstance(part, list):
+            raise RuntimeFailed("cannot read the states of containers: it is not a JSON array")
+        entries += part
+        rest = rest[end:].lstrip()
+        if not rest:
+            break
+    found: dict[str, ExecutionState] = {}
+    for entry in entries:
+        match entry:
+            case {"Id": str(container), "State": {"Status": str(word), **more}}:
+                code = more.get("ExitCode")
+                found[container] = nerdctl_state(word, code if isinstance(code, int) else None)
+            case {"Id": str(container)}:
+                found[container] = FAILED_UNKNOWN
+    return found
+
+
+def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:
+    match word.lower():
+        case "created" | "restarting":
+            return PENDING_STARTING.because(word)
+        case "running":
+            return RUNNING_OK
+        case "exited" if exit_code is not None:
+            return exited(exit_code)
+        case "dead":  # failed, independently of the exit code
+            return FAILED_EXEC_FAILED.because(f"Exit code: '{exit_code or 0}'")
+        case "removing":
+            return STOPPING.because(word)
+    return FAILED_UNKNOWN.because(word)

@@ -1,0 +1,174 @@
+"""Parses the output of podman: containers, pods and volumes. Pure.
+
+Input: the text. Output: plain data. An invalid value affects only its container: an unreadable container is skipped, an
+unreadable field gets a neutral default.
+"""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct, field
+
+from ankaios.common.workload import InstanceName
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+
+NAME_LABEL = "name"
+AGENT_LABEL = "agent"
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class Container(Struct, frozen=True):
+    """`exit_code` is None if podman reports none or an invalid one."""
+
+    id: str
+    state: str
+    exit_code: int | None = None
+    pid: int = 0
+    pod: str = ""
+    infra: bool = False
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    names: tuple[str, ...] = ()
+
+    @property
+    def instance_name(self) -> InstanceName | None:
+        return InstanceName.parse(self.labels.get(NAME_LABEL, ""))
+
+
+class Listing:
+    """All containers by id.
+
+    [impl->swdd~podmancli-container-state-cache-all-containers~1]
+    """
+
+    def __init__(self, containers: list[Container]) -> None:
+        self.by_id = {container.id: container for container in containers}
+        self._by_name: dict[str, list[Container]] = {}
+        self._by_pod: dict[str, list[Container]] = {}
+        for container in containers:
+            if name := container.labels.get(NAME_LABEL):
+                self._by_name.setdefault(name, []).append(container)
+            if container.pod:
+                self._by_pod.setdefault(container.pod, []).append(container)
+
+    def of_agent(self, agent: str) -> list[Container]:
+        """[impl->swdd~podman-list-of-existing-workloads-uses-labels~1]"""
+        return [container for container in self.by_id.values() if container.labels.get(AGENT_LABEL) == agent]
+
+    def of_instance(self, name: InstanceName) -> list[Container]:
+        """[impl->swdd~podman-get-workload-id-uses-label~1]"""
+        return self._by_name.get(str(name), [])
+
+    def of_pod(self, pod: str) -> list[Container]:
+        return self._by_pod.get(pod, [])
+
+    def pods(self) -> set[str]:
+        """Return the ids of all pods that have containers."""
+        return set(self._by_pod)
+
+
+def parse_listing(text: str) -> Listing:
+    """Raises `RuntimeFailed` if the text is not a JSON array."""
+    return Listing([container for entry in _parse_list(text, "containers") if (container := _container(entry))])
+
+
+def _parse_list(text: str, what: str) -> list[Any]:
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise RuntimeFailed(f"cannot read the list of {what}: {fault}") from fault
+    if entries is not None and not isinstance(entries, list):
+        raise RuntimeFailed(f"cannot read the list of {what}: it is not a JSON array")
+    return entries or []
+
+
+def _container(entry: object) -> Container | None:
+    if not isinstance(entry, dict):
+        return None
+    container_id = entry.get("Id")
+    if not isinstance(container_id, str) or not container_id:
+        return None
+    return Container(
+        id=container_id,
+        state=_text(entry.get("State")),
+        exit_code=None if _was_interrupted(entry) else _exit_code(entry.get("ExitCode")),
+        pid=_pid(entry.get("Pid")),
+        pod=_text(entry.get("Pod")),
+        infra=entry.get("IsInfra") is True,
+        labels=_labels(entry.get("Labels")),
+        names=tuple(name for name in _list(entry.get("Names")) if isinstance(name, str)),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _exit_code(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _was_interrupted(entry: dict[str, Any]) -> bool:
+    """Return whether it ran during a power loss: newer versions of podman report it as exited with code 0."""
+    started, ended = entry.get("StartedAt"), entry.get("ExitedAt")
+    return isinstance(started, int) and isinstance(ended, int) and ended < started
+
+
+def _pid(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _labels(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        return _NO_LABELS
+    return {key: text for key, text in value.items() if isinstance(text, str)}
+
+
+def parse_pods(text: str) -> list[str]:
+    """Return the non-empty lines after each `Pod:` up to the next line that ends with a colon."""
+    pods: list[str] = []
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.endswith(":"):
+            inside = line == "Pod:"
+        elif inside and line:
+            pods.append(line)
+    return pods
+
+
+def parse_pod_names(text: str) -> dict[str, str]:
+    found = {}
+    for entry in _parse_list(text, "pods"):
+        match entry:
+            case {"Id": str(pod), "Name": str(name)}:
+                found[pod] = name
+    return found
+
+
+def parse_volumes(text: str) -> dict[str, str | None]:
+    """Return the data of each volume of a listing."""
+    found: dict[str, str | None] = {}
+    for entry in _parse_list(text, "volumes"):
+        match entry:
+            case {"Name": str(name), "Labels": {"data": str(data)}}:
+                found[name] = decode_unpadded(data)
+            case {"Name": str(name)}:
+                found[name] = None
+    return found
+
+
+def decode_unpadded(data: str) -> str | None:
+    """Decode base64 that must not have padding."""
+    import base64
+
+    if data.endswith("="):
+        return None
+    try:
+        return base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
+    except ValueError:
+        return None
