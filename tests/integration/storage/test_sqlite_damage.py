@@ -171,15 +171,19 @@ async def test_an_older_wal_of_the_same_database_is_not_applied_silently(machine
     assert opened.report is not None
 
 
-def test_a_removed_database_starts_empty_and_the_copy_is_named(machine: Machine, intact: Files) -> None:
-    session = machine.start_session({HEAD: intact[HEAD], COPY: intact[COPY]})
+@pytest.mark.parametrize(("kept", "last"), [((HEAD, COPY), NEWEST), ((COPY,), IN_DATABASE)], ids=["head", "copy only"])
+def test_a_removed_database_starts_empty_and_the_copy_is_named(
+    machine: Machine, intact: Files, kept: tuple[str, ...], last: int
+) -> None:
+    session = machine.start_session({name: intact[name] for name in kept})
     opened = session.load(NOW)
     _check_usable(session)
     assert opened.report is not None
     assert f"is missing; a copy is in '{machine.folder / COPY}-{STAMP}'" in opened.report.problem
-    assert opened.report.lost == (f"the state of commit {NEWEST}, revision {NEWEST}",)
+    assert opened.report.lost == (f"the state of commit {last}, revision {last}",)
     assert opened.entries == {LOSS_KEY: {"text": str(opened.report)}}
-    assert opened.last_revision == NEWEST
+    assert opened.last_revision == last
+    assert (machine.folder / f"{COPY}-{STAMP}").read_bytes() == intact[COPY]
 
 
 async def test_the_copy_of_a_removed_database_is_kept_and_can_take_its_place(machine: Machine, intact: Files) -> None:

@@ -18,7 +18,7 @@ from ankaios.storage.core.content_summary import ContentSummary
 from ankaios.storage.core.encoding import decode_value, encode_value
 from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent, problem_of, restore_content
 from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
-from ankaios.storage.sqlite.backup import new_store_id
+from ankaios.storage.sqlite.backup import copied_summary, new_store_id
 from ankaios.storage.sqlite.content_reader import read_content
 from ankaios.storage.sqlite.database import create_database
 from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION
@@ -80,6 +80,7 @@ class _Opening:
     def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
         """A database that was removed on purpose starts empty; the numbers of commits continue."""
         content, report, sequence, revision = DatabaseContent(), None, 0, 0
+        head = head or self._head_of_copy()
         if head is not None and head.sequence > 0:
             lost = (f"the state of commit {head.sequence}, revision {head.revision}",)
             problem = f"the database '{self.files.database}' is missing{self._keep_copy()}"
@@ -89,6 +90,11 @@ class _Opening:
         self._write_replacement(content, new_store_id(), sequence, revision)
         self._activate_replacement()
         return read_content(self.files.database), report
+
+    def _head_of_copy(self) -> ConfirmedCommit | None:
+        """The copy proves that there was a state, even if all other files are missing."""
+        summary = copied_summary(self.files.copy)
+        return None if summary is None else ConfirmedCommit(summary.store, summary.sequence, summary.last_revision)
 
     def _keep_copy(self) -> str:
         """Rename the copy, which is replaced when the new database is copied. Returns where it is, for a report."""
