@@ -51,6 +51,12 @@ def state_file(cluster: Cluster) -> Path:
     return cluster.folder / "state" / "A.state"
 
 
+def is_stored(cluster: Cluster, *names: bytes) -> bool:
+    """The file may not exist yet: the agent writes it after it has reported the states."""
+    path = state_file(cluster)
+    return path.exists() and all(name in path.read_bytes() for name in names)
+
+
 def running(cluster: Cluster) -> dict[str, int]:
     """The process of each native workload of agent A."""
     found = {}
@@ -82,7 +88,7 @@ def begin(cluster: Cluster) -> None:
     cluster.start_agent("B", runtimes=["native"])
     for name in ("db", "web", "far", "near"):
         cluster.wait_for(name, "Running(Ok)")
-    cluster.wait_until("the state is stored", lambda: b'"far"' in state_file(cluster).read_bytes())
+    cluster.wait_until("the state is stored", lambda: is_stored(cluster, b'"far"'))
 
 
 def test_workloads_start_without_a_server_and_are_kept_when_it_returns(cluster: Cluster) -> None:
@@ -136,8 +142,7 @@ def test_a_shared_device_is_used_without_a_server_only_by_the_workload_that_had_
         cluster.wait_for("first", "Running(Ok)")
         apply(cluster, a_user("second", agent="A"))
         cluster.wait_for("second", "Pending(WaitingToStart)")
-        stored = lambda: all(name in state_file(cluster).read_bytes() for name in (b"first", b"second"))  # noqa: E731
-        cluster.wait_until("both are stored", stored)
+        cluster.wait_until("both are stored", lambda: is_stored(cluster, b"first", b"second"))
         cut_the_power(cluster)
         launch(cluster, "--state-dir", str(cluster.folder / "state"))
         cluster.wait_until("the first one runs", lambda: set(running(cluster)) == {"first"})
