@@ -220,7 +220,9 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
     try:
         async with AsyncExitStack() as stack:
             cli = await connected_client(stack, server)
-            await request(cli, Request(requestId="first", updateStateRequest=desired(agents)))
+            answer = await request(cli, Request(requestId="first", updateStateRequest=desired(agents)))
+            if answer.response.HasField("error"):
+                return 0.0, 0.0, [f"{agents} agents: {answer.response.error.message}"]
             before = server.cpu
             tasks = [asyncio.create_task(agent.run(server.settings_of_agents, ended)) for agent in fleet]
             stack.callback(ended.set)
