@@ -180,6 +180,10 @@ class Cluster:
                     found[name] = (text, state.get("additionalInfo", ""))
         return found
 
+    def state_of(self, workload: str) -> tuple[str, str]:
+        """As in `states`; ("Removed", "") if it has none, e.g. for a moment while it is restarted."""
+        return self.states().get(workload, ("Removed", ""))
+
     # --- waiting
 
     def wait_for(self, workload: str, *states: str, seconds: float = WAIT_SECONDS) -> str:
@@ -187,7 +191,7 @@ class Cluster:
         seen: list[tuple[str, str]] = []
 
         def reached() -> bool:
-            now = self.states().get(workload, ("Removed", ""))
+            now = self.state_of(workload)
             if not seen or seen[-1] != now:
                 seen.append(now)
             return now[0] in states

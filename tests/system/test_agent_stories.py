@@ -106,7 +106,7 @@ def test_restart_policies_and_retries(cluster: Cluster, podman_env: PodmanEnv) -
     )
     cluster.start_agent("agent_A", runtimes=["podman"])
     cluster.wait_for("once", "Succeeded(Ok)")
-    cluster.wait_until("it is tried again", lambda: "Retry 2:" in cluster.states()["broken"][1])
+    cluster.wait_until("it is tried again", lambda: "Retry 2:" in cluster.state_of("broken")[1])
 
     def container(name: str) -> str | None:
         found = [each["Id"] for each in podman_env.containers() if each["Labels"]["name"].startswith(f"{name}.")]

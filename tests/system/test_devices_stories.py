@@ -80,7 +80,7 @@ def test_a_shared_camera_has_one_user_in_the_whole_cluster(cluster: Cluster) -> 
     cluster.wait_for("first", "Running(Ok)")
     apply(cluster, a_user("second", agent="node-b"))
     waiting = ("Pending(WaitingToStart)", f"waits for 1 x akri.sh/{CONFIGURATION}, 1 visible, 0 free")
-    cluster.wait_until("the second one waits", lambda: cluster.states()["second"] == waiting)
+    cluster.wait_until("the second one waits", lambda: cluster.state_of("second") == waiting)
     assert usage(cluster) == {f"{FOO0}-0": "C:0:node-a"}
     delete(cluster, "first")
     cluster.wait_for("second", "Running(Ok)")
@@ -171,7 +171,7 @@ def test_a_workload_that_loses_its_camera_does_as_configured(cluster: Cluster, p
     availability(cluster).write_text("OFFLINE")
     if left:
         reason = f"its device '{FOO0}' is lost since 20"
-        cluster.wait_until("its state names the camera", lambda: cluster.states()["web"][1].startswith(reason))
+        cluster.wait_until("its state names the camera", lambda: cluster.state_of("web")[1].startswith(reason))
         assert "node-a (lost)" in cluster.ank("get", "devices").stdout
         for command in (["describe", "workload", "web"], ["why", "web"]):
             assert reason in " ".join(cluster.ank(*command).stdout.split())
@@ -196,7 +196,7 @@ def test_the_server_places_workloads_where_the_devices_are(cluster: Cluster) -> 
     assert {instance["nodes"][0] for instance in owners.values()} == {"node-a", "node-b"}
     (waiting,) = {"one", "two", "three"} - running(cluster)
     reason = ("NotScheduled", f"no agent has enough free devices for 1 x akri.sh/{CONFIGURATION}")
-    cluster.wait_until("the third says why it waits", lambda: cluster.states()[waiting] == reason)
+    cluster.wait_until("the third says why it waits", lambda: cluster.state_of(waiting) == reason)
     ended = next(iter(running(cluster)))
     delete(cluster, ended)
     cluster.wait_for(waiting, "Running(Ok)")

@@ -76,7 +76,7 @@ def test_replicas_share_devices_and_a_selector_chooses_among_them(cluster: Clust
     apply(cluster, web)
     cluster.wait_for("web-0", "Running(Ok)")
     reason = f"no agent has enough free devices for 1 x akri.sh/{CONFIGURATION}"
-    cluster.wait_until("the other waits", lambda: cluster.states()["web-1"] == ("NotScheduled", reason))
+    cluster.wait_until("the other waits", lambda: cluster.state_of("web-1") == ("NotScheduled", reason))
     delete(cluster, "one")
     cluster.wait_for("web-1", "Running(Ok)")
     apply(cluster, selected)

@@ -78,7 +78,7 @@ def test_a_workload_that_ends_immediately_is_restarted_with_growing_delays(
     cluster.start_agent(AGENT, runtimes=[runtime])
     announced = "Exit code: '7', restart 3 in 1 s"
     expected = ("Failed(ExecFailed)", announced)
-    cluster.wait_until(announced, lambda: cluster.states()["web"] == expected, more=cluster.states)
+    cluster.wait_until(announced, lambda: cluster.state_of("web") == expected, more=cluster.states)
     assert runs(tmp_path) == 3
     cluster.wait_until("it is restarted", lambda: runs(tmp_path) == 4)
 
