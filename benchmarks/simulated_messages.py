@@ -103,7 +103,7 @@ def measure(agents: int) -> float:
         cluster = SimulatedCluster(loop, random, Path(folder) / "hosts", options, disks)
         changed = loop.run_until_complete(scenario(cluster, counted, show))
         cluster.end()
-        close(loop)
+        close(loop, Path(folder))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"          computed in {time.process_time() - began:.0f} s of CPU time, {memory:.0f} MiB", flush=True)
     return changed

@@ -1,14 +1,19 @@
-"""Keeps a simulation apart from the process in which it runs: its log, and what is left of it at the end."""
+"""Keeps a simulation apart from the process in which it runs: its log, and what is left of it at the end.
+
+Input: the event loop and the folder of a simulation. Output: nothing of it stays: no tasks, log handlers or open files.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import os
 import sys
 import traceback
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ankaios.simulation.virtual_time import VirtualTimeLoop, forget_killed
@@ -59,14 +64,18 @@ class quiet:  # noqa: N801 - used like a function
         self._logger.setLevel(level)
 
 
-def close(loop: VirtualTimeLoop) -> None:
-    """Tasks of killed processes are dropped; what their cleanup code raises or warns about is of no interest."""
+def close(loop: VirtualTimeLoop, folder: Path) -> None:
+    """Drop the tasks of killed processes and close their files, which are in the folder.
+
+    What the cleanup code of these tasks raises or warns about is of no interest.
+    """
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     logging.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # about coroutines that were not started yet
             _drop_tasks(loop)
+            _close_files(folder.resolve())
     finally:
         logging.disable(logging.NOTSET)
         sys.unraisablehook = hook
@@ -80,3 +89,11 @@ def _drop_tasks(loop: VirtualTimeLoop) -> None:
     loop.close()
     forget_killed()
     _collect()
+
+
+def _close_files(folder: Path) -> None:
+    """Killed processes leave open files, such as the locks of their databases."""
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # that of the listing is closed
+            if descriptor.readlink().is_relative_to(folder):
+                os.close(int(descriptor.name))

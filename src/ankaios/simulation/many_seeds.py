@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import resource
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,22 +16,22 @@ from ankaios.simulation.play import SimulationResult, play
 from ankaios.simulation.scenario import Scenario, draw_scenario
 from ankaios.simulation.shrinking import as_test, shrink
 
-# Worker processes are replaced after about so many seeds, because objects of killed processes stay in memory.
-SEEDS_PER_WORKER = 50
 PROGRESS = 500  # seeds between two reports while it runs
 
 
 class SimulationReport(Struct):
-    """The sums over all seeds."""
+    """The sums over all seeds. `hours` are virtual ones, `cpu` are seconds."""
 
     seeds: int = 0
     hours: float = 0.0
+    cpu: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Scenario, list[str], str]] = field(default_factory=list)
 
-    def add(self, result: SimulationResult) -> None:
+    def add(self, result: SimulationResult, cpu: float) -> None:
         self.seeds += 1
+        self.cpu += cpu
         self.hours += result.virtual_seconds / 3600
         self.faults += result.scenario.faults()
         self.operations += result.operations
@@ -45,15 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     began = time.monotonic()
     report = SimulationReport()
-    for result in _results(options):
-        report.add(result)
+    for result, cpu in _results(options):
+        report.add(result, cpu)
         if result.violations:
             print(f"seed {result.scenario.seed}: {result.violations[0]}", flush=True)
         if report.seeds % PROGRESS == 0 and report.seeds < options.seeds:
-            _print(report, time.monotonic() - began, time.process_time())
+            _print(report, time.monotonic() - began)
     if options.record:
         return 0
-    _print(report, time.monotonic() - began, time.process_time())
+    _print(report, time.monotonic() - began)
     for scenario, texts, invariant in report.failed[: options.shrink]:
         _print_shrunk(scenario, texts, invariant)
     return 1 if report.failed else 0
@@ -75,44 +74,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _results(options: argparse.Namespace) -> Iterator[SimulationResult]:
+def _results(options: argparse.Namespace) -> Iterator[tuple[SimulationResult, float]]:
     scenarios = [
         draw_scenario(seed, nodes=options.nodes, hours=options.hours, storage=options.storage)
         for seed in range(options.first, options.first + options.seeds)
     ]
     if options.record:
         print(*play(scenarios[0], stop_early=False).record, sep="\n")
-        return
-    if options.jobs == 1:
+    elif options.jobs == 1:
         yield from map(_play, scenarios)
-        return
-    context = multiprocessing.get_context("spawn")
-    together = options.jobs * SEEDS_PER_WORKER
-    for first in range(0, len(scenarios), together):
-        # A pool for each part: with `max_tasks_per_child` the executor of Python 3.11 sometimes waits for ever.
-        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-            yield from pool.map(_play, scenarios[first : first + together])
+    else:
+        with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield from pool.map(_play, scenarios)
 
 
-def _play(scenario: Scenario) -> SimulationResult:
+def _play(scenario: Scenario) -> tuple[SimulationResult, float]:
+    """The result, and the CPU time in seconds."""
+    began = time.process_time()
     result = play(scenario)
     result.record = []  # large, and it can be made again
-    return result
+    return result, time.process_time() - began
 
 
-def _print(report: SimulationReport, seconds: float, own_cpu: float) -> None:
-    cpu = own_cpu + _cpu_of_workers()
-    speed = f"{report.hours / cpu:.2f} virtual hours for each second of CPU time" if cpu else "no CPU time"
+def _print(report: SimulationReport, seconds: float) -> None:
+    speed = (
+        f"{report.hours / report.cpu:.2f} virtual hours for each second of CPU time" if report.cpu else "no CPU time"
+    )
     print(f"{report.seeds} seeds, {report.hours:.1f} virtual hours in {seconds:.0f} s, {speed}")
     print("faults: " + ", ".join(f"{kind} {count}" for kind, count in report.faults.most_common()))
     print("changes: " + ", ".join(f"{kind} {count}" for kind, count in report.operations.most_common()))
     print(f"seeds with violations: {len(report.failed)}", flush=True)
-
-
-def _cpu_of_workers() -> float:
-    """Of those that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _print_shrunk(scenario: Scenario, texts: list[str], invariant: str) -> None:

@@ -71,7 +71,7 @@ def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
                 player.violated(inv.BOUNDED, str(endless))
             finally:
                 player.end()
-                close(loop)
+                close(loop, Path(folder))
         return player.result()
 
 

@@ -89,7 +89,7 @@ class TestCluster:
 
     def close(self) -> None:
         self._cluster.end()
-        close(self._loop)
+        close(self._loop, Path(self._folder.name))
         self._folder.cleanup()
 
     # --- time ---

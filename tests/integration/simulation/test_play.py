@@ -1,5 +1,7 @@
 """Scenarios on whole clusters: the same seed gives the same record, and all invariants hold."""
 
+import os
+
 import pytest
 
 from ankaios.simulation import scenario as sc
@@ -19,6 +21,15 @@ def test_the_same_seed_gives_the_same_record() -> None:
     first, second = play(scenario), play(scenario)
     assert list(map(str, first.record)) == list(map(str, second.record))
     assert first.violations == []
+
+
+def test_a_simulation_closes_the_files_of_killed_processes() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    result = play(
+        Scenario(7, 0.01, NODES, storage="sqlite", actions=(Action(5, sc.KILL_SERVER, "server0", seconds=1),))
+    )
+    assert result.violations == []
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("fault", [sc.KILL_AGENT, sc.POWER_NODE, sc.RUNTIME_HANGS, sc.RUNTIME_FAILS, sc.WRONG_STATES])
