@@ -209,9 +209,10 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             return _deleted(w)
         case DeleteFailed(why):
             return _delete_again(w, why)
-        case Identified(found):
-            known = replace(w, in_doubt=False, resuming=False)
-            return (known, [Report(w.name, FAILED_LOST)]) if found is None else _watch(known, found)
+        case Identified(None):
+            return _not_found(replace(w, resuming=False))
+        case Identified(str() as found):
+            return _watch(replace(w, in_doubt=False, resuming=False), found)
         case DevicesGranted() if w.attempts and not w.lacks_devices:
             return w, [Start(w.spec)]  # the retry is already reported
         case DevicesGranted():
@@ -247,6 +248,16 @@ def _resume(w: Workload, runtime_id: str | None) -> Step:
 
 def _identify(w: Workload) -> Step:
     return replace(w, retrying=False, in_doubt=True, resuming=True), [Identify(w.spec)]
+
+
+def _not_found(w: Workload) -> Step:
+    """Handle a container that is gone since the agent has listed it as one that is lost later.
+
+    A restart looks for a container of this name once more before it creates one.
+    """
+    if needs_restart(w.spec.restart_policy, FAILED_LOST):
+        return _ended(w, FAILED_LOST, at=0.0)
+    return replace(w, in_doubt=False), [Report(w.name, FAILED_LOST), *_release_ended(w.spec, FAILED_LOST)]
 
 
 def _launch(w: Workload, reuse: str | None = None, why: str = "") -> Step:

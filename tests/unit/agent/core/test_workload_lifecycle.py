@@ -179,6 +179,23 @@ def test_resume_without_id_looks_for_it() -> None:
     assert reduce(w, Identified(None))[1] == [Report(NAME, FAILED_LOST)]
 
 
+def test_a_container_that_is_gone_when_its_agent_resumes_it_releases_its_devices() -> None:
+    w, _ = reduce(Workload(CAMERA), Resume())
+    w, effects = reduce(w, Identified(None))
+    assert effects == [Report(NAME, FAILED_LOST), ReleaseDevices(NAME)]
+    assert not w.in_doubt
+
+
+def test_a_container_that_is_gone_when_its_agent_resumes_it_is_made_again_with_policy_always() -> None:
+    always = replace(WEB, restart_policy=RestartPolicy.ALWAYS)
+    w, _ = reduce(Workload(always), Resume())
+    w, effects = reduce(w, Identified(None))
+    requested = Report(NAME, STOPPING_REQUESTED_AT_RUNTIME)
+    assert effects == [Report(NAME, FAILED_LOST), requested, DeleteContainer(always, None)]
+    _, effects = reduce(w, Deleted())
+    assert effects[-2:] == [Report(NAME, STARTING), Start(always)]
+
+
 def test_what_could_not_be_found_is_looked_for_again_and_deleted_rather_than_forgotten() -> None:
     w, _ = reduce(Workload(WEB), Resume())
     w, effects = reduce(w, NotIdentified("podman broken"))
