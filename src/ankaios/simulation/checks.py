@@ -26,7 +26,7 @@ QUIET_SECONDS = 30.0
 STOP_SECONDS = 2.0
 # Calls of the runtime of a node in an interval. Restarts and retries are delayed, so there are few.
 INTERVAL, MOST_CALLS = 10.0, 60
-MOST_ATTEMPTS = 400  # to connect, of one host in an interval; the operator has several clients with two addresses each
+MOST_ATTEMPTS = 250  # to connect, of one host in an interval; the operator has several clients with two addresses each
 # Upper limits for one cluster; their real values are several times lower.
 MOST_TASKS_OF_PROCESS, MOST_CONNECTIONS, MOST_TIMERS, MOST_HELD_BYTES = 150, 20, 2000, 8 * 1024 * 1024
 MOST_CHECKERS_OF_NODE = 20

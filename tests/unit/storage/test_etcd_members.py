@@ -1,8 +1,10 @@
 from collections.abc import Awaitable, Callable
+from itertools import repeat
 
 import pytest
 
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
+from ankaios.simulation.virtual_time import VirtualTimeLoop
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdMember, EtcdMembers, EtcdRejected, EtcdUnavailable
 from ankaios.storage.storage_url import EtcdEndpoint
 
@@ -95,3 +97,17 @@ async def test_a_connection_error_is_reported_instead_of_a_later_timeout(
     with pytest.raises(EtcdUnavailable) as failed:
         await run(Script(refused, refused, refused, *[("call", TIMEOUT)] * 1000))
     assert str(failed.value) == "etcd did not respond within 0.2 s (host:1: refused; host:2: refused; host:3: refused)"
+
+
+def test_members_that_all_refuse_are_called_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = EtcdMembers([EtcdEndpoint("host", port) for port in (1, 2, 3)], None, None)
+    script = Script(*repeat(("connect", ConnectionBroken("refused")), 1000))
+    monkeypatch.setattr(EtcdMember, "prepare", lambda member, *_: script.prepare(member, None, LIMIT))
+    loop = VirtualTimeLoop()
+    try:
+        with pytest.raises(EtcdUnavailable):
+            loop.run_until_complete(members.attempt(script.call, LIMIT))
+        assert loop.now == pytest.approx(LIMIT)
+    finally:
+        loop.close()
+    assert len(script.asked) == 3 * 13  # pauses of 0.05, 0.1, 0.2, 0.4 s, then of 0.5 s

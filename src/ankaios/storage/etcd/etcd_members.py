@@ -22,7 +22,7 @@ from ankaios.storage.state_store import StorageFailed
 from ankaios.storage.storage_url import EtcdEndpoint
 
 ATTEMPT_SECONDS = 1.0
-_PAUSE_SECONDS = 0.05  # after all members have failed
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds after all members have failed; doubled each time
 # etcd closes connections with more frequent pings than one in five seconds.
 _KEEPALIVE = Keepalive(interval=6.0, timeout=3.0)
 # UNIMPLEMENTED: another program listens at the port of a member that is down.
@@ -109,7 +109,7 @@ class EtcdMembers:
     ) -> T:
         """Call members one after the other, each for up to `seconds`, until one responds or the limit is reached."""
         now = asyncio.get_running_loop().time
-        deadline, failures = now() + limit, _Failures()
+        deadline, failures, pause = now() + limit, _Failures(), _FIRST_PAUSE
         while (left := deadline - now()) > 0:
             member = self._members[self._current]
             try:
@@ -118,7 +118,8 @@ class EtcdMembers:
                 failures.add(member, failure)
             self._use_next_member(member)
             if failures.count % len(self._members) == 0:
-                await asyncio.sleep(min(_PAUSE_SECONDS, max(deadline - now(), 0)))
+                await asyncio.sleep(min(pause, max(deadline - now(), 0)))
+                pause = min(2 * pause, _LONGEST_PAUSE)
         raise EtcdUnavailable(f"etcd did not respond within {limit:g} s{failures}", may_be_done=failures.may_be_done)
 
     async def ask_each(
