@@ -41,12 +41,26 @@ def _trimmed(actions: list[Action]) -> list[Action]:
 def as_test(scenario: Scenario, invariant: str) -> str:
     """A test module that fails as long as the fault exists."""
     name = "".join(letter if letter.isalnum() else "_" for letter in invariant.lower()).strip("_")
-    text = msgspec.json.format(msgspec.json.encode(scenario), indent=2).decode()
-    return (
-        "import msgspec\n\n"
-        "from ankaios.simulation.play import play\n"
-        "from ankaios.simulation.scenario import Scenario\n\n\n"
-        f"def test_{name}_seed_{scenario.seed}() -> None:\n"
-        f"    scenario = msgspec.json.decode('''{text}''', type=Scenario)\n"
-        f"    assert play(scenario).violations == []\n"
-    )
+    lines = [
+        "from ankaios.simulation.play import play",
+        "from ankaios.simulation.scenario import Action, Scenario",
+        "",
+        "",
+        f"def test_{name}_seed_{scenario.seed}() -> None:",
+        "    actions = (",
+        *(f"        {_as_call(action)}," for action in scenario.actions),
+        "    )",
+        f"    nodes, servers, storage = {scenario.nodes}, {scenario.servers}, {scenario.storage!r}",
+        f"    scenario = Scenario({scenario.seed}, {scenario.hours}, nodes, servers, storage, actions)",
+        "    assert play(scenario).violations == []",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _as_call(action: Action) -> str:
+    """The expression that makes the action."""
+    values = [action.time, action.kind, action.target, action.other]
+    while values[-1] == "":
+        values.pop()
+    seconds = f", seconds={action.seconds}" if action.seconds else ""
+    return f"Action({', '.join(map(repr, values))}{seconds})"

@@ -195,3 +195,21 @@ def test_a_workload_that_waits_after_a_rollback_is_removed_when_it_is_deleted() 
         Action(125.801, sc.DELETE, "w5"),
     )
     assert play(Scenario(49, 0.05, ("node1", "node2", "node3"), actions=actions)).violations == []
+
+
+@pytest.mark.parametrize(("seed", "time"), [(1, 15.2), (3, 15.15), (4, 15.1), (8, 15.1)])
+def test_a_container_that_is_removed_while_its_agent_starts_is_made_again(seed: int, time: float) -> None:
+    """Found by seed 20746: it was gone between the listing and the resumption, and stayed lost."""
+    actions = (
+        Action(1, sc.APPLY, "w0", "v0"),
+        Action(10, sc.KILL_AGENT, "node1", seconds=5),
+        Action(time, sc.CONTAINER_REMOVED, "w0"),
+    )
+    assert play(Scenario(seed, 0.01, NODES, actions=actions)).violations == []
+
+
+def test_a_server_without_any_etcd_member_pauses_between_its_attempts() -> None:
+    """Found by seed 23462: 50 attempts to connect per second."""
+    members = [Action(20, sc.KILL_ETCD, f"etcd{number}", seconds=30) for number in range(3)]
+    actions = (Action(10, sc.APPLY, "w0", "v0"), *members, Action(22, sc.DELETE, "w0"))
+    assert play(Scenario(3, 0.02, NODES, 1, "etcd", actions=actions)).violations == []

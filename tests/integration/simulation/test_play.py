@@ -1,11 +1,14 @@
 """Scenarios on whole clusters: the same seed gives the same record, and all invariants hold."""
 
 import os
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
+from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
-from ankaios.simulation.play import play
+from ankaios.simulation.play import SimulationResult, play
 from ankaios.simulation.scenario import Action, Scenario, draw_scenario
 from ankaios.simulation.shrinking import as_test, shrink
 
@@ -56,4 +59,19 @@ def test_a_failing_scenario_is_shortened_to_what_matters() -> None:
     wanted = scenario.actions[5]
     short = shrink(scenario, lambda it: any(action.target == wanted.target for action in it.actions))
     assert len(short.actions) == 1
-    assert "def test_x_seed_3" in as_test(short, "x")
+
+
+def test_a_failing_scenario_is_printed_as_a_test_that_plays_it() -> None:
+    scenario = draw_scenario(3, nodes=2, hours=0.05)
+    played: list[Scenario] = []
+    module: dict[str, object] = {}
+    exec(as_test(scenario, inv.LOST_CHANGE), module)
+
+    def note(it: Scenario) -> SimulationResult:
+        played.append(it)
+        return play(short_scenario())
+
+    module["play"] = note
+    test = cast("Callable[[], None]", module["test_no_acknowledged_change_is_lost_seed_3"])
+    test()
+    assert played == [scenario]

@@ -209,10 +209,9 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             return _deleted(w)
         case DeleteFailed(why):
             return _delete_again(w, why)
-        case Identified(None):
-            return _not_found(replace(w, resuming=False))
-        case Identified(str() as found):
-            return _watch(replace(w, in_doubt=False, resuming=False), found)
+        case Identified(found):
+            known = replace(w, resuming=False)
+            return _not_found(known) if found is None else _watch(replace(known, in_doubt=False), found)
         case DevicesGranted() if w.attempts and not w.lacks_devices:
             return w, [Start(w.spec)]  # the retry is already reported
         case DevicesGranted():
