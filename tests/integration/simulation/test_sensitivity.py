@@ -31,7 +31,7 @@ def test_a_failing_seed_is_printed_as_a_scenario_and_as_a_test_that_fails(capsys
     assert "seed 0: 2 nodes, 1 servers, storage memory" in printed
     assert "virtual hours for each second of CPU time" in printed
     module: dict[str, Callable[[], None]] = {}
-    exec(printed[printed.index("import msgspec") :], module)
+    exec(printed[printed.index("from ankaios.simulation.play") :], module)
     (test,) = (module[name] for name in module if name.startswith("test_"))
     with fault.applied(), pytest.raises(AssertionError):
         test()
