@@ -9,7 +9,8 @@ are in one process, which is slower than the server; therefore they wait 60 s fo
 Prints for each number of agents: the time until all are connected and greeted, the time from an update of one and of
 all workloads to the agents, the longest response time of the server meanwhile, the time from a state change to 50
 subscribers, the computing time of the server for one state change and at rest, its memory, and how many connections of
-agents broke. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload. With
+agents broke. If agents do not receive something within two minutes, it prints who used the processor meanwhile.
+With `--updates` it also makes 200 updates per second for so many seconds, each of one workload. With
 `--storage` the state is stored: `etcd` is a cluster of three members on this machine.
 
     python benchmarks/fleet.py 10 100 500 1000 2000
@@ -20,6 +21,7 @@ agents broke. With `--updates` it also makes 200 updates per second for so many 
 import argparse
 import asyncio
 import itertools
+import math
 import os
 import resource
 import statistics
@@ -217,6 +219,7 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
     """Return the time until all agents are connected, the computing time for one state change, and what failed."""
     ended = asyncio.Event()
     fleet = [LightAgent(f"a{number}") for number in range(agents)]
+    begin, own_before = time.monotonic(), time.process_time()
     try:
         async with AsyncExitStack() as stack:
             cli = await connected_client(stack, server)
@@ -248,6 +251,17 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
             ended.set()
             await asyncio.gather(*tasks, return_exceptions=True)
         return connecting, cost, failed
+    except TimeoutError:
+        spent = time.monotonic() - begin
+        return (
+            0.0,
+            0.0,
+            [
+                f"{agents} agents: not all received everything in {PATIENCE:.0f} s, "
+                f"{sum(agent.lost for agent in fleet)} connections broke, server {server.cpu / spent:.0%} of a core, "
+                f"light agents {(time.process_time() - own_before) / spent:.0%}"
+            ],
+        )
     finally:
         server.close()
 
@@ -268,9 +282,12 @@ async def longest_response(stack: AsyncExitStack, server: ServerProcess) -> Asyn
 
     async def read() -> None:
         wanted = CompleteStateRequest(fieldMask=["desiredState.apiVersion"])
-        while True:
-            times.append(await timed(request(client, Request(requestId="probe", completeStateRequest=wanted))))
-            await asyncio.sleep(PROBE_PAUSE)
+        try:
+            while True:
+                times.append(await timed(request(client, Request(requestId="probe", completeStateRequest=wanted))))
+                await asyncio.sleep(PROBE_PAUSE)
+        except Unavailable:  # its connection broke
+            times.append(math.inf)
 
     reading = asyncio.create_task(read())
     yield times
