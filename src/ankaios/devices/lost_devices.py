@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 
 from ankaios.common.supervision import Supervisor
-from ankaios.devices.checked_file import read_checked, write_checked
+from ankaios.devices.checked_file import restore_checked, write_checked
 from ankaios.devices.core.configuration import OnDeviceLost
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
@@ -54,12 +53,7 @@ class LostDevices:
 
     def restore(self) -> None:
         """Take over the stopped workloads from before a restart."""
-        try:
-            self._stopped = msgspec.convert(read_checked(self._file.read_text()), dict[str, _Stopped])
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("the stopped workloads in '%s' cannot be read: %r", self._file, error)
+        self._stopped = restore_checked(self._file, dict[str, _Stopped], "the stopped workloads") or {}
 
     def _save(self) -> None:
         try:
