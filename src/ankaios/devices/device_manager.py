@@ -174,14 +174,14 @@ class DeviceManager:
 
     def connected(self) -> None:
         """A new session begins: the server has no information about the devices of this node."""
-        self.allocator.session_began()
+        self.allocator.session_changed()
         self._changed(self.node.session_began())
         self._reporter.report_all()
         self._reporter.retry_failed()
 
     def disconnected(self) -> None:
         """Local devices can still be claimed, shared ones in the next session."""
-        self.allocator.session_ended()
+        self.allocator.session_changed()
         self._changed(self.node.session_ended())
         self._reporter.retry_failed()
 

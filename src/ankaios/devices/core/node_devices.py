@@ -22,7 +22,7 @@ from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
 from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
 from ankaios.devices.core.shared_slots import SharedSlots
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict, SlotLedger
 
 NOT_CONNECTED = "the server, which accounts for shared devices, is not connected"
 NOT_RECEIVED = "the server has not yet sent who uses its shared devices"
@@ -129,7 +129,7 @@ class NodeDevices:
         if instance.shared:
             self.shared.add(instance.name)
         self.ledger.open(instance.name, instance.configuration, capacity, online=False)
-        self.ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
+        self.ledger.restore(claims)
 
     def _apply(self, changes: DeviceChanges, inventory: InventoryChanges, now: float | None = None) -> DeviceChanges:
         names = (*inventory.appeared, *inventory.changed, *inventory.returned, *inventory.offline)

@@ -72,14 +72,14 @@ def test_in_a_new_session_the_server_has_to_tell_again() -> None:
 
 
 def test_the_server_is_not_asked_for_local_slots() -> None:
-    settled, asked = claim(a_node(), "w")
-    assert ([str(change.slot) for change in settled], asked) == ([f"{LOCAL}-0"], [])
+    new, asked = claim(a_node(), "w")
+    assert ([str(change.slot) for change in new], asked) == ([f"{LOCAL}-0"], [])
 
 
 def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
     node = a_node(shared=True)
-    settled, asked = claim(node, "w")
-    assert settled == []
+    new, asked = claim(node, "w")
+    assert new == asked
     assert list(node.shared.requested) == [Slot(SHARED, 0)]
     assert node.shared.finish(asked, granted=True)
     assert (list(node.shared.requested), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
