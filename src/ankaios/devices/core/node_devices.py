@@ -62,8 +62,8 @@ class NodeDevices:
         self.shared = SharedSlots(node, self.ledger)
         self.configurations: dict[str, Configuration] = {}
         self._inventory = Inventory(node)
-        self._failures: dict[str, dict[str, str]] = {}  # configuration -> source -> why it discovers nothing
-        self._listed: dict[str, set[str]] = {}  # configuration -> sources that have sent a list
+        # By configuration and source: why it discovers nothing; None after a list.
+        self._outcomes: dict[str, dict[str, str | None]] = {}
         self._lost: dict[str, tuple[Instance, float | None]] = {}  # held by workloads though gone, since when
 
     # --- configurations and devices ---
@@ -75,16 +75,14 @@ class NodeDevices:
             self._apply(changes, self._inventory.remove(name))
             changes.configurations.add(name)
             changes.removed[name] = self.configurations[name]
-            self._failures.pop(name, None)
-            self._listed.pop(name, None)
+            self._outcomes.pop(name, None)
         for name, configuration in configurations.items():
             before = self.configurations.get(name)
             if before != configuration:
                 self._inventory.configure(configuration)
                 changes.configurations.add(name)
             if before is None or not before.discovers_like(configuration):
-                self._failures.pop(name, None)
-                self._listed.pop(name, None)
+                self._outcomes[name] = {}
         self._apply(changes, self._inventory.drop_unconfigured())
         self.configurations = dict(configurations)
         for instance in self._inventory.instances():
@@ -97,23 +95,21 @@ class NodeDevices:
         self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
     ) -> DeviceChanges:
         changes = DeviceChanges()
-        if self._failures.get(configuration, {}).pop(source, None):
-            changes.configurations.add(configuration)
-        if configuration in self.configurations and source not in self._listed.setdefault(configuration, set()):
-            self._listed[configuration].add(source)
+        if configuration in self._outcomes and self._outcomes[configuration].get(source, "") is not None:
+            self._outcomes[configuration][source] = None
             changes.configurations.add(configuration)
         return self._apply(changes, self._inventory.observe(configuration, source, devices, shared, now), now)
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> DeviceChanges:
         """The source discovers nothing for this reason, which waiting workloads report."""
-        if configuration not in self.configurations:
+        if configuration not in self._outcomes:
             return DeviceChanges()
-        self._failures.setdefault(configuration, {})[source] = reason
+        self._outcomes[configuration][source] = reason
         return DeviceChanges(configurations={configuration})
 
     def discovery_possible(self, configuration: str, source: str) -> DeviceChanges:
         """The failure of the source is over, though it has not sent a list yet."""
-        if self._failures.get(configuration, {}).pop(source, None) is None:
+        if self._outcomes.get(configuration, {}).pop(source, None) is None:
             return DeviceChanges()
         return DeviceChanges(configurations={configuration})
 
@@ -246,10 +242,10 @@ class NodeDevices:
                 yield NOT_CONNECTED
             elif any(self._inventory.is_online(name) and not self.shared.is_known(name) for name in shared):
                 yield NOT_RECEIVED
-            failures = self._failures.get(configuration, {})
-            yield from failures.values()
+            outcomes = self._outcomes.get(configuration, {}).values()
+            yield from filter(None, outcomes)
             is_any_seen = any(map(self._inventory.is_online, self.ledger.instances(configuration)))
-            if not failures and self._listed.get(configuration) and not is_any_seen:
+            if outcomes and not any(outcomes) and not is_any_seen:
                 handler = self.configurations[configuration].handler
                 yield f"the discovery handler '{handler}' finds no device that matches its discoveryDetails"
 
