@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ankaios.common.workload import ResourceRequest, described_resource
 from ankaios.devices.core.allocation import Assignment, Denied, DeviceSelection, allocate_configuration, changes_of
+from ankaios.devices.core.inventory import configuration_of
 from ankaios.devices.core.resource_views import fresh_ids
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
@@ -57,7 +58,7 @@ class SlotNeed(Struct, frozen=True):
 
     @property
     def configuration(self) -> str:
-        return self.target if self.by_configuration else self.target.rpartition("-")[0]
+        return self.target if self.by_configuration else configuration_of(self.target)
 
 
 class SlotPlan(Struct, frozen=True):

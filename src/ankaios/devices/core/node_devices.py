@@ -20,7 +20,7 @@ from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
-from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
+from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges, configuration_of
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict, SlotLedger
 
@@ -52,7 +52,7 @@ class DeviceChanges(Struct):
     @classmethod
     def of_slots(cls, slots: Iterable[Slot]) -> "DeviceChanges":
         instances = {slot.instance for slot in slots}
-        return cls(instances, {name.rpartition("-")[0] for name in instances})
+        return cls(instances, {configuration_of(name) for name in instances})
 
 
 class NodeDevices:
@@ -60,7 +60,6 @@ class NodeDevices:
         self.node = node
         self.ledger = SlotLedger()
         self.shared = SharedSlots(node, self.ledger)
-        self.configurations: dict[str, Configuration] = {}
         self._inventory = Inventory(node)
         # By configuration and source: why it discovers nothing; None after a list.
         self._outcomes: dict[str, dict[str, str | None]] = {}
@@ -68,23 +67,24 @@ class NodeDevices:
 
     # --- configurations and devices ---
 
+    @property
+    def configurations(self) -> Mapping[str, Configuration]:
+        return self._inventory.configurations
+
     def configure(self, configurations: Mapping[str, Configuration]) -> DeviceChanges:
         """These and no others are to be discovered."""
         changes = DeviceChanges()
         for name in self.configurations.keys() - configurations.keys():
-            self._apply(changes, self._inventory.remove(name))
             changes.configurations.add(name)
             changes.removed[name] = self.configurations[name]
             self._outcomes.pop(name, None)
         for name, configuration in configurations.items():
             before = self.configurations.get(name)
             if before != configuration:
-                self._inventory.configure(configuration)
                 changes.configurations.add(name)
             if before is None or not before.discovers_like(configuration):
                 self._outcomes[name] = {}
-        self._apply(changes, self._inventory.drop_unconfigured())
-        self.configurations = dict(configurations)
+        self._apply(changes, self._inventory.configure(configurations))
         for instance in self._inventory.instances():
             if instance.configuration in changes.configurations:
                 self._open(instance)
