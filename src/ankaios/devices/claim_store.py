@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class Allocation(Struct, frozen=True):
-    """Devices of one resource in one container, and their grant. `where`: the selector that they were chosen by."""
+    """Devices of one resource in one container. `grant`: what a foreign plugin gave for them.
+
+    `where`: the selector that they were chosen by.
+    """
 
     resource: str
     container: str | None

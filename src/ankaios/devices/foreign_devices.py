@@ -141,6 +141,11 @@ class ForeignDevices:
         """Record that the workload uses these devices."""
         self._used.setdefault(resource, {}).update(dict.fromkeys(ids, owner))
 
+    def holds(self, resource: str, ids: Sequence[str], owner: str) -> bool:
+        """Whether the workload uses these devices."""
+        used = self._used.get(resource, {})
+        return all(used.get(id_) == owner for id_ in ids)
+
     def release(self, resource: str, ids: Sequence[str], owner: str) -> None:
         used = self._used.get(resource, {})
         released = [id_ for id_ in ids if used.get(id_) == owner]

@@ -20,6 +20,7 @@ from ankaios.devices.core.allocation import (
     changes_of,
     preferred_ids,
 )
+from ankaios.devices.core.grants import grants_for, merge_grants
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
@@ -76,7 +77,8 @@ class NodeDevicePlugin(ABC):
             raise AllocationDenied(f"not settled with the server within {ALLOCATE_SECONDS:.0f} s") from error
         except ServerUnreachable as fault:
             raise AllocationDenied(str(fault)) from fault
-        return [self._node.grant(self.resource, assignment) for assignment in found]
+        granted = [self._node.granted_devices(self.resource, assignment) for assignment in found]
+        return [merge_grants(grants_for(devices), None)[0] for devices in granted]
 
     async def _claim(self, requests: Requests) -> Sequence[Assignment]:
         """After a conflict the ledger is up to date, and other slots may be free."""

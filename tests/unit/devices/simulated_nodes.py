@@ -67,6 +67,9 @@ class FakeForeign:
 
     def restore(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
+    def holds(self, resource: str, ids: Sequence[str], owner: str) -> bool:
+        return False
+
     def release(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
 

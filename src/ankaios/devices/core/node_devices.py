@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
@@ -19,7 +18,7 @@ from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, pl
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
+from ankaios.devices.core.grants import GrantedDevice, broker_properties
 from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges, configuration_of
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict, SlotLedger
@@ -213,12 +212,15 @@ class NodeDevices:
 
     def has_properties(self, name: str, where: Iterable[tuple[str, str]]) -> bool:
         """Whether the device has these properties, its own ones or those of its configuration."""
-        instance = self._inventory.get(name)
-        if instance is None:
+        if (instance := self._inventory.get(name)) is None:
             return False
-        configuration = self.configurations.get(instance.configuration)
-        properties = broker_properties(instance, configuration.broker_properties if configuration else {})
+        properties = broker_properties(instance, self.configured_properties(instance))
         return all(properties.get(key) == value for key, value in where)
+
+    def configured_properties(self, instance: Instance) -> Mapping[str, str]:
+        """The properties that the configuration of the device sets."""
+        configuration = self.configurations.get(instance.configuration)
+        return configuration.broker_properties if configuration else {}
 
     def is_own(self, resource: str) -> bool:
         return self.slot_need(resource, 0) is not None
@@ -258,28 +260,17 @@ class NodeDevices:
             return {id_: Slot.parse(id_) for id_ in ids}
         return {id_: self.ledger.virtual_slot(need.target, self.node, id_) for id_ in ids}
 
-    def granted_devices(self, resource: str, ids: Iterable[str]) -> list[GrantedDevice]:
-        """The devices behind the ids of an own resource, as far as they exist."""
+    def granted_devices(self, resource: str, ids: Collection[str]) -> tuple[GrantedDevice, ...]:
+        """The devices behind claimed ids of an own resource. Raises `SlotConflict` if one is gone."""
         is_slot_name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX) in self.ledger
-        return [
-            GrantedDevice(instance, slot, None if is_slot_name else id_)
+        devices = tuple(
+            GrantedDevice(instance, slot, None if is_slot_name else id_, self.configured_properties(instance))
             for id_, slot in self.slots(resource, ids).items()
             if slot is not None and (instance := self._inventory.get(slot.instance)) is not None
-        ]
-
-    def grant(self, resource: str, ids: Collection[str]) -> DeviceGrant:
-        """What a container receives for claimed ids of an own resource."""
-        devices = self.granted_devices(resource, ids)
+        )
         if len(devices) < len(ids):
             raise SlotConflict(f"a device of '{resource}' vanished while it was allocated")
-        configuration = self.configurations.get(devices[0].instance.configuration) if devices else None
-        return grant_for(devices, configuration.broker_properties if configuration else {})
-
-    def ambiguous_names(self, devices: Iterable[GrantedDevice]) -> set[str]:
-        """Properties that more than one of these devices defines, which may be of different configurations."""
-        known = self.configurations
-        configured = {name: known[name].broker_properties for name in known}
-        return ambiguous_names((it, configured.get(it.instance.configuration, {})) for it in devices)
+        return devices
 
     # --- queries ---
 
