@@ -10,7 +10,7 @@ import pytest
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
-from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, MissingPackage, Properties
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import LARGEST_PROPERTY, DiscoveryRunner, read_properties
 
@@ -274,7 +274,7 @@ async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_
 ) -> None:
     """After an upgrade that needs another package, running workloads keep their devices."""
     monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0)
-    runner = await start(made, FakeHandler(devices(1), MissingPackage("install x"), MissingPackage("install x")))
+    runner = await start(made, FakeHandler(devices(1), HandlerLost("install x"), HandlerLost("install x")))
     assert runner.node.seen == [("cam", "fake#0", 1)]
     assert runner.node.failures == [("cam", "fake#0", "install x")]
 

@@ -12,7 +12,6 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -89,12 +88,10 @@ class OnvifHandler:
         self._port = port
         self._post_seconds = post_seconds
 
-    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+    def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
         settings, credentials = read_details(self.name, details, OnvifDetails), read_credentials(properties)
         search = _Search(settings, credentials, self._probe, self._post_seconds)
-        async with aclosing(poll(search.look, self._poll_seconds)) as lists:
-            async for devices in lists:
-                yield devices
+        return poll(search.look, self._poll_seconds)
 
     async def _probe(self, seconds: float) -> list[ProbeMatch]:
         try:

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
-from ankaios.devices.discovery.base import InvalidDetails, Properties, in_order
+from ankaios.devices.discovery.base import Properties, in_order
+from ankaios.devices.discovery.details import text_property
 from ankaios.devices.discovery.udev.rules import UdevDevice
 
 _USB_NODE = re.compile(r"/dev/bus/usb/(\d+)/(\d+)")
@@ -40,17 +41,9 @@ def read_options(details: UdevDetails, properties: Properties) -> UdevOptions:
     return UdevOptions(
         group_recursive=details.group_recursive,
         permissions=details.permissions,
-        resource_name=_text(properties, "devicePluginResourceName"),
-        vfio_passthrough=_text(properties, "vfioPassthrough") == "true",
+        resource_name=text_property(properties, "devicePluginResourceName") or None,
+        vfio_passthrough=text_property(properties, "vfioPassthrough") == "true",
     )
-
-
-def _text(properties: Properties, name: str) -> str | None:
-    value = properties.get(name)
-    try:
-        return value.decode() if value else None
-    except UnicodeDecodeError as error:
-        raise InvalidDetails(f"cannot use the discovery property '{name}': it is not UTF-8 text") from error
 
 
 def to_devices(matches: Iterable[UdevDevice], options: UdevOptions) -> Devices:
