@@ -25,7 +25,7 @@ from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
 from ankaios.devices.kubelet_registration import PluginHost
-from ankaios.devices.plugin_service import Requests
+from ankaios.devices.plugin_service import DevicePluginBehaviour, Requests
 from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
 
@@ -38,7 +38,7 @@ class AllocationDenied(Unavailable):
     """The requested ids cannot be allocated now."""
 
 
-class NodeDevicePlugin(ABC):
+class NodeDevicePlugin(DevicePluginBehaviour, ABC):
     """The part that both kinds of plugin share; `target` is an instance or a configuration."""
 
     by_configuration: bool
@@ -55,12 +55,6 @@ class NodeDevicePlugin(ABC):
 
     @abstractmethod
     def exists(self) -> bool: ...
-
-    @abstractmethod
-    def advertised(self) -> AdvertisedList: ...
-
-    @abstractmethod
-    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]: ...
 
     @abstractmethod
     def _assign(self, requests: Requests) -> list[Assignment] | Denied: ...
