@@ -8,13 +8,12 @@ a copy of the server's ledger for shared devices.
 from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, plan_slots
+from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotNeed, SlotPlan, plan_slots
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
@@ -189,26 +188,26 @@ class NodeDevices:
 
     # --- claims ---
 
-    def slot_need(self, resource: str, quantity: int) -> SlotNeed | None:
+    def target(self, resource: str) -> DeviceTarget | None:
         """None if the resource is not one of this node's own devices."""
         if not resource.startswith(DEFAULT_RESOURCE_PREFIX):
             return None
-        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
-        if target in self.ledger:
-            return SlotNeed(resource, target, quantity, by_configuration=False)
-        if target in self.configurations:
-            return SlotNeed(resource, target, quantity, True, self.configurations[target].distinct)
-        return None
+        name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
+        is_instance = name in self.ledger
+        return DeviceTarget(name, not is_instance) if is_instance or name in self.configurations else None
 
-    def _selected(self, wanted: ResourceNeed) -> SlotNeed | None:
-        need = self.slot_need(wanted.resource, wanted.quantity)
-        if need is None:
+    def is_own(self, resource: str) -> bool:
+        return self.target(resource) is not None
+
+    def _slot_need(self, need: ResourceNeed) -> SlotNeed | None:
+        if (target := self.target(need.resource)) is None:
             return None
-        matching = None
-        if wanted.where:
-            names = self.ledger.instances(need.target) if need.by_configuration else [need.target]
-            matching = frozenset(name for name in names if self.has_properties(name, wanted.where))
-        return replace(need, matching=matching, group=wanted.container or "", description=wanted.description)
+        distinct = not target.by_configuration or self.configurations[target.name].distinct
+        if not need.where:
+            return SlotNeed(need, target, distinct)
+        names = self.ledger.instances(target.name) if target.by_configuration else [target.name]
+        matching = frozenset(name for name in names if self.has_properties(name, need.where))
+        return SlotNeed(need, target, distinct, matching)
 
     def has_properties(self, name: str, where: Iterable[tuple[str, str]]) -> bool:
         """Whether the device has these properties, its own ones or those of its configuration."""
@@ -222,23 +221,20 @@ class NodeDevices:
         configuration = self.configurations.get(instance.configuration)
         return configuration.broker_properties if configuration else {}
 
-    def is_own(self, resource: str) -> bool:
-        return self.slot_need(resource, 0) is not None
-
     def plan(self, wanted: Iterable[ResourceNeed], owner: str) -> SlotPlan | Denied:
         """The slots for all these needs of own resources, or all reasons why there are none."""
-        needs = list(filter(None, map(self._selected, wanted)))
+        needs = list(filter(None, map(self._slot_need, wanted)))
         found = plan_slots(self.ledger, needs, self.node, owner)
         if isinstance(found, Denied):
-            return Denied("; ".join([found.reason, *self.reasons(need.resource for need in needs)]))
+            return Denied("; ".join([found.reason, *self.reasons(it.need.resource for it in needs)]))
         if not self.shared.connected and any(change.slot.instance in self.shared for change in found.changes):
-            return Denied(f"waits for {', '.join(need.resource for need in needs)}: {NOT_CONNECTED}")
+            return Denied(f"waits for {', '.join(it.need.resource for it in needs)}: {NOT_CONNECTED}")
         return found
 
     def reasons(self, resources: Iterable[str]) -> Iterable[str]:
         """Why there may be fewer devices of these resources than expected."""
-        needs = filter(None, (self.slot_need(resource, 0) for resource in resources))
-        for configuration in sorted({need.configuration for need in needs}):
+        targets = filter(None, map(self.target, resources))
+        for configuration in sorted({target.configuration for target in targets}):
             shared = [name for name in self.ledger.instances(configuration) if name in self.shared]
             if shared and not self.shared.connected:
                 yield NOT_CONNECTED
@@ -253,12 +249,11 @@ class NodeDevices:
 
     def slots(self, resource: str, ids: Iterable[str]) -> dict[str, Slot | None]:
         """The slots behind the ids of an own resource; None for an id without a claim."""
-        need = self.slot_need(resource, 0)
-        if need is None:
+        if (target := self.target(resource)) is None:
             return {}
-        if not need.by_configuration:
+        if not target.by_configuration:
             return {id_: Slot.parse(id_) for id_ in ids}
-        return {id_: self.ledger.virtual_slot(need.target, self.node, id_) for id_ in ids}
+        return {id_: self.ledger.virtual_slot(target.name, self.node, id_) for id_ in ids}
 
     def granted_devices(self, resource: str, ids: Collection[str]) -> tuple[GrantedDevice, ...]:
         """The devices behind claimed ids of an own resource. Raises `SlotConflict` if one is gone."""

@@ -2,7 +2,7 @@ import msgspec
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan
+from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
@@ -43,10 +43,10 @@ def claim(node: NodeDevices, owner: str) -> tuple[list[SlotChange], list[SlotCha
 def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
     """[utest->akri~configuration-level-resource~1] [utest->akri~instance-level-resource~1]"""
     node = a_node()
-    assert node.slot_need("akri.sh/cam", 2) == SlotNeed("akri.sh/cam", "cam", 2, by_configuration=True)
-    assert node.slot_need(f"akri.sh/{LOCAL}", 1) == SlotNeed(f"akri.sh/{LOCAL}", LOCAL, 1, by_configuration=False)
-    assert node.slot_need("akri.sh/unknown", 1) is None
-    assert node.slot_need("cam", 1) is None
+    assert node.target("akri.sh/cam") == DeviceTarget("cam", by_configuration=True)
+    assert node.target(f"akri.sh/{LOCAL}") == DeviceTarget(LOCAL, by_configuration=False)
+    assert node.target("akri.sh/unknown") is None
+    assert node.target("cam") is None
     assert (ids(node), ids(node, LOCAL)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
 
 
@@ -170,7 +170,7 @@ def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
     node = a_node()
     changes = node.configure({})
     assert [instance.name for instance in changes.vanished] == [LOCAL]
-    assert node.slot_need("akri.sh/cam", 1) is None
+    assert node.target("akri.sh/cam") is None
     assert (changes.instances, changes.configurations) == ({LOCAL}, {"cam"})
 
 
