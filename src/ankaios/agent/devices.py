@@ -34,9 +34,6 @@ log = logging.getLogger(__name__)
 class DeviceProvider(Protocol):
     """The devices as the rest of the agent uses them."""
 
-    offers_devices: bool
-    """Reported in each hello: the server sends no workload with resources to an agent without devices."""
-
     async def run(self, host: DeviceHost) -> None: ...
 
     def broken(self, why: str) -> None:
@@ -65,8 +62,6 @@ class AgentDevices:
 
     `plugin_dir`: where device plugins register, if not in the folder.
     """
-
-    offers_devices = True
 
     def __init__(
         self,
