@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.checked_file import read_checked, remove_drafts, replace_file, write_checked
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
 from ankaios.devices.core.inventory import Instance
@@ -46,12 +45,6 @@ class HeldSlot(Struct, frozen=True):
     claim: Claim
     instance: Instance
     capacity: int
-
-    @property
-    def resource(self) -> str:
-        """The resource through which the slot was claimed."""
-        target = self.slot.instance if self.claim.virtual_id is None else self.instance.configuration
-        return DEFAULT_RESOURCE_PREFIX + target
 
 
 class ClaimRecord(Struct, frozen=True):

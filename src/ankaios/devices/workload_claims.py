@@ -21,6 +21,7 @@ from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, Hel
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
 from ankaios.devices.core.grants import Allocated, grants_for, merge_grants
+from ankaios.devices.core.inventory import claimed_through
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Slot, SlotConflict
 from ankaios.devices.foreign_devices import ForeignDevices
@@ -53,7 +54,7 @@ class WorkloadClaims:
         """Take over the records from before a restart. A slot in two records belongs to the newer one."""
         for record in self._store.load():
             self.records[record.owner] = record
-            own = {held.resource for held in record.slots}
+            own = {claimed_through(held.slot, held.claim)[0] for held in record.slots}
             for allocation in record.allocations:
                 if allocation.resource not in own:
                     self._foreign.restore(allocation.resource, allocation.ids, record.owner)

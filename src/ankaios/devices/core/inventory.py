@@ -11,8 +11,10 @@ from hashlib import blake2b
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.configuration import Configuration, is_variable
 from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.core.slot_ledger import Claim, Slot
 
 LONGEST_DEVICE_ID = 4096
 MOST_DEVICES = 4096
@@ -30,6 +32,13 @@ def instance_hash(device_id: str, node: str | None) -> str:
 def configuration_of(instance: str) -> str:
     """The configuration in the name of an instance."""
     return instance.rpartition("-")[0]
+
+
+def claimed_through(slot: Slot, claim: Claim) -> tuple[str, str]:
+    """The resource and the id through which the slot was claimed."""
+    if claim.virtual_id is None:
+        return DEFAULT_RESOURCE_PREFIX + slot.instance, str(slot)
+    return DEFAULT_RESOURCE_PREFIX + configuration_of(slot.instance), claim.virtual_id
 
 
 class Instance(Struct, frozen=True):
