@@ -19,8 +19,7 @@ from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
 from ankaios.devices.checked_file import read_checked, remove_drafts, replace_file, write_checked
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
-from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.core.node_devices import HeldSlot
 
 SUFFIX = ".json"
 
@@ -38,13 +37,6 @@ class Allocation(Struct, frozen=True):
     ids: tuple[str, ...]
     grant: DeviceGrant = field(default_factory=DeviceGrant)
     where: tuple[tuple[str, str], ...] = ()
-
-
-class HeldSlot(Struct, frozen=True):
-    slot: Slot
-    claim: Claim
-    instance: Instance
-    capacity: int
 
 
 class ClaimRecord(Struct, frozen=True):

@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.checked_file import restore_checked, write_checked
-from ankaios.devices.claim_store import HeldSlot
-from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.core.node_devices import HeldSlot, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
 
 FOLDER = "pods"
@@ -42,7 +41,7 @@ class PodClaims:
         self._claims.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for one in restore_checked(self._claims, list[HeldSlot], "the claims of pods") or ():
             try:
-                self._node.restore(one.instance, one.capacity, {one.slot: one.claim})
+                self._node.restore(one)
                 self._held[one.slot] = one
             except SlotConflict as conflict:
                 log.warning("a claim of a pod is not restored: %s", conflict)
@@ -60,14 +59,9 @@ class PodClaims:
             self._held = held
 
     def _current(self) -> dict[Slot, HeldSlot]:
-        return {slot: self._described(slot, claim) for slot, claim in sorted(self.claims().items())}
-
-    def _described(self, slot: Slot, claim: Claim) -> HeldSlot:
         """A device that is gone is described as it was."""
-        instance = self._node.instance(slot.instance)
-        if instance is None:
-            return self._held[slot]
-        return HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
+        claims = sorted(self.claims().items())
+        return {slot: self._node.held_slot(slot, claim) or self._held[slot] for slot, claim in claims}
 
     def claims(self) -> dict[Slot, Claim]:
         """Claims of the kubelet on devices that are known or were when they were claimed."""

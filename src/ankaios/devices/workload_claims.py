@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
-from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot
+from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
 from ankaios.devices.core.grants import Allocated, grants_for, merge_grants
@@ -60,7 +60,7 @@ class WorkloadClaims:
                     self._foreign.restore(allocation.resource, allocation.ids, record.owner)
             for held in record.slots:
                 try:
-                    self._node.restore(held.instance, held.capacity, {held.slot: held.claim})
+                    self._node.restore(held)
                 except SlotConflict as conflict:
                     log.warning("'%s' has lost a device: %s", record.owner, conflict)
                     self.lose(record.owner, held.slot)
@@ -176,7 +176,9 @@ class WorkloadClaims:
 
     async def _record(self, owner: str, allocations: Sequence[Allocation]) -> tuple[DeviceGrant, ...]:
         """Write the record before the devices are used. Raises `SlotConflict` if a slot was revoked in the meantime."""
-        record = ClaimRecord(owner, tuple(allocations), tuple(self._held_slots(owner)))
+        claims = self._node.ledger.claims_of(owner).items()
+        slots = filter(None, (self._node.held_slot(slot, claim) for slot, claim in claims))
+        record = ClaimRecord(owner, tuple(allocations), tuple(slots))
         contents = [self._content(record, container) for container in record.containers]
         grants = await asyncio.to_thread(self._write, record, contents)
         own_ids = sum(len(allocated.devices) for _, parts in contents for allocated in parts)
@@ -215,13 +217,6 @@ class WorkloadClaims:
         if record != self.records.get(record.owner):
             self._store.save(record)
         return tuple(grants)
-
-    def _held_slots(self, owner: str) -> list[HeldSlot]:
-        return [
-            HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
-            for slot, claim in self._node.ledger.claims_of(owner).items()
-            if (instance := self._node.instance(slot.instance)) is not None
-        ]
 
     def holds(self, owner: str, slot: Slot) -> bool:
         """Whether the slot is part of the workload's record."""

@@ -9,9 +9,10 @@ import pytest
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
 from ankaios.devices.checked_file import read_checked, write_checked
-from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot
+from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.node_devices import HeldSlot
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from tests.unit.devices.crashes import STEPS, crash_at
 

@@ -53,6 +53,15 @@ class DeviceChanges(Struct):
         return cls(instances, {configuration_of(name) for name in instances})
 
 
+class HeldSlot(Struct, frozen=True):
+    """A claim with all that is needed to restore it before its device is discovered again."""
+
+    slot: Slot
+    claim: Claim
+    instance: Instance
+    capacity: int
+
+
 class NodeDevices:
     def __init__(self, node: str) -> None:
         self.node = node
@@ -117,13 +126,19 @@ class NodeDevices:
     def next_deadline(self) -> float | None:
         return self._inventory.next_deadline()
 
-    def restore(self, instance: Instance, capacity: int, claims: Mapping[Slot, Claim]) -> None:
-        """Add a device with claims from before a restart; it exists until a handler reports a list without it."""
+    def restore(self, held: HeldSlot) -> None:
+        """Add a device with a claim from before a restart; it exists until a handler reports a list without it."""
+        instance = held.instance
         self._inventory.restore(instance)
         if instance.shared:
             self.shared.add(instance.name)
-        self.ledger.open(instance.name, instance.configuration, capacity, online=False)
-        self.ledger.restore(claims)
+        self.ledger.open(instance.name, instance.configuration, held.capacity, online=False)
+        self.ledger.restore({held.slot: held.claim})
+
+    def held_slot(self, slot: Slot, claim: Claim) -> HeldSlot | None:
+        """None if the device is gone."""
+        instance = self._inventory.get(slot.instance)
+        return HeldSlot(slot, claim, instance, self.ledger.capacity(slot.instance)) if instance else None
 
     def _apply(self, changes: DeviceChanges, inventory: InventoryChanges, now: float | None = None) -> DeviceChanges:
         names = (*inventory.appeared, *inventory.changed, *inventory.returned, *inventory.offline)

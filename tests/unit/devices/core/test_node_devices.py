@@ -6,7 +6,7 @@ from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, NodeDevices
+from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, HeldSlot, NodeDevices
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from tests.unit.devices.ledgers import snapshot
@@ -186,7 +186,7 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     node = NodeDevices("node-a")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
     slot, held = Slot(SHARED, 1), Claim("node-a", "4", "w")
-    node.restore(instance, 2, {slot: held})
+    node.restore(HeldSlot(slot, held, instance, 2))
     assert node.known().instances == {SHARED}
     node.configure({"cam": Configuration("cam", "fake", capacity=2)})
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 0)
@@ -249,7 +249,8 @@ def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes
     """Nobody will ever look for it; what uses it keeps its claim until it lets go."""
     node = NodeDevices("node-a")
     slot, held = Slot(LOCAL, 0), Claim("node-a", "0", "w")
-    node.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"), 1, {slot: held})
+    instance = Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a")
+    node.restore(HeldSlot(slot, held, instance, 1))
     changes = node.configure({"mic": Configuration("mic", "fake")})
     assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert LOCAL not in node.ledger
