@@ -112,15 +112,21 @@ def check_grant(grant: DeviceGrant) -> None:
     for name, value in (*grant.envs.items(), *grant.annotations.items()):
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"{name[:100]!r} cannot be a variable or annotation with this value")
-    places: list[DeviceMount | DeviceNode] = [*grant.mounts, *grant.devices]
-    for path in (path for place in places for path in (place.container_path, place.host_path)):
-        if not path.startswith("/") or "\0" in path:
-            raise ValueError(f"{path[:100]!r} is not an absolute path")
-    for permissions in (node.permissions for node in grant.devices):
-        if not set(permissions) <= set("rwm"):
-            raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
+    check_places(grant.mounts, grant.devices)
     if any(not name or "\0" in name for name in grant.cdi_devices):
         raise ValueError("a CDI device has no name")
+
+
+def check_places(mounts: Iterable[DeviceMount], nodes: Sequence[DeviceNode]) -> None:
+    """Check mounts and device nodes from outside; ValueError names the part that no runtime can use."""
+    places: list[DeviceMount | DeviceNode] = [*mounts, *nodes]
+    for place in places:
+        for path in (place.container_path, place.host_path):
+            if not path.startswith("/") or "\0" in path:
+                raise ValueError(f"{path[:100]!r} is not an absolute path")
+    for permissions in (node.permissions for node in nodes):
+        if len(set(permissions)) != len(permissions) or not set(permissions) <= set("rwm"):
+            raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
 
 
 class Allocated(Struct, frozen=True):

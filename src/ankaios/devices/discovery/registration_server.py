@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.checked_file import restore_checked, write_checked
@@ -21,9 +21,6 @@ from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.devices.unix_rpc import MAX_REGISTRATION_SIZE, UnixServer
 from ankaios.grpc.server import unary
 from ankaios.grpc.wire_format import CallFailed, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DIRECTORY_VARIABLE = "DISCOVERY_HANDLERS_DIRECTORY"
 DEFAULT_DIRECTORY = "/var/lib/akri"
