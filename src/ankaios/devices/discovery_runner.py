@@ -13,6 +13,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from msgspec import Struct
+
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices
@@ -25,6 +27,14 @@ LARGEST_PROPERTY = 64 * 1024
 REGISTRATION = "registration"  # the source of failures while no handler is registered
 
 log = logging.getLogger(__name__)
+
+
+class _Source(Struct, frozen=True, eq=False):
+    """A handler that is followed for a configuration; `name` identifies it in the inventory."""
+
+    configuration: Configuration
+    handler: DiscoveryHandler
+    name: str
 
 
 class DiscoveryRunner:
@@ -86,13 +96,14 @@ class DiscoveryRunner:
             if handler in following:
                 following.pop(handler).cancel()
             # The handler is removed, so its devices are gone.
-            self._observe(configuration, handler, sources.pop(handler), ())
+            self._observe(_Source(configuration, handler, sources.pop(handler)), ())
         for handler in [handler for handler in handlers if handler not in following]:
-            source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
+            name = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
+            source = _Source(configuration, handler, name)
             following[handler] = group.keep_running(
                 f"the discovery handler '{handler.name}' for '{configuration.name}'",
-                partial(self._follow, configuration, handler, source),
-                partial(self._broken, configuration, handler, source),
+                partial(self._follow, source),
+                partial(self._broken, source),
             )
         if handlers:
             self._changed(self._node.discovery_possible(configuration.name, REGISTRATION))
@@ -101,8 +112,9 @@ class DiscoveryRunner:
             log.info("no devices are discovered for '%s': %s", configuration.name, reason)
             self._changed(self._node.discovery_failed(configuration.name, REGISTRATION, reason))
 
-    async def _follow(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> None:
+    async def _follow(self, source: _Source) -> None:
         """Call the handler again after an interruption; after a rejection only when a handler registers."""
+        configuration, handler = source.configuration, source.handler
         pause, reported = FIRST_PAUSE, ""
         while True:
             version = self._registry.version
@@ -113,42 +125,44 @@ class DiscoveryRunner:
                 async with aclosing(handler.discover(configuration.details, properties)) as lists:
                     async for devices in lists:
                         pause, reported = FIRST_PAUSE, ""
-                        if self._is_current(configuration, handler, source):
-                            self._observe(configuration, handler, source, devices)
+                        if self._is_current(source):
+                            self._observe(source, devices)
                 raise HandlerLost(f"handler '{handler.name}' ended its stream of lists")
             except InvalidDetails as fault:
-                self._rejected(configuration, handler, source, str(fault))
+                self._rejected(source, str(fault))
                 await self._registry.wait_changed(version)
             except HandlerLost as fault:
                 if str(fault) != reported:
                     log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
-                    self._broken(configuration, handler, source, str(fault))
+                    self._broken(source, str(fault))
                 reported = str(fault)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._registry.wait_changed(version)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _rejected(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
-        log.error("no devices are discovered for '%s': %s", configuration.name, reason)
-        if self._is_current(configuration, handler, source):
-            self._observe(configuration, handler, source, ())
-            self._changed(self._node.discovery_failed(configuration.name, source, reason))
+    def _rejected(self, source: _Source, reason: str) -> None:
+        log.error("no devices are discovered for '%s': %s", source.configuration.name, reason)
+        if self._is_current(source):
+            self._observe(source, ())
+        self._broken(source, reason)
 
-    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
+    def _broken(self, source: _Source, reason: str) -> None:
         """The handler cannot be used at the moment; its devices are kept, as after every interruption."""
-        if self._is_current(configuration, handler, source):
-            self._changed(self._node.discovery_failed(configuration.name, source, reason))
+        if self._is_current(source):
+            self._changed(self._node.discovery_failed(source.configuration.name, source.name, reason))
 
-    def _observe(self, configuration: Configuration, handler: DiscoveryHandler, source: str, devices: Devices) -> None:
+    def _observe(self, source: _Source, devices: Devices) -> None:
         now = asyncio.get_running_loop().time()
-        self._changed(self._node.observe(configuration.name, source, devices, handler.shared, now))
+        name, shared = source.configuration.name, source.handler.shared
+        self._changed(self._node.observe(name, source.name, devices, shared, now))
 
-    def _is_current(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
+    def _is_current(self, source: _Source) -> bool:
         """A discovery that is being cancelled may still report a list for earlier details."""
-        wanted = self._wanted.get(configuration.name)
-        is_wanted = wanted is not None and wanted.discovers_like(configuration)
-        return is_wanted and self._sources.get(configuration.name, {}).get(handler) == source
+        name = source.configuration.name
+        wanted = self._wanted.get(name)
+        is_wanted = wanted is not None and wanted.discovers_like(source.configuration)
+        return is_wanted and self._sources.get(name, {}).get(source.handler) == source.name
 
 
 def read_properties(configuration: Configuration) -> dict[str, bytes | None]:
