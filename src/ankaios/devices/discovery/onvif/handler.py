@@ -27,7 +27,6 @@ from ankaios.devices.discovery.onvif.http_post import HttpAnswer, PostFailed, po
 from ankaios.devices.discovery.onvif.messages import (
     Addresses,
     ProbeMatch,
-    UsernameToken,
     content_type,
     device_uuid,
     operation,
@@ -176,14 +175,14 @@ class _Search:
             log.warning("refused the addresses of ONVIF service %s: %s", camera.url, error)
             return Addresses()
 
-    def _token(self, camera: Camera) -> UsernameToken | None:
+    def _token(self, camera: Camera) -> str:
         credential = self._credentials.get(camera.uuid)
         if credential is None:
-            return None
+            return ""
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return username_token(credential.username, credential.password, str(uuid.uuid4()), created)
 
-    async def _call(self, camera: Camera, name: str, token: UsernameToken | None = None) -> HttpAnswer:
+    async def _call(self, camera: Camera, name: str, token: str = "") -> HttpAnswer:
         return await post(camera.url, content_type(name), operation(name, token), self._post_seconds)
 
 
