@@ -95,7 +95,7 @@ def read_agent_file(path: Path) -> object:
         return list(ClaimStore(path.parents[1] / "other", path.parent).load())
     if path.name == "records":
         return list(RecordFile(path).read())
-    return read_checked(path.read_text())
+    return read_checked(path, object)
 
 
 def read_native_folder(path: Path) -> object:

@@ -50,7 +50,7 @@ class Watched:
     async def until_advertised(self, number: int) -> None:
         resource = "akri.sh/loop"
         async with asyncio.timeout(30):
-            while self.kubelet.count(resource).allocatable != number or self.kubelet.outage(resource):
+            while self.kubelet.resource(resource).allocatable != number or self.kubelet.outage(resource):
                 self.changed.clear()
                 await self.changed.wait()
 

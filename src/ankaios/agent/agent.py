@@ -133,7 +133,7 @@ async def _run(
     observer: AgentObserver,
 ) -> None:
     outbox, inbox = Outbox(observer), LinkChannel(LINK_CAPACITY)
-    hello = agent_hello(settings.name, settings.tags, connectors, devices=devices.offers_devices)
+    hello = agent_hello(settings.name, settings.tags, connectors, devices=True)
     async with Supervisor() as tasks:
         link = ServerLink(connection, hello, outbox, inbox)
         tasks.keep_running("the connection to the server", link.run)

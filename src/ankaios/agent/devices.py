@@ -34,9 +34,6 @@ log = logging.getLogger(__name__)
 class DeviceProvider(Protocol):
     """The devices as the rest of the agent uses them."""
 
-    offers_devices: bool
-    """Reported in each hello: the server sends no workload with resources to an agent without devices."""
-
     async def run(self, host: DeviceHost) -> None: ...
 
     def broken(self, why: str) -> None:
@@ -66,8 +63,6 @@ class AgentDevices:
     `plugin_dir`: where device plugins register, if not in the folder.
     """
 
-    offers_devices = True
-
     def __init__(
         self,
         agent: str,
@@ -84,8 +79,7 @@ class AgentDevices:
         self._needed = asyncio.Event()
         if kubelet_dir is not None or any(self._claims.glob("*.json")):
             self._needed.set()
-        self._ended = False
-        self._fault = f"{NOT_AVAILABLE}, see its log"
+        self._fault: str | None = None  # why there are no devices as long as the agent runs
         self._outage = ""
         self._waiting: set[str] = set()
         self._manager: DeviceManager | None = None
@@ -103,13 +97,12 @@ class AgentDevices:
             self.connected()
         try:
             await self._serve(host)
-            self._ended = True
+            self._fault = f"{NOT_AVAILABLE}, see its log"
         except (Unavailable, OSError) as fault:
             log.error("devices are not available: %s", fault)
             self._fault = f"{NOT_AVAILABLE}: {fault}"
-            self._ended = True
         finally:
-            if not self._ended:  # the next call creates a new one
+            if self._fault is None:  # the next call creates a new one
                 self._manager = None
             self._wake_waiting(host)
 
@@ -212,7 +205,7 @@ class AgentDevices:
 
     async def acquire(self, spec: WorkloadSpec) -> tuple[DeviceGrant, ...] | WaitingForDevices:
         owner = str(spec.instance_name)
-        if self._ended:
+        if self._fault is not None:
             return WaitingForDevices(self._fault)
         self._waiting.add(owner)
         if self._manager is None:
@@ -224,10 +217,12 @@ class AgentDevices:
         return answer
 
     async def adopt(self, spec: WorkloadSpec) -> None:
+        if self._fault is not None:
+            return
         owner = str(spec.instance_name)
-        if self._manager is not None and not self._ended:
+        if self._manager is not None:
             await self._manager.adopt(owner, spec.resources)
-        elif not self._ended:
+        else:
             self._needed.set()
             self._adopted[owner] = spec
 
@@ -236,6 +231,6 @@ class AgentDevices:
         self._waiting.discard(owner)
         if self._manager is not None:
             self._manager.release(owner)
-        elif self._needed.is_set() and not self._ended:
+        elif self._needed.is_set() and self._fault is None:
             self._adopted.pop(owner, None)
             self._released.add(owner)

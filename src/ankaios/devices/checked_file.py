@@ -4,33 +4,48 @@ Input: values that msgspec converts. Output: JSON files with the old or the new 
 """
 
 import json
+import logging
 import os
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 DRAFT_SUFFIX = ".new"
 
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
 
 def write_checked(path: Path, value: object) -> None:
     """Raises OSError with nothing changed."""
-    replace_file(path, checked_text(value), 0o600)
-
-
-def checked_text(value: object) -> str:
     content = msgspec.to_builtins(value)
-    return json.dumps({"checksum": _checksum(content), "record": content})
+    replace_file(path, json.dumps({"checksum": _checksum(content), "record": content}), 0o600)
 
 
-def read_checked(text: str) -> Any:
-    """The plain value. Raises ValueError, KeyError or TypeError for content that was not written by `checked_text`."""
-    document = json.loads(text)
-    if document["checksum"] != _checksum(document["record"]):
-        raise ValueError("the checksum is wrong")
-    return document["record"]
+def read_checked(path: Path, content: type[T]) -> T:
+    """Raises OSError, or ValueError for a file that was not written by `write_checked`."""
+    document = json.loads(path.read_text())
+    try:
+        if document["checksum"] != _checksum(document["record"]):
+            raise ValueError("the checksum is wrong")
+        return msgspec.convert(document["record"], content)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no checked file: {error!r}") from error
+
+
+def restore_checked(path: Path, content: type[T], what: str) -> T | None:
+    """The value from before a restart; None if there is none or it cannot be read, which is logged."""
+    try:
+        return read_checked(path, content)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("%s in '%s' cannot be read: %r", what, path, error)
+        return None
 
 
 def _checksum(content: object) -> str:

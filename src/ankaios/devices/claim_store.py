@@ -12,17 +12,14 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
-from ankaios.devices.checked_file import checked_text, read_checked, remove_drafts, replace_file
+from ankaios.devices.checked_file import read_checked, remove_drafts, replace_file, write_checked
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
-from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.slot_ledger import Claim, Slot
+from ankaios.devices.core.node_devices import HeldSlot
 
 SUFFIX = ".json"
 
@@ -30,26 +27,16 @@ log = logging.getLogger(__name__)
 
 
 class Allocation(Struct, frozen=True):
-    """Devices of one resource in one container, and their grant. `where`: the selector that they were chosen by."""
+    """Devices of one resource in one container. `grant`: what a foreign plugin gave for them.
+
+    `where`: the selector that they were chosen by.
+    """
 
     resource: str
     container: str | None
     ids: tuple[str, ...]
     grant: DeviceGrant = field(default_factory=DeviceGrant)
     where: tuple[tuple[str, str], ...] = ()
-
-
-class HeldSlot(Struct, frozen=True):
-    slot: Slot
-    claim: Claim
-    instance: Instance
-    capacity: int
-
-    @property
-    def resource(self) -> str:
-        """The resource through which the slot was claimed."""
-        target = self.slot.instance if self.claim.virtual_id is None else self.instance.configuration
-        return DEFAULT_RESOURCE_PREFIX + target
 
 
 class ClaimRecord(Struct, frozen=True):
@@ -82,10 +69,10 @@ class ClaimStore:
             remove_drafts(folder)
         for path in sorted(self._claims.glob(f"*{SUFFIX}"), key=_modified, reverse=True):
             try:
-                yield record_from_json(path.read_text())
+                yield read_checked(path, ClaimRecord)
             except OSError as error:
                 log.warning("the claims in '%s' cannot be read now: %s", path, error)
-            except (ValueError, KeyError, TypeError) as error:
+            except ValueError as error:
                 log.warning("the claims in '%s' are not valid and are dropped: %r", path, error)
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
@@ -93,7 +80,7 @@ class ClaimStore:
     def save(self, record: ClaimRecord) -> None:
         path = self._claims_path(record.owner)
         try:
-            replace_file(path, record_to_json(record), 0o600)
+            write_checked(path, record)
         except OSError as error:
             raise Unavailable(f"cannot keep the claims of '{record.owner}' in '{path}': {error}") from error
 
@@ -145,12 +132,3 @@ def _has_content(path: Path, text: str) -> bool:
     with suppress(OSError, ValueError):
         return path.read_text() == text
     return False
-
-
-def record_to_json(record: ClaimRecord) -> str:
-    return checked_text(record)
-
-
-def record_from_json(text: str) -> ClaimRecord:
-    """Raises ValueError, KeyError or TypeError for content that was not written by `record_to_json`."""
-    return msgspec.convert(read_checked(text), ClaimRecord)

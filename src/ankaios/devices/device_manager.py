@@ -20,7 +20,6 @@ from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, needs_of
 from ankaios.devices.core.configuration import Configuration, configuration_from_pb
-from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.pending_claims import PendingClaims
 from ankaios.devices.device_reporter import DeviceReporter
@@ -77,7 +76,7 @@ class DeviceManager:
         self._lost = LostDevices(self.node, self.allocator, self.claims, host.restart, folder / "stopped.json")
         self._pending = PendingClaims(self._obstacle)
         self._reporter = DeviceReporter(self.node, self.foreign, self._pending, host.send, host.wake)
-        self._discovery = DiscoveryRunner(self._registry, self)
+        self._discovery = DiscoveryRunner(self._registry, self.node, self._changed)
         self._kubelet_dir = kubelet_dir
         self._pods = PodClaims(self.node, folder)
         self._remembered: grpc.DeviceUpdate | None = None  # until the server sends the present configurations
@@ -174,14 +173,14 @@ class DeviceManager:
 
     def connected(self) -> None:
         """A new session begins: the server has no information about the devices of this node."""
-        self.allocator.session_began()
+        self.allocator.session_changed()
         self._changed(self.node.session_began())
         self._reporter.report_all()
         self._reporter.retry_failed()
 
     def disconnected(self) -> None:
         """Local devices can still be claimed, shared ones in the next session."""
-        self.allocator.session_ended()
+        self.allocator.session_changed()
         self._changed(self.node.session_ended())
         self._reporter.retry_failed()
 
@@ -211,16 +210,6 @@ class DeviceManager:
         self._changed(changes)
 
     # --- devices ---
-
-    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
-        now = asyncio.get_running_loop().time()
-        self._changed(self.node.observe(configuration, source, devices, shared, now))
-
-    def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
-        self._changed(self.node.discovery_failed(configuration, source, reason))
-
-    def discovery_possible(self, configuration: str, source: str) -> None:
-        self._changed(self.node.discovery_possible(configuration, source))
 
     def _plugin_changed(self, resource: str, registered: bool) -> None:
         self._reporter.plugin_changed(resource, registered)

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
@@ -86,15 +85,10 @@ class DeviceReporter:
     def _add_foreign(self, report: grpc.DeviceReport, resources: Iterable[str]) -> None:
         known = set(self._foreign.resources())
         for name in sorted(resources):
-            if name not in known:
+            if name in known:
+                report.resources.append(self._foreign.resource(name))
+            else:
                 report.goneResources.append(name)
-                continue
-            count = self._foreign.count(name)
-            report.resources.append(
-                base.NodeResource(
-                    name=name, capacity=count.capacity, allocatable=count.allocatable, allocated=count.allocated
-                )
-            )
 
 
 def _wall_clock(loop_time: float) -> float:

@@ -1,22 +1,24 @@
 """Runs discovery: for each configuration, all handlers with the name it contains.
 
-Input: configurations and handlers that are added, changed and removed. Output: the lists of the handlers with their
-source, and failures. A handler whose stream ends is called again; its last list stays valid until it sends another one
-or is removed. A handler that rejects the details reports no devices: an earlier list answered other details.
+Input: configurations and handlers that are added, changed and removed. Output: what their lists and failures change in
+the devices of the node. A handler whose stream ends is called again; its last list stays valid until it sends another
+one or is removed. A handler that rejects the details reports no devices: an earlier list answered other details.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+
+from msgspec import Struct
 
 from ankaios.common.supervision import Supervisor
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.discovery.base import DiscoveryHandler, HandlerLost, InvalidDetails
 from ankaios.devices.discovery.registry import HandlerRegistry
 
@@ -27,22 +29,21 @@ REGISTRATION = "registration"  # the source of failures while no handler is regi
 log = logging.getLogger(__name__)
 
 
-class DiscoveryObserver(Protocol):
-    """Receives the lists and failures of handlers; `source` identifies the handler."""
+class _Source(Struct, frozen=True, eq=False):
+    """A handler that is followed for a configuration; `name` identifies it in the inventory."""
 
-    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None: ...
-
-    def discovery_failed(self, configuration: str, source: str, reason: str) -> None: ...
-
-    def discovery_possible(self, configuration: str, source: str) -> None:
-        """What was reported as failed is over."""
-        ...
+    configuration: Configuration
+    handler: DiscoveryHandler
+    name: str
 
 
 class DiscoveryRunner:
-    def __init__(self, registry: HandlerRegistry, observer: DiscoveryObserver) -> None:
+    """`changed` receives what a list or a failure of a handler changed."""
+
+    def __init__(self, registry: HandlerRegistry, node: NodeDevices, changed: Callable[[DeviceChanges], None]) -> None:
         self._registry = registry
-        self._observer = observer
+        self._node = node
+        self._changed = changed
         self._wanted: dict[str, Configuration] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._sources: dict[str, dict[DiscoveryHandler, str]] = {}  # the current ones of each configuration
@@ -95,23 +96,25 @@ class DiscoveryRunner:
             if handler in following:
                 following.pop(handler).cancel()
             # The handler is removed, so its devices are gone.
-            self._observer.observed(configuration.name, sources.pop(handler), (), handler.shared)
+            self._observe(_Source(configuration, handler, sources.pop(handler)), ())
         for handler in [handler for handler in handlers if handler not in following]:
-            source = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
+            name = sources.setdefault(handler, f"{handler.name}#{next(self._numbers)}")
+            source = _Source(configuration, handler, name)
             following[handler] = group.keep_running(
                 f"the discovery handler '{handler.name}' for '{configuration.name}'",
-                partial(self._follow, configuration, handler, source),
-                partial(self._broken, configuration, handler, source),
+                partial(self._follow, source),
+                partial(self._broken, source),
             )
         if handlers:
-            self._observer.discovery_possible(configuration.name, REGISTRATION)
+            self._changed(self._node.discovery_possible(configuration.name, REGISTRATION))
         else:
             reason = f"the discovery handler '{configuration.handler}' is not registered"
             log.info("no devices are discovered for '%s': %s", configuration.name, reason)
-            self._observer.discovery_failed(configuration.name, REGISTRATION, reason)
+            self._changed(self._node.discovery_failed(configuration.name, REGISTRATION, reason))
 
-    async def _follow(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> None:
+    async def _follow(self, source: _Source) -> None:
         """Call the handler again after an interruption; after a rejection only when a handler registers."""
+        configuration, handler = source.configuration, source.handler
         pause, reported = FIRST_PAUSE, ""
         while True:
             version = self._registry.version
@@ -122,43 +125,44 @@ class DiscoveryRunner:
                 async with aclosing(handler.discover(configuration.details, properties)) as lists:
                     async for devices in lists:
                         pause, reported = FIRST_PAUSE, ""
-                        if self._is_current(configuration, handler, source):
-                            self._observer.observed(configuration.name, source, devices, handler.shared)
+                        if self._is_current(source):
+                            self._observe(source, devices)
                 raise HandlerLost(f"handler '{handler.name}' ended its stream of lists")
             except InvalidDetails as fault:
-                self._rejected(configuration, handler, source, str(fault))
+                self._rejected(source, str(fault))
                 await self._registry.wait_changed(version)
             except HandlerLost as fault:
                 if str(fault) != reported:
-                    self._interrupted(configuration, handler, source, fault)
+                    log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
+                    self._broken(source, str(fault))
                 reported = str(fault)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._registry.wait_changed(version)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _rejected(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
-        log.error("no devices are discovered for '%s': %s", configuration.name, reason)
-        if self._is_current(configuration, handler, source):
-            self._observer.observed(configuration.name, source, (), handler.shared)
-            self._observer.discovery_failed(configuration.name, source, reason)
+    def _rejected(self, source: _Source, reason: str) -> None:
+        log.error("no devices are discovered for '%s': %s", source.configuration.name, reason)
+        if self._is_current(source):
+            self._observe(source, ())
+        self._broken(source, reason)
 
-    def _interrupted(
-        self, configuration: Configuration, handler: DiscoveryHandler, source: str, fault: HandlerLost
-    ) -> None:
-        log.warning("discovery for '%s' is interrupted, devices are kept: %s", configuration.name, fault)
-        self._broken(configuration, handler, source, str(fault))
-
-    def _broken(self, configuration: Configuration, handler: DiscoveryHandler, source: str, reason: str) -> None:
+    def _broken(self, source: _Source, reason: str) -> None:
         """The handler cannot be used at the moment; its devices are kept, as after every interruption."""
-        if self._is_current(configuration, handler, source):
-            self._observer.discovery_failed(configuration.name, source, reason)
+        if self._is_current(source):
+            self._changed(self._node.discovery_failed(source.configuration.name, source.name, reason))
 
-    def _is_current(self, configuration: Configuration, handler: DiscoveryHandler, source: str) -> bool:
+    def _observe(self, source: _Source, devices: Devices) -> None:
+        now = asyncio.get_running_loop().time()
+        name, shared = source.configuration.name, source.handler.shared
+        self._changed(self._node.observe(name, source.name, devices, shared, now))
+
+    def _is_current(self, source: _Source) -> bool:
         """A discovery that is being cancelled may still report a list for earlier details."""
-        wanted = self._wanted.get(configuration.name)
-        is_wanted = wanted is not None and wanted.discovers_like(configuration)
-        return is_wanted and self._sources.get(configuration.name, {}).get(handler) == source
+        name = source.configuration.name
+        wanted = self._wanted.get(name)
+        is_wanted = wanted is not None and wanted.discovers_like(source.configuration)
+        return is_wanted and self._sources.get(name, {}).get(source.handler) == source.name
 
 
 def read_properties(configuration: Configuration) -> dict[str, bytes | None]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from google.protobuf.message import Message
-from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
+from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.claim_plan import ResourceNeed, shortage
 from ankaios.devices.core.extended_resource import pick_ids
 from ankaios.devices.core.grants import check_grant
@@ -30,18 +30,6 @@ PRE_START_SECONDS = 30.0
 A = TypeVar("A", bound=Message)
 
 log = logging.getLogger(__name__)
-
-
-class PluginFailed(Unavailable):
-    """A plugin refused or did not answer; the text contains its name and the reason."""
-
-
-class ResourceCount(Struct, frozen=True):
-    """A foreign resource as the node reports it."""
-
-    capacity: int
-    allocatable: int
-    allocated: int
 
 
 class ForeignDevices:
@@ -69,10 +57,14 @@ class ForeignDevices:
     def resources(self) -> list[str]:
         return self._plugins.resources()
 
-    def count(self, resource: str) -> ResourceCount:
-        plugin = self._plugins.get(resource)
+    def resource(self, name: str) -> base.NodeResource:
+        """The resource as it appears in the state of the node."""
+        plugin = self._plugins.get(name)
         devices = plugin.devices if plugin else {}
-        return ResourceCount(len(devices), sum(devices.values()), len(self._used.get(resource, {})))
+        allocated = len(self._used.get(name, {}))
+        return base.NodeResource(
+            name=name, capacity=len(devices), allocatable=sum(devices.values()), allocated=allocated
+        )
 
     def are_healthy(self, resource: str, ids: Sequence[str]) -> bool:
         plugin = self._plugins.get(resource)
@@ -88,7 +80,7 @@ class ForeignDevices:
         for resource, quantity in wanted.items():
             free = len(self._free(resource))
             if free < quantity:
-                text = shortage(resource, quantity, self.count(resource).allocatable, free)
+                text = shortage(resource, quantity, self.resource(resource).allocatable, free)
                 return "; ".join(filter(None, [text, self.outage(resource)]))
         return None
 
@@ -141,6 +133,11 @@ class ForeignDevices:
         """Record that the workload uses these devices."""
         self._used.setdefault(resource, {}).update(dict.fromkeys(ids, owner))
 
+    def holds(self, resource: str, ids: Sequence[str], owner: str) -> bool:
+        """Whether the workload uses these devices."""
+        used = self._used.get(resource, {})
+        return all(used.get(id_) == owner for id_ in ids)
+
     def release(self, resource: str, ids: Sequence[str], owner: str) -> None:
         used = self._used.get(resource, {})
         released = [id_ for id_ in ids if used.get(id_) == owner]
@@ -156,12 +153,12 @@ class ForeignDevices:
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
         response = await self._call(resource, ALLOCATE, request, pb.AllocateResponse, ALLOCATE_SECONDS)
         if not response.container_responses:
-            raise PluginFailed(f"cannot allocate '{resource}': the plugin gave no answer for the container")
+            raise Unavailable(f"cannot allocate '{resource}': the plugin gave no answer for the container")
         grant = grant_from_pb(response.container_responses[0])
         try:
             check_grant(grant)
         except ValueError as error:
-            raise PluginFailed(f"cannot use what the plugin of '{resource}' gives: {error}") from error
+            raise Unavailable(f"cannot use what the plugin of '{resource}' gives: {error}") from error
         return grant
 
     async def pre_start(self, resource: str, ids: Sequence[str]) -> None:
@@ -176,10 +173,10 @@ class ForeignDevices:
             return await plugin.channel.unary(method, request, answer, time_limit=seconds)
         except CallFailed as failure:
             text = f"cannot allocate '{resource}': the device plugin '{plugin.endpoint}' answers: {failure.reason}"
-            raise PluginFailed(text) from failure
+            raise Unavailable(text) from failure
 
     def _connected(self, resource: str) -> Plugin:
         plugin = self._plugins.get(resource)
         if plugin is None or not plugin.connected:
-            raise PluginFailed(f"cannot allocate '{resource}': {self.outage(resource)}")
+            raise Unavailable(f"cannot allocate '{resource}': {self.outage(resource)}")
         return plugin

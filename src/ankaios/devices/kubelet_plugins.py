@@ -20,11 +20,12 @@ from ankaios.devices.core.allocation import (
     changes_of,
     preferred_ids,
 )
+from ankaios.devices.core.grants import grants_for, merge_grants
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.resource_views import AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
 from ankaios.devices.kubelet_registration import PluginHost
-from ankaios.devices.plugin_service import Requests
+from ankaios.devices.plugin_service import DevicePluginBehaviour, Requests
 from ankaios.devices.pod_claims import PodClaims
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
 
@@ -37,7 +38,7 @@ class AllocationDenied(Unavailable):
     """The requested ids cannot be allocated now."""
 
 
-class NodeDevicePlugin(ABC):
+class NodeDevicePlugin(DevicePluginBehaviour, ABC):
     """The part that both kinds of plugin share; `target` is an instance or a configuration."""
 
     by_configuration: bool
@@ -56,12 +57,6 @@ class NodeDevicePlugin(ABC):
     def exists(self) -> bool: ...
 
     @abstractmethod
-    def advertised(self) -> AdvertisedList: ...
-
-    @abstractmethod
-    def preferred(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]: ...
-
-    @abstractmethod
     def _assign(self, requests: Requests) -> list[Assignment] | Denied: ...
 
     async def allocate(self, requests: Requests) -> list[DeviceGrant]:
@@ -76,7 +71,8 @@ class NodeDevicePlugin(ABC):
             raise AllocationDenied(f"not settled with the server within {ALLOCATE_SECONDS:.0f} s") from error
         except ServerUnreachable as fault:
             raise AllocationDenied(str(fault)) from fault
-        return [self._node.grant(self.resource, assignment) for assignment in found]
+        granted = [self._node.granted_devices(self.resource, assignment) for assignment in found]
+        return [merge_grants(grants_for(devices), None)[0] for devices in granted]
 
     async def _claim(self, requests: Requests) -> Sequence[Assignment]:
         """After a conflict the ledger is up to date, and other slots may be free."""

@@ -37,14 +37,22 @@ SOCKET_PREFIX = "akri-"
 log = logging.getLogger(__name__)
 
 
+class _Offer:
+    """One plugin that is offered. `restart` is set when it has to register again on a fresh socket, or to end."""
+
+    def __init__(self, service: DevicePluginService) -> None:
+        self.service = service
+        self.resource = service.behaviour.resource
+        self.restart = asyncio.Event()
+        self.socket: Path | None = None
+
+
 class PluginHost:
     """Keeps one registered plugin for each resource, as long as `run` runs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._services: dict[str, DevicePluginService] = {}
-        self._restarts: dict[str, asyncio.Event] = {}
-        self._sockets: dict[str, str] = {}  # resource -> file name
+        self._offers: dict[str, _Offer] = {}
         # A kubelet refuses a known socket, so those of an earlier agent must have other names.
         self._names = (f"{time.time_ns() % 2**40:x}-{number}" for number in count())
         self._turn = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
@@ -56,76 +64,71 @@ class PluginHost:
         async with Supervisor() as group:
             self._group = group
             try:
-                for service in self._services.values():
-                    self._start(service)
+                for offer in self._offers.values():
+                    self._start(offer)
                 await self._watch()
             finally:
                 self._group = None
 
     def add(self, behaviour: DevicePluginBehaviour) -> None:
-        service = DevicePluginService(behaviour)
-        self._services[behaviour.resource] = service
-        ensure_descriptors(len(self._services) * DESCRIPTORS_PER_PLUGIN)
+        offer = self._offers[behaviour.resource] = _Offer(DevicePluginService(behaviour))
+        ensure_descriptors(len(self._offers) * DESCRIPTORS_PER_PLUGIN)
         if self._group is not None:
-            self._start(service)
+            self._start(offer)
 
     def remove(self, resource: str) -> None:
-        service = self._services.pop(resource, None)
-        if service is not None:
-            service.end()
-            self._restarts.pop(resource, asyncio.Event()).set()
+        if (offer := self._offers.pop(resource, None)) is not None:
+            offer.service.end()
+            offer.restart.set()
 
     def __contains__(self, resource: str) -> bool:
-        return resource in self._services
+        return resource in self._offers
 
     def resources(self) -> Iterable[str]:
-        return self._services
+        return self._offers
 
     def refresh(self, resource: str, even_if_same: bool = False) -> None:
-        if service := self._services.get(resource):
-            service.refresh(even_if_same)
+        if offer := self._offers.get(resource):
+            offer.service.refresh(even_if_same)
 
     # --- one plugin ---
 
-    def _start(self, service: DevicePluginService) -> None:
+    def _start(self, offer: _Offer) -> None:
         assert self._group is not None
-        resource = service.behaviour.resource
-        self._group.keep_running(f"the device plugin '{resource}'", lambda: self._keep(service))
+        self._group.keep_running(f"the device plugin '{offer.resource}'", lambda: self._keep(offer))
 
-    async def _keep(self, service: DevicePluginService) -> None:
-        resource = service.behaviour.resource
-        while self._services.get(resource) is service:
-            restart = self._restarts[resource] = asyncio.Event()
-            server = UnixServer(self._folder / self._socket_name(resource), service.handlers())
+    async def _keep(self, offer: _Offer) -> None:
+        while self._offers.get(offer.resource) is offer:
+            offer.restart.clear()
+            offer.socket = self._folder / self._socket_name(offer.resource)
+            server = UnixServer(offer.socket, offer.service.handlers())
             try:
                 await server.start()
-                await self._register(service, server.path.name, restart)
-                await restart.wait()
-                if service.ended:
-                    await service.wait_until_ended(LAST_LIST_SECONDS)
+                await self._register(offer, server.path.name)
+                await offer.restart.wait()
+                if offer.service.ended:
+                    await offer.service.wait_until_ended(LAST_LIST_SECONDS)
             except Unavailable as fault:
-                log.warning("device plugin '%s' cannot be offered, trying again: %s", resource, fault)
+                log.warning("device plugin '%s' cannot be offered, trying again: %s", offer.resource, fault)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LONGEST_PAUSE):
-                        await restart.wait()
+                        await offer.restart.wait()
             finally:
-                self._sockets.pop(resource, None)
+                offer.socket = None
                 await server.close()
 
     def _socket_name(self, resource: str) -> str:
         """Fresh for each registration, and short: the whole path has at most 107 bytes."""
         digest = blake2b(resource.encode(), digest_size=6).hexdigest()
-        name = f"{SOCKET_PREFIX}{digest}-{next(self._names)}.sock"
-        self._sockets[resource] = name
-        return name
+        return f"{SOCKET_PREFIX}{digest}-{next(self._names)}.sock"
 
-    async def _register(self, service: DevicePluginService, endpoint: str, restart: asyncio.Event) -> None:
+    async def _register(self, offer: _Offer, endpoint: str) -> None:
         """Retry until it succeeds, or until the plugin has to start again."""
         pause = FIRST_PAUSE
         request = pb.RegisterRequest(
-            version=API_VERSION, endpoint=endpoint, resource_name=service.behaviour.resource, options=options()
+            version=API_VERSION, endpoint=endpoint, resource_name=offer.resource, options=options()
         )
-        while not restart.is_set():
+        while not offer.restart.is_set():
             if (self._folder / KUBELET_SOCKET).exists():
                 try:
                     async with self._turn:
@@ -136,7 +139,7 @@ class PluginHost:
                     log.info(text, request.resource_name, self._folder, failure.reason)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await restart.wait()
+                    await offer.restart.wait()
             pause = min(2 * pause, LONGEST_PAUSE)
 
     # --- restarts of the kubelet ---
@@ -147,9 +150,9 @@ class PluginHost:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             before, kubelet = kubelet, created(self._folder / KUBELET_SOCKET)
-            for resource, name in self._sockets.items():
-                if (kubelet != before or not created(self._folder / name)) and resource in self._restarts:
-                    self._restarts[resource].set()
+            for offer in self._offers.values():
+                if offer.socket is not None and (kubelet != before or not created(offer.socket)):
+                    offer.restart.set()
 
 
 def remove_dead_sockets(folder: Path) -> None:

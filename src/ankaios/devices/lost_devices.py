@@ -11,13 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 
 from ankaios.common.supervision import Supervisor
-from ankaios.devices.checked_file import read_checked, write_checked
+from ankaios.devices.checked_file import restore_checked, write_checked
 from ankaios.devices.core.configuration import OnDeviceLost
-from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.inventory import Instance, configuration_of
 from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.slot_allocator import ServerUnreachable, SlotAllocator
@@ -54,12 +53,7 @@ class LostDevices:
 
     def restore(self) -> None:
         """Take over the stopped workloads from before a restart."""
-        try:
-            self._stopped = msgspec.convert(read_checked(self._file.read_text()), dict[str, _Stopped])
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("the stopped workloads in '%s' cannot be read: %r", self._file, error)
+        self._stopped = restore_checked(self._file, dict[str, _Stopped], "the stopped workloads") or {}
 
     def _save(self) -> None:
         try:
@@ -129,7 +123,7 @@ class LostDevices:
 
     def _policy_of_conflict(self, instance: str) -> OnDeviceLost:
         """Another workload has the slot, so this one cannot keep it."""
-        configuration = self._node.configurations.get(instance.rpartition("-")[0])
+        configuration = self._node.configurations.get(configuration_of(instance))
         is_stopped = configuration is not None and configuration.on_lost is OnDeviceLost.STOP
         return OnDeviceLost.STOP if is_stopped else OnDeviceLost.RESTART
 

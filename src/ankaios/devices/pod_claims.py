@@ -10,14 +10,12 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 from google.protobuf.message import DecodeError
 
 from ankaios.common.errors import Unavailable
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.devices.checked_file import read_checked, write_checked
-from ankaios.devices.claim_store import HeldSlot
-from ankaios.devices.core.node_devices import NodeDevices
+from ankaios.devices.checked_file import restore_checked, write_checked
+from ankaios.devices.core.node_devices import HeldSlot, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict
 
 FOLDER = "pods"
@@ -41,16 +39,9 @@ class PodClaims:
     def restore(self) -> None:
         """Take over the claims from before a restart. Whether they are still in use is found out later."""
         self._claims.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            held = msgspec.convert(read_checked(self._claims.read_text()), list[HeldSlot])
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("the claims of pods in '%s' cannot be read: %r", self._claims, error)
-            return
-        for one in held:
+        for one in restore_checked(self._claims, list[HeldSlot], "the claims of pods") or ():
             try:
-                self._node.restore(one.instance, one.capacity, {one.slot: one.claim})
+                self._node.restore(one)
                 self._held[one.slot] = one
             except SlotConflict as conflict:
                 log.warning("a claim of a pod is not restored: %s", conflict)
@@ -68,14 +59,9 @@ class PodClaims:
             self._held = held
 
     def _current(self) -> dict[Slot, HeldSlot]:
-        return {slot: self._described(slot, claim) for slot, claim in sorted(self.claims().items())}
-
-    def _described(self, slot: Slot, claim: Claim) -> HeldSlot:
         """A device that is gone is described as it was."""
-        instance = self._node.instance(slot.instance)
-        if instance is None:
-            return self._held[slot]
-        return HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
+        claims = sorted(self.claims().items())
+        return {slot: self._node.held_slot(slot, claim) or self._held[slot] for slot, claim in claims}
 
     def claims(self) -> dict[Slot, Claim]:
         """Claims of the kubelet on devices that are known or were when they were claimed."""
@@ -107,11 +93,9 @@ class PodClaims:
 
     def remembered(self) -> grpc.DeviceUpdate | None:
         """The configurations of the last session."""
+        encoded = restore_checked(self._configurations, bytes, "the device configurations")
         try:
-            encoded = msgspec.convert(read_checked(self._configurations.read_text()), bytes)
-            return grpc.DeviceUpdate.FromString(encoded)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, DecodeError) as error:
+            return None if encoded is None else grpc.DeviceUpdate.FromString(encoded)
+        except DecodeError as error:
             log.warning("the device configurations in '%s' cannot be read: %r", self._configurations, error)
             return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ankaios.common.errors import Unavailable
-from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
+from ankaios.devices.core.inventory import claimed_through
 from ankaios.devices.core.kubelet_checkpoint import DeviceKey, read_checkpoint
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
@@ -66,7 +66,7 @@ class PodReconciler:
             return
         in_use = {**written, **{key: written.get(key) for key in listed}}
         await self._claim_missing(in_use)
-        claims = {key_of(slot, claim): (slot, claim) for slot, claim in self._claims.claims().items()}
+        claims = {claimed_through(slot, claim): (slot, claim) for slot, claim in self._claims.claims().items()}
         allocated = self._claims.take_allocated()
         fresh = [key for key, (slot, _) in claims.items() if slot in allocated]
         for key in self._unused.review(claims, [*in_use, *fresh], now):
@@ -80,18 +80,18 @@ class PodReconciler:
 
     async def _claim_missing(self, in_use: Mapping[DeviceKey, Slot | None]) -> None:
         """Claim the slots that pods use according to the kubelet, and that have no claim here."""
-        known = {key_of(slot, claim) for slot, claim in self._claims.claims().items()}
+        known = {claimed_through(slot, claim) for slot, claim in self._claims.claims().items()}
         for key, slot in in_use.items():
             resource, id_ = key
-            if key in known or not self._node.is_own(resource):
+            if key in known or (target := self._node.target(resource)) is None:
                 continue
-            by_name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX) in self._node.ledger
-            slot = slot or (Slot.parse(id_) if by_name else None)
+            virtual_id = id_ if target.by_configuration else None
+            slot = slot or (None if target.by_configuration else Slot.parse(id_))
             if slot is None:
                 log.warning("a pod uses '%s' of %s, but it is not known which slot that is", id_, resource)
                 continue
             try:
-                await self._allocator.claim([SlotChange(slot, Claim(self._node.node, None if by_name else id_))])
+                await self._allocator.claim([SlotChange(slot, Claim(self._node.node, virtual_id))])
                 log.warning("claimed the slot '%s', which a pod uses according to the kubelet", slot)
             except Unavailable as fault:
                 log.info("a pod uses the slot '%s', which cannot be claimed now: %s", slot, fault)
@@ -124,10 +124,3 @@ class PodReconciler:
             for devices in container.devices
             for id_ in devices.device_ids
         }
-
-
-def key_of(slot: Slot, claim: Claim) -> DeviceKey:
-    """Resource and device id of the slot at the kubelet; ids have no prefix."""
-    if claim.virtual_id is None:
-        return DEFAULT_RESOURCE_PREFIX + slot.instance, str(slot)
-    return DEFAULT_RESOURCE_PREFIX + slot.instance.rpartition("-")[0], claim.virtual_id

@@ -36,29 +36,26 @@ class SlotAllocator:
         self._send = send
         self._changed = changed
         self._answer_seconds = answer_seconds
-        self._connected = False
         self._numbers = count(1)
         self._unanswered: dict[str, asyncio.Future[grpc.SlotResponse]] = {}
 
     async def claim(self, changes: Sequence[SlotChange]) -> None:
         """Claim all slots or none. Raises `SlotConflict` if one is not free, `ServerUnreachable` if that is unknown."""
-        complete, requested = self._node.shared.begin(changes)
+        new, requested = self._node.shared.begin(changes)
         try:
             if requested:
-                await self._request_and_finish(complete, requested)
+                await self._request_and_finish(new, requested)
         finally:
             # Also after a failure: other claims may have been denied because of slots that were taken for a moment.
-            self._report(change.slot for change in (*complete, *requested))
+            self._report(change.slot for change in new)
 
-    async def _request_and_finish(self, complete: Sequence[SlotChange], requested: Sequence[SlotChange]) -> None:
-        granted = is_claimed = False
+    async def _request_and_finish(self, new: Sequence[SlotChange], requested: Sequence[SlotChange]) -> None:
+        granted = False
         try:
             await self._request(requested)
             granted = True
         finally:
-            is_claimed = self._node.shared.finish(requested, granted)
-            if not is_claimed:
-                self._node.shared.undo(complete)
+            is_claimed = self._node.shared.finish(new, granted)
         if not is_claimed:
             self._send_changes([change.reversed() for change in requested])
             slot = requested[0].slot
@@ -70,7 +67,7 @@ class SlotAllocator:
         If no answer arrives, the server may still have received the request. It is asked to undo it, which it does
         after the request; if the connection is lost, the report at the start of the next session corrects it.
         """
-        if not self._connected:
+        if not self._node.shared.connected:
             raise ServerUnreachable(NOT_CONNECTED)
         request = slot_request(str(next(self._numbers)), changes)
         answer = self._unanswered[request.requestId] = asyncio.get_running_loop().create_future()
@@ -79,7 +76,7 @@ class SlotAllocator:
             async with asyncio.timeout(self._answer_seconds):
                 response = await answer
         except BaseException as error:
-            self._send_changes([change.reversed() for change in changes if change.takes])
+            self._send_changes([change.reversed() for change in changes])
             if isinstance(error, TimeoutError):
                 raise ServerUnreachable(NO_ANSWER) from error
             raise
@@ -108,16 +105,8 @@ class SlotAllocator:
         if answer is not None and not answer.done():
             answer.set_result(response)
 
-    def session_began(self) -> None:
-        self._fail_unanswered()
-        self._connected = True
-
-    def session_ended(self) -> None:
-        self._fail_unanswered()
-        self._connected = False
-
-    def _fail_unanswered(self) -> None:
-        """Requests of an earlier session are never answered."""
+    def session_changed(self) -> None:
+        """A session began or ended. Requests of an earlier session are never answered."""
         for answer in self._unanswered.values():
             if not answer.done():
                 answer.set_exception(ServerUnreachable(NOT_CONNECTED))

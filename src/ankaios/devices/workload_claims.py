@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Unavailable
-from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot
+from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore
 from ankaios.devices.core.allocation import Denied
 from ankaios.devices.core.claim_plan import ResourceNeed, SlotPlan
-from ankaios.devices.core.grants import Allocated, merge_grants, without_names
+from ankaios.devices.core.grants import Allocated, grants_for, merge_grants
+from ankaios.devices.core.inventory import claimed_through
 from ankaios.devices.core.node_devices import NodeDevices
 from ankaios.devices.core.slot_ledger import Slot, SlotConflict
 from ankaios.devices.foreign_devices import ForeignDevices
@@ -53,13 +54,13 @@ class WorkloadClaims:
         """Take over the records from before a restart. A slot in two records belongs to the newer one."""
         for record in self._store.load():
             self.records[record.owner] = record
-            own = {held.resource for held in record.slots}
+            own = {claimed_through(held.slot, held.claim)[0] for held in record.slots}
             for allocation in record.allocations:
                 if allocation.resource not in own:
                     self._foreign.restore(allocation.resource, allocation.ids, record.owner)
             for held in record.slots:
                 try:
-                    self._node.restore(held.instance, held.capacity, {held.slot: held.claim})
+                    self._node.restore(held)
                 except SlotConflict as conflict:
                     log.warning("'%s' has lost a device: %s", record.owner, conflict)
                     self.lose(record.owner, held.slot)
@@ -140,8 +141,7 @@ class WorkloadClaims:
         try:
             await self._allocator.claim(plan.slots.changes)
             for need, assignment in zip(plan.own, plan.slots.assignments, strict=True):
-                grant = self._node.grant(need.resource, assignment)
-                allocations.append(Allocation(need.resource, need.container, tuple(assignment), grant, need.where))
+                allocations.append(Allocation(need.resource, need.container, tuple(assignment), where=need.where))
             await self._claim_foreign(owner, plan.foreign, allocations)
             return await self._record(owner, allocations)
         except BaseException:
@@ -164,17 +164,9 @@ class WorkloadClaims:
         await self._pre_start(allocations[first:])
 
     async def _reuse(self, record: ClaimRecord) -> tuple[DeviceGrant, ...]:
-        """A container starts again with the devices of its workload.
-
-        Grants of foreign plugins are used as they are. An own device may have returned with another device node, so its
-        grant is computed again.
-        """
+        """A container starts again with the devices of its workload. Grants of foreign plugins are used as they are."""
         await self._pre_start([it for it in record.allocations if not self._node.is_own(it.resource)])
-        allocations = [
-            replace(it, grant=self._node.grant(it.resource, it.ids)) if self._node.is_own(it.resource) else it
-            for it in record.allocations
-        ]
-        return await self._record(record.owner, allocations)
+        return await self._record(record.owner, record.allocations)
 
     async def _pre_start(self, allocations: Sequence[Allocation]) -> None:
         for allocation in allocations:
@@ -184,52 +176,47 @@ class WorkloadClaims:
 
     async def _record(self, owner: str, allocations: Sequence[Allocation]) -> tuple[DeviceGrant, ...]:
         """Write the record before the devices are used. Raises `SlotConflict` if a slot was revoked in the meantime."""
-        record = ClaimRecord(owner, tuple(allocations), tuple(self._held_slots(owner)))
-        described = [self._described(record, container) for container in record.containers]
-        ambiguous = [self._node.ambiguous_names(device for it in each for device in it.devices) for each in described]
-        grants = await asyncio.to_thread(self._write, record, described, ambiguous)
-        own_ids = sum(len(it.ids) for it in allocations if self._node.is_own(it.resource))
+        claims = self._node.ledger.claims_of(owner).items()
+        slots = filter(None, (self._node.held_slot(slot, claim) for slot, claim in claims))
+        record = ClaimRecord(owner, tuple(allocations), tuple(slots))
+        contents = [self._content(record, container) for container in record.containers]
+        grants = await asyncio.to_thread(self._write, record, contents)
+        own_ids = sum(len(allocated.devices) for _, parts in contents for allocated in parts)
         if self._is_lost(record) or len(record.slots) < own_ids:
             raise SlotConflict(f"'{owner}' has lost a device while it was allocated")
         self.records[owner] = record
         return grants
 
-    def _write(
-        self, record: ClaimRecord, described: Sequence[Sequence[Allocated]], ambiguous: Sequence[set[str]]
-    ) -> tuple[DeviceGrant, ...]:
-        """Runs in a thread: a slow disk must not delay other workloads.
+    def _content(self, record: ClaimRecord, container: str | None) -> tuple[DeviceGrant, list[Allocated]]:
+        """What a container receives, and the devices behind it.
 
-        `ambiguous` are names of environment variables that several own devices of a container define.
+        Grants of own devices are not part of the record: a device may have returned with another device node.
         """
+        parts: list[Allocated] = []
         grants: list[DeviceGrant] = []
-        for number, container in enumerate(record.containers):
-            own = {each.resource for each in described[number] if each.devices}
-            parts = (
-                without_names(it.grant, ambiguous[number]) if it.resource in own else it.grant
-                for it in record.allocations
-                if it.container == container
-            )
-            grant, conflicts = merge_grants(parts, container)
-            for conflict in conflicts:
-                log.warning("devices of '%s': %s", record.owner, conflict)
-            grants.append(self._store.write_devices_file(record.owner, number, grant, described[number]))
+        for it in record.allocations:
+            if it.container == container:
+                is_foreign = self._foreign.holds(it.resource, it.ids, record.owner)
+                devices = () if is_foreign else self._node.granted_devices(it.resource, it.ids)
+                parts.append(Allocated(it.resource, it.ids, devices))
+                grants += [it.grant] if is_foreign else []
+        own = grants_for([device for allocated in parts for device in allocated.devices])
+        grant, conflicts = merge_grants([*own, *grants], container)
+        for conflict in conflicts:
+            log.warning("devices of '%s': %s", record.owner, conflict)
+        return grant, parts
+
+    def _write(
+        self, record: ClaimRecord, contents: Sequence[tuple[DeviceGrant, list[Allocated]]]
+    ) -> tuple[DeviceGrant, ...]:
+        """Runs in a thread: a slow disk must not delay other workloads."""
+        grants = [
+            self._store.write_devices_file(record.owner, number, grant, allocated)
+            for number, (grant, allocated) in enumerate(contents)
+        ]
         if record != self.records.get(record.owner):
             self._store.save(record)
         return tuple(grants)
-
-    def _described(self, record: ClaimRecord, container: str | None) -> list[Allocated]:
-        return [
-            Allocated(it.resource, it.ids, tuple(self._node.granted_devices(it.resource, it.ids)))
-            for it in record.allocations
-            if it.container == container
-        ]
-
-    def _held_slots(self, owner: str) -> list[HeldSlot]:
-        return [
-            HeldSlot(slot, claim, instance, self._node.ledger.capacity(slot.instance))
-            for slot, claim in self._node.ledger.claims_of(owner).items()
-            if (instance := self._node.instance(slot.instance)) is not None
-        ]
 
     def holds(self, owner: str, slot: Slot) -> bool:
         """Whether the slot is part of the workload's record."""

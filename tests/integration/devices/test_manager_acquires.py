@@ -398,7 +398,7 @@ async def test_a_device_that_returned_with_another_node_is_given_with_that_one(c
     assert grant.devices == (DeviceNode("/dev/2", "/dev/2"),)
     assert "/dev/2" in Path(grant.envs["ANKAIOS_DEVICES_FILE"]).read_text()
     (record,) = ClaimStore(cluster.folder / "node-a").load()
-    assert record.allocations[0].grant.devices == grant.devices
+    assert record.slots[0].instance.device.device_specs == grant.devices
 
 
 async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> None:

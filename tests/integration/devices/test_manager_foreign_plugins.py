@@ -191,7 +191,7 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     reason = f"cannot allocate '{GPU}': the device plugin '{plugin.endpoint}' answers: out of order"
     assert answer == WaitingForDevices(reason, failed=True)
     assert snapshot(agent.manager.node.ledger) == before
-    assert agent.manager.foreign.count(GPU).allocated == 0
+    assert agent.manager.foreign.resource(GPU).allocated == 0
     plugin.refuses = False
     assert not isinstance(await agent.manager.acquire("w1", requests), WaitingForDevices)
     await stopped(plugin)
@@ -207,7 +207,7 @@ async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(s
     await asyncio.to_thread(plugin.start)
 
     async def until_allocatable_is(number: int, capacity: int) -> None:
-        while (foreign.count(GPU).allocatable, foreign.count(GPU).capacity) != (number, capacity):
+        while (foreign.resource(GPU).allocatable, foreign.resource(GPU).capacity) != (number, capacity):
             changed.clear()
             async with asyncio.timeout(10):
                 await changed.wait()
@@ -252,7 +252,7 @@ async def test_a_plugin_may_register_again_on_the_same_endpoint(agent: Agent) ->
     await agent.acquire_when_possible("w1", GPU, 1)
     await asyncio.to_thread(plugin.register, "v1beta1", plugin.endpoint)
     await until(lambda: agent.manager.foreign.outage(GPU) is None)
-    assert agent.manager.foreign.count(GPU).allocated == 1
+    assert agent.manager.foreign.resource(GPU).allocated == 1
     await agent.acquire_when_possible("w2", GPU, 1)
     await stopped(plugin)
 

@@ -10,8 +10,6 @@ from ankaios.devices.host import DeviceHost, WaitingForDevices
 
 
 class FakeDevices:
-    offers_devices = True
-
     def __init__(self) -> None:
         self.host: DeviceHost | None = None
         self.grant: DeviceGrant | None = None
@@ -63,8 +61,6 @@ class FakeDevices:
 
 class NoDevices:
     """An agent that offers no devices."""
-
-    offers_devices = False
 
     async def run(self, host: DeviceHost) -> None: ...
 

@@ -130,7 +130,7 @@ class KubeletProcess(Process):
 
     def services(self) -> dict[str, DevicePluginService]:
         assert self.manager._kubelet is not None
-        return self.manager._kubelet._host._services
+        return {name: offer.service for name, offer in self.manager._kubelet._host._offers.items()}
 
     def call(self, request: Callable[[], Any]) -> asyncio.Task[Any]:
         """A call of the kubelet ends when this process is killed."""

@@ -67,6 +67,9 @@ class FakeForeign:
 
     def restore(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
+    def holds(self, resource: str, ids: Sequence[str], owner: str) -> bool:
+        return False
+
     def release(self, resource: str, ids: Sequence[str], owner: str) -> None: ...
 
 
@@ -251,7 +254,8 @@ class Process:
     def look(self, configuration: str) -> None:
         shared, _ = self._node.devices[configuration]
         devices = tuple(map(DiscoveredDevice, self._node.visible[configuration]))
-        self.manager.observed(configuration, "s", devices, shared)
+        now = asyncio.get_running_loop().time()
+        self.manager._changed(self.manager.node.observe(configuration, "s", devices, shared, now))
 
     def begin(self, owner: str) -> None:
         self.workloads[owner] = Workload(self._node, self, owner)

@@ -8,9 +8,11 @@ import pytest
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.errors import Unavailable
-from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore, HeldSlot, record_from_json, record_to_json
+from ankaios.devices.checked_file import read_checked, write_checked
+from ankaios.devices.claim_store import Allocation, ClaimRecord, ClaimStore
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
+from ankaios.devices.core.node_devices import HeldSlot
 from ankaios.devices.core.slot_ledger import Claim, Slot
 from tests.unit.devices.crashes import STEPS, crash_at
 
@@ -32,8 +34,9 @@ def a_store(folder: Path) -> ClaimStore:
     return store
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
-    assert record_from_json(record_to_json(RECORD)) == RECORD
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_checked(tmp_path / "record", RECORD)
+    assert read_checked(tmp_path / "record", ClaimRecord) == RECORD
 
 
 def test_records_are_kept_one_by_one(tmp_path: Path) -> None:
@@ -83,9 +86,10 @@ def test_the_newest_record_comes_first(tmp_path: Path) -> None:
     assert [record.owner for record in store.load()] == list("abcdef")
 
 
-def test_that_a_slot_was_lost_is_kept() -> None:
+def test_that_a_slot_was_lost_is_kept(tmp_path: Path) -> None:
     lost = ClaimRecord("web.1.a", (), (), lost=True)
-    assert record_from_json(record_to_json(lost)) == lost
+    write_checked(tmp_path / "record", lost)
+    assert read_checked(tmp_path / "record", ClaimRecord) == lost
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -115,11 +119,14 @@ def test_a_record_that_cannot_be_removed_is_logged(tmp_path: Path, caplog: pytes
     assert "of 'w1'" in caplog.text
 
 
-def test_a_record_that_was_changed_is_not_accepted() -> None:
-    document = json.loads(record_to_json(RECORD))
-    document["record"]["owner"] = "somebody else"
+def test_a_record_that_was_changed_is_not_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    write_checked(path, RECORD)
+    document = json.loads(path.read_text())
+    document["record"]["owner"] = "another owner"
+    path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match="checksum"):
-        record_from_json(json.dumps(document))
+        read_checked(path, ClaimRecord)
 
 
 def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -127,7 +134,7 @@ def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         ClaimStore(tmp_path / "missing").save(RECORD)
 
 
-def test_a_record_of_an_earlier_release_is_read() -> None:
+def test_a_record_of_an_earlier_release_is_read(tmp_path: Path) -> None:
     """The file outlives an upgrade of the agent while its workloads run."""
     written = (
         '{"checksum": "%s", "record": {"owner": "w", "allocations": [{"resource": "akri.sh/cam", "container": null, '
@@ -135,8 +142,11 @@ def test_a_record_of_an_earlier_release_is_read() -> None:
         '[], "container": null}}], "slots": [], "lost": false}}'
     )
     content = json.dumps(json.loads(written)["record"])
-    record = record_from_json(written % blake2b(content.encode(), digest_size=8).hexdigest())
-    assert record == ClaimRecord("w", (Allocation("akri.sh/cam", None, ("0",), DeviceGrant({"A": "1"})),))
+    path = tmp_path / "record"
+    path.write_text(written % blake2b(content.encode(), digest_size=8).hexdigest())
+    assert read_checked(path, ClaimRecord) == ClaimRecord(
+        "w", (Allocation("akri.sh/cam", None, ("0",), DeviceGrant({"A": "1"})),)
+    )
 
 
 # --- the devices files of containers

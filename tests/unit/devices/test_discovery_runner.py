@@ -2,14 +2,15 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
 
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
-from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, MissingPackage, Properties
+from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery_runner import LARGEST_PROPERTY, DiscoveryRunner, read_properties
 
@@ -39,24 +40,37 @@ class FakeHandler:
             self.open -= 1
 
 
+class RecordingNode(NodeDevices):
+    """Records the lists and failures that the runner passes on."""
+
+    def __init__(self) -> None:
+        super().__init__("node-a")
+        self.seen: list[tuple[str, str, int]] = []
+        self.failures: list[tuple[str, str, str]] = []
+
+    def observe(
+        self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
+    ) -> DeviceChanges:
+        assert shared
+        self.seen.append((configuration, source, len(list(devices))))
+        return DeviceChanges()
+
+    def discovery_possible(self, configuration: str, source: str) -> DeviceChanges:
+        self.failures = [failure for failure in self.failures if failure[1] != source]
+        return DeviceChanges()
+
+    def discovery_failed(self, configuration: str, source: str, reason: str) -> DeviceChanges:
+        self.failures.append((configuration, source, reason))
+        return DeviceChanges()
+
+
 class Runner:
     def __init__(self, *handlers: FakeHandler) -> None:
         self.registry = HandlerRegistry({})
         for handler in handlers:
             self.registry.add(handler)
-        self.seen: list[tuple[str, str, int]] = []
-        self.failures: list[tuple[str, str, str]] = []
-        self.runner = DiscoveryRunner(self.registry, self)
-
-    def observed(self, configuration: str, source: str, devices: Devices, shared: bool) -> None:
-        assert shared
-        self.seen.append((configuration, source, len(devices)))
-
-    def discovery_possible(self, configuration: str, source: str) -> None:
-        self.failures = [failure for failure in self.failures if failure[1] != source]
-
-    def discovery_failed(self, configuration: str, source: str, reason: str) -> None:
-        self.failures.append((configuration, source, reason))
+        self.node = RecordingNode()
+        self.runner = DiscoveryRunner(self.registry, self.node, lambda changes: None)
 
     async def settle(self) -> None:
         for _ in range(20):
@@ -87,7 +101,7 @@ async def start(made: list[asyncio.Task[None]], *handlers: FakeHandler) -> Runne
 async def test_every_list_of_every_handler_of_the_name_is_passed_on(made: list[asyncio.Task[None]]) -> None:
     first, second = FakeHandler(devices(1), devices(2)), FakeHandler(devices(3))
     runner = await start(made, first, second)
-    assert runner.seen == [("cam", "fake#0", 1), ("cam", "fake#0", 2), ("cam", "fake#1", 3)]
+    assert runner.node.seen == [("cam", "fake#0", 1), ("cam", "fake#0", 2), ("cam", "fake#1", 3)]
     assert first.questions == [("details", {"user": b"x"})]
 
 
@@ -95,7 +109,7 @@ async def test_a_handler_that_registers_later_is_asked_too(made: list[asyncio.Ta
     runner = await start(made)
     runner.registry.add(FakeHandler(devices(1)))
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 1)]
+    assert runner.node.seen == [("cam", "fake#0", 1)]
 
 
 async def test_a_broken_handler_keeps_its_devices_and_is_asked_again(
@@ -105,7 +119,7 @@ async def test_a_broken_handler_keeps_its_devices_and_is_asked_again(
     handler = FakeHandler(devices(1), HandlerLost("away"), HandlerLost("away"), devices(2))
     runner = await start(made, handler)
     await asyncio.sleep(0.01)
-    assert [number for _, _, number in runner.seen] == [1, 2]
+    assert [number for _, _, number in runner.node.seen] == [1, 2]
     assert len(handler.questions) == 3
 
 
@@ -125,7 +139,7 @@ async def test_a_handler_that_is_gone_for_good_takes_its_devices_along(made: lis
     runner = await start(made, handler)
     runner.registry.remove(handler)
     await runner.settle()
-    assert runner.seen[-1] == ("cam", "fake#0", 0)
+    assert runner.node.seen[-1] == ("cam", "fake#0", 0)
     assert handler.open == 0
 
 
@@ -136,10 +150,10 @@ async def test_details_that_cannot_work_are_said_and_not_repeated(
     with caplog.at_level(logging.ERROR):
         runner = await start(made, handler)
     assert "no devices are discovered for 'cam': no such key" in caplog.text
-    assert runner.failures == [("cam", "fake#0", "no such key")]
+    assert runner.node.failures == [("cam", "fake#0", "no such key")]
     runner.registry.announce()
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 0), ("cam", "fake#0", 1)]
+    assert runner.node.seen == [("cam", "fake#0", 0), ("cam", "fake#0", 1)]
 
 
 async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
@@ -151,8 +165,8 @@ async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
     handler.answers = [InvalidDetails("no such key")]
     runner.runner.configure({"cam": Configuration("cam", "fake", "wrong")})
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
-    assert runner.failures == [("cam", "fake#0", "no such key")]
+    assert runner.node.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
+    assert runner.node.failures == [("cam", "fake#0", "no such key")]
 
 
 async def test_handlers_that_are_gone_are_forgotten(made: list[asyncio.Task[None]]) -> None:
@@ -174,7 +188,7 @@ async def test_devices_of_a_handler_that_left_while_the_question_changed_are_tak
     runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
     runner.registry.remove(handler)
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
+    assert runner.node.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
 
 
 async def test_a_configuration_that_went_and_came_again_hears_nothing_of_its_former_life(
@@ -200,7 +214,7 @@ async def test_a_configuration_that_went_and_came_again_hears_nothing_of_its_for
     runner.runner.configure({})
     runner.runner.configure({"cam": CAM})
     await runner.settle()
-    assert runner.seen == [("cam", "fake#1", 2)]
+    assert runner.node.seen == [("cam", "fake#1", 2)]
 
 
 async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asyncio.Task[None]]) -> None:
@@ -224,14 +238,14 @@ async def test_devices_of_a_handler_that_is_asked_no_more_are_taken_back(made: l
     runner = await start(made, FakeHandler(devices(2)), OtherHandler(devices(1)))
     runner.runner.configure({"cam": Configuration("cam", "other")})
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0), ("cam", "other#1", 1)]
+    assert runner.node.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0), ("cam", "other#1", 1)]
 
 
 async def test_devices_stay_until_the_same_handler_answers_another_question(made: list[asyncio.Task[None]]) -> None:
     runner = await start(made, FakeHandler(devices(2)))
     runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 2)]
+    assert runner.node.seen == [("cam", "fake#0", 2)]
 
 
 async def test_the_last_words_of_an_ended_discovery_are_not_passed_on(made: list[asyncio.Task[None]]) -> None:
@@ -252,7 +266,7 @@ async def test_the_last_words_of_an_ended_discovery_are_not_passed_on(made: list
     handler.news.set()
     runner.runner.configure({"cam": Configuration("cam", "other")})
     await runner.settle()
-    assert runner.seen == [("cam", "fake#0", 0)]
+    assert runner.node.seen == [("cam", "fake#0", 0)]
 
 
 async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_to_install(
@@ -260,17 +274,17 @@ async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_
 ) -> None:
     """After an upgrade that needs another package, running workloads keep their devices."""
     monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0)
-    runner = await start(made, FakeHandler(devices(1), MissingPackage("install x"), MissingPackage("install x")))
-    assert runner.seen == [("cam", "fake#0", 1)]
-    assert runner.failures == [("cam", "fake#0", "install x")]
+    runner = await start(made, FakeHandler(devices(1), HandlerLost("install x"), HandlerLost("install x")))
+    assert runner.node.seen == [("cam", "fake#0", 1)]
+    assert runner.node.failures == [("cam", "fake#0", "install x")]
 
 
 async def test_a_handler_that_is_not_registered_is_the_reason_until_it_is(made: list[asyncio.Task[None]]) -> None:
     runner = await start(made)
-    assert runner.failures == [("cam", "registration", "the discovery handler 'fake' is not registered")]
+    assert runner.node.failures == [("cam", "registration", "the discovery handler 'fake' is not registered")]
     runner.registry.add(FakeHandler(devices(1)))
     await runner.settle()
-    assert runner.failures == []
+    assert runner.node.failures == []
 
 
 def test_properties_are_read_from_files_and_are_no_part_of_the_configuration(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def cameras_of(made: Allocator) -> ConfigurationDevicePlugin:
 
 async def test_an_allocation_fails_immediately_if_the_server_is_not_connected() -> None:
     made = Allocator(shared=True)
-    made.slots.session_ended()
+    made.node.session_ended()
     with pytest.raises(AllocationDenied, match=NOT_CONNECTED):
         await cameras_of(made).allocate([["0"]])
 

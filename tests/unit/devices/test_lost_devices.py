@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.claim_store import ClaimRecord, ClaimStore, HeldSlot
+from ankaios.devices.claim_store import ClaimRecord, ClaimStore
 from ankaios.devices.core.configuration import Configuration, OnDeviceLost
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NOT_CONNECTED, DeviceChanges, NodeDevices
+from ankaios.devices.core.node_devices import NOT_CONNECTED, DeviceChanges, HeldSlot, NodeDevices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict
 from ankaios.devices.lost_devices import LostDevices
 from ankaios.devices.slot_allocator import NO_ANSWER, ServerUnreachable, SlotAllocator

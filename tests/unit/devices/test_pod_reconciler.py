@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.devices.core.inventory import claimed_through
 from ankaios.devices.core.kubelet_checkpoint import DeviceKey, read_checkpoint
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.pod_claims import PodClaims
-from ankaios.devices.pod_reconciler import CHECKPOINT, PodReconciler, key_of
+from ankaios.devices.pod_reconciler import CHECKPOINT, PodReconciler
 from ankaios.grpc.wire_format import CallFailed, Status
 from tests.unit.devices.nodes import LOCAL as CAM
 from tests.unit.devices.nodes import a_node, an_allocator
@@ -77,8 +78,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def test_a_kubelet_knows_a_slot_by_an_id_without_prefix() -> None:
     """Akri 0.13 compares ids with a prefix and so never frees slots of instances."""
-    assert key_of(Slot(CAM, 2), Claim("a")) == (f"akri.sh/{CAM}", f"{CAM}-2")
-    assert key_of(Slot(CAM, 2), Claim("a", "7")) == ("akri.sh/cam", "7")
+    assert claimed_through(Slot(CAM, 2), Claim("a")) == (f"akri.sh/{CAM}", f"{CAM}-2")
+    assert claimed_through(Slot(CAM, 2), Claim("a", "7")) == ("akri.sh/cam", "7")
 
 
 async def test_without_an_answer_of_the_kubelet_nothing_is_freed(node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,6 @@
 """Claims on slots: with the server's answer or without the server, complete or not at all."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -24,7 +23,6 @@ class Allocator:
         self.node.update_shared({SHARED: base.DeviceInstance()})
         self.has_sent = asyncio.Event()
         self.slots = SlotAllocator(self.node, self._send, self.changes.append, answer_seconds)
-        self.slots.session_began()
 
     def _send(self, message: grpc.ToServer) -> None:
         self.sent.append(message.slotRequest)
@@ -111,11 +109,12 @@ async def test_a_slot_that_was_granted_after_its_device_vanished_is_released() -
 
 async def test_without_a_session_a_claim_fails_immediately_and_changes_nothing() -> None:
     made = Allocator(shared=True)
-    made.slots.session_ended()
+    made.node.session_ended()
     with pytest.raises(ServerUnreachable, match=NOT_CONNECTED):
         await made.claim()
     assert (made.used(), made.sent) == ({}, [])
-    made.slots.session_began()
+    made.node.session_began()
+    made.node.update_shared({SHARED: base.DeviceInstance()})
     claiming = made.claim()
     await made.requested()
     made.answer(granted=True)
@@ -130,12 +129,11 @@ async def test_without_an_answer_the_request_is_undone() -> None:
     assert [change.after for change in made.sent[1].changes] == [""]
 
 
-@pytest.mark.parametrize("change_session", [SlotAllocator.session_began, SlotAllocator.session_ended])
-async def test_a_change_of_the_session_ends_the_wait(change_session: Callable[[SlotAllocator], None]) -> None:
+async def test_a_change_of_the_session_ends_the_wait() -> None:
     made = Allocator(shared=True)
     claiming = made.claim()
     await made.requested()
-    change_session(made.slots)
+    made.slots.session_changed()
     with pytest.raises(ServerUnreachable, match=NOT_CONNECTED):
         await claiming
 

@@ -29,6 +29,7 @@ class FakeForeign:
         self.used: dict[str, str] = {}
         self.fails: Unavailable | None = None
         self.allocated: list[tuple[str, ...]] = []
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def shortage(self, needs: tuple[ResourceNeed, ...]) -> str | None:
         return "waits for a GPU" if needs and self.used else None
@@ -39,6 +40,7 @@ class FakeForeign:
 
     async def allocate(self, resource: str, ids: tuple[str, ...]) -> DeviceGrant:
         self.allocated.append(ids)
+        self.meanwhile()
         if self.fails is not None:
             raise self.fails
         return DeviceGrant({"GPU": ids[0]})
@@ -47,6 +49,9 @@ class FakeForeign:
 
     def restore(self, resource: str, ids: tuple[str, ...], owner: str) -> None:
         self.used |= dict.fromkeys(ids, owner)
+
+    def holds(self, resource: str, ids: tuple[str, ...], owner: str) -> bool:
+        return resource == GPU.resource and all(self.used.get(id_) == owner for id_ in ids)
 
     def release(self, resource: str, ids: tuple[str, ...], owner: str) -> None:
         for id_ in ids:
@@ -115,6 +120,13 @@ async def test_an_attempt_that_fails_releases_everything(node: Node, tmp_path: P
     assert answer == WaitingForDevices("out of order", failed=True)
     assert (node.foreign.used, node.devices.ledger.claims_of("w1"), node.claims.in_progress) == ({}, {}, set())
     assert len(node.foreign.allocated) == 1  # an attempt that failed for another reason than a conflict is not repeated
+
+
+async def test_a_configuration_that_is_removed_while_a_plugin_allocates_gives_no_device(node: Node) -> None:
+    node.foreign.meanwhile = lambda: node.devices.configure({})
+    answer = await node.claims.acquire("w1", (CAMERA, GPU))
+    assert isinstance(answer, WaitingForDevices)
+    assert (node.foreign.used, node.devices.ledger.claims_of("w1"), node.claims.records) == ({}, {}, {})
 
 
 async def test_a_slot_that_is_revoked_while_the_record_is_written_is_claimed_again(

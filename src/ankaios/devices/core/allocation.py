@@ -41,10 +41,10 @@ def allocate_instance(
 class DeviceSelection(Struct, frozen=True):
     """Restricts a container request to the `matching` instances; None: any.
 
-    Requests of the same `group` are met by different instances; None: the request is a group by itself.
+    Requests of the same `container` are met by different instances.
     """
 
-    group: str | None = None
+    container: str
     matching: frozenset[str] | None = None
 
 
@@ -83,7 +83,7 @@ class _Container(Struct):
     fixed: set[str] = field(default_factory=set)  # instances of its claimed ids
     chosen: list[str] = field(default_factory=list)  # instances for its fresh ids, in their order
     matching: frozenset[str] | None = None
-    siblings: "list[_Container]" = field(default_factory=list)  # all requests of this container, with itself
+    siblings: "list[_Container]" = field(default_factory=list)  # all requests of the container, also this one
 
     def accepts(self, instance: str) -> bool:
         return self.matching is None or instance in self.matching
@@ -94,7 +94,7 @@ class _Container(Struct):
         [impl->akri~cl-allocate-unique-instances~1]
         """
         return not self.accepts(instance) or any(
-            instance in each.fixed or instance in each.chosen for each in (self.siblings or [self])
+            instance in each.fixed or instance in each.chosen for each in self.siblings
         )
 
 
@@ -110,12 +110,12 @@ class _Search:
         self._siblings: dict[str, list[_Container]] = {}
 
     def add_container(self, request: Sequence[str], node: str, selection: DeviceSelection | None) -> Denied | None:
-        container = _Container()
-        if selection is not None:
-            container.matching = selection.matching
-        if selection is not None and selection.group is not None:
-            container.siblings = self._siblings.setdefault(selection.group, [])
-            container.siblings.append(container)
+        if selection is None:
+            container = _Container()
+        else:
+            siblings = self._siblings.setdefault(selection.container, [])
+            container = _Container(matching=selection.matching, siblings=siblings)
+        container.siblings.append(container)
         for id_ in request:
             if not is_virtual_id(id_) or id_ in container.claimed or id_ in container.fresh:
                 return Denied(f"'{id_}' is no virtual device id, or is requested twice")

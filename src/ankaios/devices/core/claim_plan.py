@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from ankaios.common.workload import ResourceRequest, described_resource
 from ankaios.devices.core.allocation import Assignment, Denied, DeviceSelection, allocate_configuration, changes_of
-from ankaios.devices.core.resource_views import fresh_ids
+from ankaios.devices.core.inventory import configuration_of
+from ankaios.devices.core.resource_views import fresh_ids, placeholders
 from ankaios.devices.core.slot_ledger import Slot, SlotChange, SlotLedger
 
 
@@ -39,25 +40,27 @@ def needs_of(requests: Iterable[ResourceRequest]) -> tuple[ResourceNeed, ...]:
     return tuple(replace(need, quantity=quantity) for need, quantity in needs.items())
 
 
-class SlotNeed(Struct, frozen=True):
-    """A need that devices in the ledger can meet; `target` is an instance or a configuration.
+class DeviceTarget(Struct, frozen=True):
+    """What an own resource stands for: an instance, or any instance of a configuration."""
 
-    `matching` are the instances with the properties that are asked for; None: any. Needs of the same `group` for one
-    configuration are met by different devices; None: the need is a group by itself.
-    """
-
-    resource: str
-    target: str
-    quantity: int
+    name: str
     by_configuration: bool
-    distinct: bool = True
-    matching: frozenset[str] | None = None
-    group: str | None = None
-    description: str = ""
 
     @property
     def configuration(self) -> str:
-        return self.target if self.by_configuration else self.target.rpartition("-")[0]
+        return self.name if self.by_configuration else configuration_of(self.name)
+
+
+class SlotNeed(Struct, frozen=True):
+    """A need that devices in the ledger can meet. Needs of one container and target are met by different devices.
+
+    `matching` are the instances with the properties that are asked for; None: any.
+    """
+
+    need: ResourceNeed
+    target: DeviceTarget
+    distinct: bool = True
+    matching: frozenset[str] | None = None
 
 
 class SlotPlan(Struct, frozen=True):
@@ -80,15 +83,15 @@ def plan_slots(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str, owner: 
     assignments: list[Assignment] = [{} for _ in needs]
     done: list[SlotChange] = []
     try:
-        for need, assignment in zip(needs, assignments, strict=True):
-            if not need.by_configuration:
-                assignment |= _free_slots(ledger, need)
-                if len(assignment) < need.quantity:
-                    return _denied(ledger, need)
+        for it, assignment in zip(needs, assignments, strict=True):
+            if not it.target.by_configuration:
+                assignment |= _free_slots(ledger, it)
+                if len(assignment) < it.need.quantity:
+                    return _denied(ledger, it)
                 done += ledger.apply(changes_of([assignment], node, owner, by_configuration=False))
-        for target in dict.fromkeys(need.target for need in needs if need.by_configuration):
-            positions = [i for i, need in enumerate(needs) if need.by_configuration and need.target == target]
-            found = _spread(ledger, [needs[i] for i in positions], node)
+        for target in dict.fromkeys(it.target for it in needs if it.target.by_configuration):
+            positions = [position for position, it in enumerate(needs) if it.target == target]
+            found = _spread(ledger, [needs[position] for position in positions], node)
             if isinstance(found, Denied):
                 return found
             done += ledger.apply(changes_of(found, node, owner, by_configuration=True))
@@ -100,41 +103,36 @@ def plan_slots(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str, owner: 
         ledger.apply([change.reversed() for change in done])
 
 
-def _free_slots(ledger: SlotLedger, need: SlotNeed) -> Assignment:
-    if need.matching is not None and need.target not in need.matching:
+def _free_slots(ledger: SlotLedger, it: SlotNeed) -> Assignment:
+    instance = it.target.name
+    if it.matching is not None and instance not in it.matching:
         return {}
-    free = ledger.free_slots(need.target)[: need.quantity]
-    return {str(slot): slot for slot in (Slot(need.target, index) for index in free)}
+    slots = [Slot(instance, index) for index in ledger.free_slots(instance)[: it.need.quantity]]
+    return {str(slot): slot for slot in slots}
 
 
 def _spread(ledger: SlotLedger, needs: Sequence[SlotNeed], node: str) -> list[Assignment] | Denied:
-    target, distinct = needs[0].target, needs[0].distinct
-    fresh = fresh_ids(ledger.virtual_ids(target, node))
-    requests = [list(islice(fresh, min(need.quantity, _most_useful(ledger, need)))) for need in needs]
-    selections = [DeviceSelection(need.group, need.matching) for need in needs]
-    found = allocate_configuration(ledger, target, node, requests, distinct=distinct, selections=selections)
+    configuration, distinct = needs[0].target.name, needs[0].distinct
+    fresh = fresh_ids(ledger.virtual_ids(configuration, node))
+    # A request for a billion devices must not cost a billion steps before it is denied.
+    most_useful = 1 + placeholders(ledger, configuration, distinct)
+    requests = [list(islice(fresh, min(it.need.quantity, most_useful))) for it in needs]
+    selections = [DeviceSelection(it.need.container or "", it.matching) for it in needs]
+    found = allocate_configuration(ledger, configuration, node, requests, distinct=distinct, selections=selections)
     if isinstance(found, Denied):
-        return _denied(ledger, max(needs, key=lambda need: need.quantity))
+        return _denied(ledger, max(needs, key=lambda it: it.need.quantity))
     return found
 
 
-def _most_useful(ledger: SlotLedger, need: SlotNeed) -> int:
-    """A request for a billion devices must not cost a billion steps before it is denied."""
-    if need.distinct:
-        return 1 + ledger.free_instances(need.target)
-    return 1 + sum(free for _, free in ledger.most_free_first(need.target))
-
-
-def _denied(ledger: SlotLedger, need: SlotNeed) -> Denied:
-    if need.matching is not None:
-        visible = sum(map(ledger.is_online, need.matching))
-        free = sum(bool(ledger.free_slots(name)) for name in need.matching)
-    elif need.by_configuration:
-        visible = ledger.visible(need.target)
-        free = ledger.free_instances(need.target)
-        if not need.distinct:
-            free = visible = sum(count for _, count in ledger.most_free_first(need.target))
+def _denied(ledger: SlotLedger, it: SlotNeed) -> Denied:
+    target = it.target.name
+    if it.matching is not None:
+        visible = sum(map(ledger.is_online, it.matching))
+        free = sum(bool(ledger.free_slots(name)) for name in it.matching)
+    elif it.target.by_configuration:
+        free = placeholders(ledger, target, it.distinct)
+        visible = ledger.visible(target) if it.distinct else free
     else:
-        visible = ledger.capacity(need.target) if ledger.is_online(need.target) else 0
-        free = len(ledger.free_slots(need.target))
-    return Denied(shortage(need.description or need.resource, need.quantity, visible, free))
+        visible = ledger.capacity(target) if ledger.is_online(target) else 0
+        free = len(ledger.free_slots(target))
+    return Denied(shortage(it.need.description, it.need.quantity, visible, free))

@@ -7,8 +7,7 @@ devices file. Grants of several plugins for one container are merged as a kubele
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.devices.core.inventory import Instance
@@ -17,15 +16,22 @@ from ankaios.devices.core.slot_ledger import Slot
 ANNOTATION_PREFIX = "akri.agent.slot-"
 DEVICES_FILE_VARIABLE = "ANKAIOS_DEVICES_FILE"
 V = TypeVar("V")
-P = TypeVar("P", DeviceMount, DeviceNode)
 
 
 class GrantedDevice(Struct, frozen=True):
-    """One slot of one device. `virtual_id` is set if it was claimed through the configuration-level plugin."""
+    """One slot of one device. `virtual_id` is set if it was claimed through the configuration-level plugin.
+
+    `configured` are the properties that its configuration sets.
+    """
 
     instance: Instance
     slot: Slot
     virtual_id: str | None = None
+    configured: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return broker_properties(self.instance, self.configured)
 
 
 def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict[str, str]:
@@ -33,43 +39,32 @@ def broker_properties(instance: Instance, configured: Mapping[str, str]) -> dict
     return dict(sorted({**instance.device.properties, **configured}.items()))
 
 
-def grant_for(devices: Sequence[GrantedDevice], configured: Mapping[str, str]) -> DeviceGrant:
-    """The grant for all devices of one container.
+def grants_for(devices: Sequence[GrantedDevice]) -> list[DeviceGrant]:
+    """The grants for all devices of one container, one for each.
 
     Each property K of a device with hash h becomes `K_<H>`. Plain `K` is set only if it is unambiguous: if exactly one
     device defines it, or the configuration sets it for all of them.
     """
-    envs: dict[str, str] = {}
-    ambiguous = ambiguous_names((device, configured) for device in devices)
+    ambiguous = _ambiguous_names(devices)
+    return [_grant_for(device, ambiguous) for device in devices]
+
+
+def _grant_for(device: GrantedDevice, ambiguous: Container[str]) -> DeviceGrant:
+    instance, properties = device.instance, device.properties
+    envs = {f"{key}_{instance.hash.upper()}": value for key, value in properties.items()}
+    envs |= {key: value for key, value in properties.items() if key not in ambiguous}
+    mounts, nodes = instance.device.mounts, instance.device.device_specs
+    return DeviceGrant(envs, mounts, nodes, annotations=dict([slot_annotation(device)]))
+
+
+def _ambiguous_names(devices: Iterable[GrantedDevice]) -> set[str]:
+    """Properties that more than one device or configuration defines. They exist only with the hash of the device."""
+    definers: dict[str, set[str]] = {}
     for device in devices:
-        for key, value in broker_properties(device.instance, configured).items():
-            envs[f"{key}_{device.instance.hash.upper()}"] = value
-            if key not in ambiguous:
-                envs[key] = value
-    return DeviceGrant(
-        envs=dict(sorted(envs.items())),
-        mounts=_first_of_each(mount for device in devices for mount in device.instance.device.mounts),
-        devices=_first_of_each(node for device in devices for node in device.instance.device.device_specs),
-        annotations=dict(sorted(slot_annotation(device) for device in devices)),
-    )
-
-
-def ambiguous_names(devices: Iterable[tuple[GrantedDevice, Mapping[str, str]]]) -> set[str]:
-    """Properties that more than one device or configuration defines; each device comes with those of its configuration.
-
-    They exist only with the hash of the device.
-    """
-    definers: dict[str, set[tuple[str, str]]] = {}
-    for device, configured in devices:
-        for key in broker_properties(device.instance, configured):
-            instance = device.instance
-            definer = ("configuration", instance.configuration) if key in configured else ("device", instance.name)
+        for key in device.properties:
+            definer = device.instance.configuration if key in device.configured else device.instance.name
             definers.setdefault(key, set()).add(definer)
     return {key for key, found in definers.items() if len(found) > 1}
-
-
-def without_names(grant: DeviceGrant, names: Container[str]) -> DeviceGrant:
-    return replace(grant, envs={key: value for key, value in grant.envs.items() if key not in names})
 
 
 def slot_annotation(device: GrantedDevice) -> tuple[str, str]:
@@ -79,7 +74,10 @@ def slot_annotation(device: GrantedDevice) -> tuple[str, str]:
 
 
 def merge_grants(grants: Iterable[DeviceGrant], container: str | None) -> tuple[DeviceGrant, list[str]]:
-    """Merge the grants for one container; the first one wins. Also returns the conflicts."""
+    """Merge the grants for one container; the first one wins. Also returns the conflicts.
+
+    Two devices may need the same path, but runtimes accept each path only once.
+    """
     conflicts: list[str] = []
     envs: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -92,7 +90,14 @@ def merge_grants(grants: Iterable[DeviceGrant], container: str | None) -> tuple[
         _add(mounts, {mount.container_path: mount for mount in grant.mounts}, "mount", conflicts)
         _add(nodes, {node.container_path: node for node in grant.devices}, "device node", conflicts)
         names |= dict.fromkeys(grant.cdi_devices, "")
-    together = DeviceGrant(envs, tuple(mounts.values()), tuple(nodes.values()), annotations, tuple(names), container)
+    together = DeviceGrant(
+        envs=dict(sorted(envs.items())),
+        mounts=tuple(mounts.values()),
+        devices=tuple(nodes.values()),
+        annotations=dict(sorted(annotations.items())),
+        cdi_devices=tuple(names),
+        container=container,
+    )
     return together, conflicts
 
 
@@ -102,28 +107,26 @@ def _add(known: dict[str, V], more: Mapping[str, V], what: str, conflicts: list[
             conflicts.append(f"{what} '{key}' is set twice, the first value is used")
 
 
-def _first_of_each(items: Iterable[P]) -> tuple[P, ...]:
-    """Two devices may need the same path, but runtimes accept each path only once."""
-    found: dict[str, P] = {}
-    for item in items:
-        found.setdefault(item.container_path, item)
-    return tuple(found.values())
-
-
 def check_grant(grant: DeviceGrant) -> None:
     """Check the grant of a foreign plugin; ValueError names the part that no runtime can use."""
     for name, value in (*grant.envs.items(), *grant.annotations.items()):
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"{name[:100]!r} cannot be a variable or annotation with this value")
-    places: list[DeviceMount | DeviceNode] = [*grant.mounts, *grant.devices]
-    for path in (path for place in places for path in (place.container_path, place.host_path)):
-        if not path.startswith("/") or "\0" in path:
-            raise ValueError(f"{path[:100]!r} is not an absolute path")
-    for permissions in (node.permissions for node in grant.devices):
-        if not set(permissions) <= set("rwm"):
-            raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
+    check_places(grant.mounts, grant.devices)
     if any(not name or "\0" in name for name in grant.cdi_devices):
         raise ValueError("a CDI device has no name")
+
+
+def check_places(mounts: Iterable[DeviceMount], nodes: Sequence[DeviceNode]) -> None:
+    """Check mounts and device nodes from outside; ValueError names the part that no runtime can use."""
+    places: list[DeviceMount | DeviceNode] = [*mounts, *nodes]
+    for place in places:
+        for path in (place.container_path, place.host_path):
+            if not path.startswith("/") or "\0" in path:
+                raise ValueError(f"{path[:100]!r} is not an absolute path")
+    for permissions in (node.permissions for node in nodes):
+        if len(set(permissions)) != len(permissions) or not set(permissions) <= set("rwm"):
+            raise ValueError(f"permissions {permissions[:100]!r} are not a choice of r, w and m")
 
 
 class Allocated(Struct, frozen=True):

@@ -5,14 +5,16 @@ configuration this node sees, their names, and since when a device is missing. T
 reporting stay as they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.configuration import Configuration, is_variable
 from ankaios.devices.core.discovered_device import DiscoveredDevice
+from ankaios.devices.core.slot_ledger import Claim, Slot
 
 LONGEST_DEVICE_ID = 4096
 MOST_DEVICES = 4096
@@ -25,6 +27,18 @@ def instance_hash(device_id: str, node: str | None) -> str:
     [impl->akri~instance-hash-inputs~1]
     """
     return blake2b((device_id + (node or "")).encode(), digest_size=3).hexdigest()
+
+
+def configuration_of(instance: str) -> str:
+    """The configuration in the name of an instance."""
+    return instance.rpartition("-")[0]
+
+
+def claimed_through(slot: Slot, claim: Claim) -> tuple[str, str]:
+    """The resource and the id through which the slot was claimed."""
+    if claim.virtual_id is None:
+        return DEFAULT_RESOURCE_PREFIX + slot.instance, str(slot)
+    return DEFAULT_RESOURCE_PREFIX + configuration_of(slot.instance), claim.virtual_id
 
 
 class Instance(Struct, frozen=True):
@@ -66,69 +80,55 @@ class _Record(Struct):
     restored: bool = False  # from before a restart, and not seen since
 
 
-class _Known(Struct):
-    configuration: Configuration
-    records: dict[str, _Record] = field(default_factory=dict)
-    missing: dict[str, float] = field(default_factory=dict)  # name -> time of the first list without it
-
-
 class Inventory:
     def __init__(self, node: str) -> None:
         self._node = node
-        self._known: dict[str, _Known] = {}
-        self._unconfigured: dict[str, Instance] = {}  # restored, their configuration is not known yet
+        self.configurations: Mapping[str, Configuration] = {}
+        self._records: dict[str, dict[str, _Record]] = {}  # by configuration and name
+        self._missing: dict[str, float] = {}  # name -> time of the first list without it
 
-    def configure(self, configuration: Configuration) -> None:
-        known = self._known.setdefault(configuration.name, _Known(configuration))
-        known.configuration = configuration
-        for name, instance in list(self._unconfigured.items()):
-            if instance.configuration == configuration.name:
-                known.records[name] = _Record(self._unconfigured.pop(name), restored=True)
-
-    def remove(self, configuration: str) -> InventoryChanges:
-        known = self._known.pop(configuration, None)
-        return InventoryChanges(vanished=[record.instance for record in known.records.values()] if known else [])
-
-    def drop_unconfigured(self) -> InventoryChanges:
-        """All configurations are known now: devices of other configurations will never be discovered again."""
-        vanished, self._unconfigured = list(self._unconfigured.values()), {}
-        return InventoryChanges(vanished=vanished)
+    def configure(self, configurations: Mapping[str, Configuration]) -> InventoryChanges:
+        """Devices of other configurations, also restored ones, will never be discovered again."""
+        self.configurations = dict(configurations)
+        changes = InventoryChanges()
+        for name in self._records.keys() - configurations.keys():
+            changes.vanished += [record.instance for record in self._records.pop(name).values()]
+        for instance in changes.vanished:
+            self._missing.pop(instance.name, None)
+        return changes
 
     def restore(self, instance: Instance) -> None:
         """Add an instance from before a restart. It exists until a list of a handler does not contain it."""
-        known = self._known.get(instance.configuration)
-        if known is None:
-            self._unconfigured[instance.name] = instance
-        else:
-            known.records.setdefault(instance.name, _Record(instance, restored=True))
+        records = self._records.setdefault(instance.configuration, {})
+        records.setdefault(instance.name, _Record(instance, restored=True))
 
     def observe(
         self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
     ) -> InventoryChanges:
         """Process the complete list of one source. An instance exists as long as any source reports it."""
         changes = InventoryChanges()
-        known = self._known.get(configuration)
-        if known is None:
+        if configuration not in self.configurations:
             return changes
-        seen = {instance.name: instance for instance in self._named(known, devices, shared, changes)}
+        records = self._records.setdefault(configuration, {})
+        seen = {instance.name: instance for instance in self._named(configuration, devices, shared, changes)}
         for instance in seen.values():
-            self._see(known, source, instance, changes)
-        for name, record in known.records.items():
-            was_there = source in record.sources or (not record.sources and name not in known.missing)
+            self._see(records, source, instance, changes)
+        for name, record in records.items():
+            was_there = source in record.sources or (not record.sources and name not in self._missing)
             if name not in seen and was_there:
                 record.sources.discard(source)
                 if not record.sources:
-                    known.missing[name] = now
+                    self._missing[name] = now
                     changes.offline.append(name)
-        self._expire(known, now, changes)
+        self._expire(now, changes)
         return changes
 
     def _named(
-        self, known: _Known, devices: Iterable[DiscoveredDevice], shared: bool, changes: InventoryChanges
+        self, configuration: str, devices: Iterable[DiscoveredDevice], shared: bool, changes: InventoryChanges
     ) -> Iterator[Instance]:
-        taken = {name: record.instance.device.id for name, record in known.records.items()}
+        taken = {name: record.instance.device.id for name, record in self._records[configuration].items()}
         for number, device in enumerate(devices):
-            instance = Instance.of(known.configuration.name, usable_device(device), shared, self._node)
+            instance = Instance.of(configuration, usable_device(device), shared, self._node)
             if number >= MOST_DEVICES:
                 changes.rejected.append(f"more than {MOST_DEVICES} devices, the rest is ignored")
                 return
@@ -141,14 +141,14 @@ class Inventory:
             else:
                 yield instance
 
-    def _see(self, known: _Known, source: str, instance: Instance, changes: InventoryChanges) -> None:
-        record = known.records.get(instance.name)
+    def _see(self, records: dict[str, _Record], source: str, instance: Instance, changes: InventoryChanges) -> None:
+        record = records.get(instance.name)
         if record is None:
-            known.records[instance.name] = _Record(instance, {source})
+            records[instance.name] = _Record(instance, {source})
             changes.appeared.append(instance.name)
             return
         if not record.sources:
-            known.missing.pop(instance.name, None)
+            self._missing.pop(instance.name, None)
             changes.returned.append(instance.name)
         if record.instance != instance:
             record.instance = instance
@@ -159,47 +159,46 @@ class Inventory:
     def expire(self, now: float) -> InventoryChanges:
         """Remove the instances that were offline for longer than their configuration allows."""
         changes = InventoryChanges()
-        for known in self._known.values():
-            self._expire(known, now, changes)
+        self._expire(now, changes)
         return changes
 
-    def _expire(self, known: _Known, now: float, changes: InventoryChanges) -> None:
-        for name in [name for name in known.missing if self._deadline(known, name) <= now]:
-            del known.missing[name]
-            changes.vanished.append(known.records.pop(name).instance)
+    def _expire(self, now: float, changes: InventoryChanges) -> None:
+        for name in [name for name in self._missing if self._deadline(name) <= now]:
+            del self._missing[name]
+            changes.vanished.append(self._records[configuration_of(name)].pop(name).instance)
             if name in changes.offline:
                 changes.offline.remove(name)
 
-    def _deadline(self, known: _Known, name: str) -> float:
+    def _deadline(self, name: str) -> float:
         """After a restart, another handler of the same name may have the device and needs the time to register."""
-        record = known.records[name]
-        grace = known.configuration.grace(record.instance.shared)
-        return known.missing[name] + (max(grace, REGISTRATION_SECONDS) if record.restored else grace)
+        configuration = configuration_of(name)
+        record = self._records[configuration][name]
+        grace = self.configurations[configuration].grace(record.instance.shared)
+        return self._missing[name] + (max(grace, REGISTRATION_SECONDS) if record.restored else grace)
 
     def next_deadline(self) -> float | None:
         """The earliest time at which `expire` has an effect."""
-        deadlines = (self._deadline(known, name) for known in self._known.values() for name in known.missing)
-        return min(deadlines, default=None)
+        return min(map(self._deadline, self._missing), default=None)
+
+    def _record(self, name: str) -> _Record | None:
+        return self._records.get(configuration_of(name), {}).get(name)
 
     def get(self, name: str) -> Instance | None:
-        for known in self._known.values():
-            if name in known.records:
-                return known.records[name].instance
-        return self._unconfigured.get(name)
+        record = self._record(name)
+        return record.instance if record else None
 
     def missing_since(self, name: str) -> float | None:
         """When the first list without the device arrived; None while a list contains it."""
-        return next((known.missing[name] for known in self._known.values() if name in known.missing), None)
+        return self._missing.get(name)
 
     def is_online(self, name: str) -> bool:
-        known = (known.records.get(name) for known in self._known.values())
-        return any(record is not None and record.sources for record in known)
+        record = self._record(name)
+        return record is not None and bool(record.sources)
 
     def instances(self) -> Iterator[Instance]:
-        for known in self._known.values():
-            for record in known.records.values():
+        for records in self._records.values():
+            for record in records.values():
                 yield record.instance
-        yield from self._unconfigured.values()
 
 
 def usable_device(device: DiscoveredDevice) -> DiscoveredDevice:

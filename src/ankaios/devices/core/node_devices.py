@@ -8,21 +8,19 @@ a copy of the server's ledger for shared devices.
 from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, plan_slots
+from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotNeed, SlotPlan, plan_slots
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.device_messages import claims_from_pb
 from ankaios.devices.core.discovered_device import DiscoveredDevice
-from ankaios.devices.core.grants import GrantedDevice, ambiguous_names, broker_properties, grant_for
-from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges
+from ankaios.devices.core.grants import GrantedDevice, broker_properties
+from ankaios.devices.core.inventory import Instance, Inventory, InventoryChanges, configuration_of
 from ankaios.devices.core.shared_slots import SharedSlots
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict, SlotLedger
 
 NOT_CONNECTED = "the server, which accounts for shared devices, is not connected"
 NOT_RECEIVED = "the server has not yet sent who uses its shared devices"
@@ -52,7 +50,16 @@ class DeviceChanges(Struct):
     @classmethod
     def of_slots(cls, slots: Iterable[Slot]) -> "DeviceChanges":
         instances = {slot.instance for slot in slots}
-        return cls(instances, {name.rpartition("-")[0] for name in instances})
+        return cls(instances, {configuration_of(name) for name in instances})
+
+
+class HeldSlot(Struct, frozen=True):
+    """A claim with all that is needed to restore it before its device is discovered again."""
+
+    slot: Slot
+    claim: Claim
+    instance: Instance
+    capacity: int
 
 
 class NodeDevices:
@@ -60,33 +67,31 @@ class NodeDevices:
         self.node = node
         self.ledger = SlotLedger()
         self.shared = SharedSlots(node, self.ledger)
-        self.configurations: dict[str, Configuration] = {}
         self._inventory = Inventory(node)
-        self._failures: dict[str, dict[str, str]] = {}  # configuration -> source -> why it discovers nothing
-        self._listed: dict[str, set[str]] = {}  # configuration -> sources that have sent a list
+        # By configuration and source: why it discovers nothing; None after a list.
+        self._outcomes: dict[str, dict[str, str | None]] = {}
         self._lost: dict[str, tuple[Instance, float | None]] = {}  # held by workloads though gone, since when
 
     # --- configurations and devices ---
+
+    @property
+    def configurations(self) -> Mapping[str, Configuration]:
+        return self._inventory.configurations
 
     def configure(self, configurations: Mapping[str, Configuration]) -> DeviceChanges:
         """These and no others are to be discovered."""
         changes = DeviceChanges()
         for name in self.configurations.keys() - configurations.keys():
-            self._apply(changes, self._inventory.remove(name))
             changes.configurations.add(name)
             changes.removed[name] = self.configurations[name]
-            self._failures.pop(name, None)
-            self._listed.pop(name, None)
+            self._outcomes.pop(name, None)
         for name, configuration in configurations.items():
             before = self.configurations.get(name)
             if before != configuration:
-                self._inventory.configure(configuration)
                 changes.configurations.add(name)
             if before is None or not before.discovers_like(configuration):
-                self._failures.pop(name, None)
-                self._listed.pop(name, None)
-        self._apply(changes, self._inventory.drop_unconfigured())
-        self.configurations = dict(configurations)
+                self._outcomes[name] = {}
+        self._apply(changes, self._inventory.configure(configurations))
         for instance in self._inventory.instances():
             if instance.configuration in changes.configurations:
                 self._open(instance)
@@ -97,23 +102,21 @@ class NodeDevices:
         self, configuration: str, source: str, devices: Iterable[DiscoveredDevice], shared: bool, now: float
     ) -> DeviceChanges:
         changes = DeviceChanges()
-        if self._failures.get(configuration, {}).pop(source, None):
-            changes.configurations.add(configuration)
-        if configuration in self.configurations and source not in self._listed.setdefault(configuration, set()):
-            self._listed[configuration].add(source)
+        if configuration in self._outcomes and self._outcomes[configuration].get(source, "") is not None:
+            self._outcomes[configuration][source] = None
             changes.configurations.add(configuration)
         return self._apply(changes, self._inventory.observe(configuration, source, devices, shared, now), now)
 
     def discovery_failed(self, configuration: str, source: str, reason: str) -> DeviceChanges:
         """The source discovers nothing for this reason, which waiting workloads report."""
-        if configuration not in self.configurations:
+        if configuration not in self._outcomes:
             return DeviceChanges()
-        self._failures.setdefault(configuration, {})[source] = reason
+        self._outcomes[configuration][source] = reason
         return DeviceChanges(configurations={configuration})
 
     def discovery_possible(self, configuration: str, source: str) -> DeviceChanges:
         """The failure of the source is over, though it has not sent a list yet."""
-        if self._failures.get(configuration, {}).pop(source, None) is None:
+        if self._outcomes.get(configuration, {}).pop(source, None) is None:
             return DeviceChanges()
         return DeviceChanges(configurations={configuration})
 
@@ -123,13 +126,19 @@ class NodeDevices:
     def next_deadline(self) -> float | None:
         return self._inventory.next_deadline()
 
-    def restore(self, instance: Instance, capacity: int, claims: Mapping[Slot, Claim]) -> None:
-        """Add a device with claims from before a restart; it exists until a handler reports a list without it."""
+    def restore(self, held: HeldSlot) -> None:
+        """Add a device with a claim from before a restart; it exists until a handler reports a list without it."""
+        instance = held.instance
         self._inventory.restore(instance)
         if instance.shared:
             self.shared.add(instance.name)
-        self.ledger.open(instance.name, instance.configuration, capacity, online=False)
-        self.ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
+        self.ledger.open(instance.name, instance.configuration, held.capacity, online=False)
+        self.ledger.restore({held.slot: held.claim})
+
+    def held_slot(self, slot: Slot, claim: Claim) -> HeldSlot | None:
+        """None if the device is gone."""
+        instance = self._inventory.get(slot.instance)
+        return HeldSlot(slot, claim, instance, self.ledger.capacity(slot.instance)) if instance else None
 
     def _apply(self, changes: DeviceChanges, inventory: InventoryChanges, now: float | None = None) -> DeviceChanges:
         names = (*inventory.appeared, *inventory.changed, *inventory.returned, *inventory.offline)
@@ -194,96 +203,84 @@ class NodeDevices:
 
     # --- claims ---
 
-    def slot_need(self, resource: str, quantity: int) -> SlotNeed | None:
+    def target(self, resource: str) -> DeviceTarget | None:
         """None if the resource is not one of this node's own devices."""
         if not resource.startswith(DEFAULT_RESOURCE_PREFIX):
             return None
-        target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
-        if target in self.ledger:
-            return SlotNeed(resource, target, quantity, by_configuration=False)
-        if target in self.configurations:
-            return SlotNeed(resource, target, quantity, True, self.configurations[target].distinct)
-        return None
+        name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
+        is_instance = name in self.ledger
+        return DeviceTarget(name, not is_instance) if is_instance or name in self.configurations else None
 
-    def _selected(self, wanted: ResourceNeed) -> SlotNeed | None:
-        need = self.slot_need(wanted.resource, wanted.quantity)
-        if need is None:
+    def is_own(self, resource: str) -> bool:
+        return self.target(resource) is not None
+
+    def _slot_need(self, need: ResourceNeed) -> SlotNeed | None:
+        if (target := self.target(need.resource)) is None:
             return None
-        matching = None
-        if wanted.where:
-            names = self.ledger.instances(need.target) if need.by_configuration else [need.target]
-            matching = frozenset(name for name in names if self.has_properties(name, wanted.where))
-        return replace(need, matching=matching, group=wanted.container or "", description=wanted.description)
+        distinct = not target.by_configuration or self.configurations[target.name].distinct
+        if not need.where:
+            return SlotNeed(need, target, distinct)
+        names = self.ledger.instances(target.name) if target.by_configuration else [target.name]
+        matching = frozenset(name for name in names if self.has_properties(name, need.where))
+        return SlotNeed(need, target, distinct, matching)
 
     def has_properties(self, name: str, where: Iterable[tuple[str, str]]) -> bool:
         """Whether the device has these properties, its own ones or those of its configuration."""
-        instance = self._inventory.get(name)
-        if instance is None:
+        if (instance := self._inventory.get(name)) is None:
             return False
-        configuration = self.configurations.get(instance.configuration)
-        properties = broker_properties(instance, configuration.broker_properties if configuration else {})
+        properties = broker_properties(instance, self.configured_properties(instance))
         return all(properties.get(key) == value for key, value in where)
 
-    def is_own(self, resource: str) -> bool:
-        return self.slot_need(resource, 0) is not None
+    def configured_properties(self, instance: Instance) -> Mapping[str, str]:
+        """The properties that the configuration of the device sets."""
+        configuration = self.configurations.get(instance.configuration)
+        return configuration.broker_properties if configuration else {}
 
     def plan(self, wanted: Iterable[ResourceNeed], owner: str) -> SlotPlan | Denied:
         """The slots for all these needs of own resources, or all reasons why there are none."""
-        needs = list(filter(None, map(self._selected, wanted)))
+        needs = list(filter(None, map(self._slot_need, wanted)))
         found = plan_slots(self.ledger, needs, self.node, owner)
         if isinstance(found, Denied):
-            return Denied("; ".join([found.reason, *self.reasons(need.resource for need in needs)]))
+            return Denied("; ".join([found.reason, *self.reasons(it.need.resource for it in needs)]))
         if not self.shared.connected and any(change.slot.instance in self.shared for change in found.changes):
-            return Denied(f"waits for {', '.join(need.resource for need in needs)}: {NOT_CONNECTED}")
+            return Denied(f"waits for {', '.join(it.need.resource for it in needs)}: {NOT_CONNECTED}")
         return found
 
     def reasons(self, resources: Iterable[str]) -> Iterable[str]:
         """Why there may be fewer devices of these resources than expected."""
-        needs = filter(None, (self.slot_need(resource, 0) for resource in resources))
-        for configuration in sorted({need.configuration for need in needs}):
+        targets = filter(None, map(self.target, resources))
+        for configuration in sorted({target.configuration for target in targets}):
             shared = [name for name in self.ledger.instances(configuration) if name in self.shared]
             if shared and not self.shared.connected:
                 yield NOT_CONNECTED
             elif any(self._inventory.is_online(name) and not self.shared.is_known(name) for name in shared):
                 yield NOT_RECEIVED
-            failures = self._failures.get(configuration, {})
-            yield from failures.values()
+            outcomes = self._outcomes.get(configuration, {}).values()
+            yield from filter(None, outcomes)
             is_any_seen = any(map(self._inventory.is_online, self.ledger.instances(configuration)))
-            if not failures and self._listed.get(configuration) and not is_any_seen:
+            if outcomes and not any(outcomes) and not is_any_seen:
                 handler = self.configurations[configuration].handler
                 yield f"the discovery handler '{handler}' finds no device that matches its discoveryDetails"
 
     def slots(self, resource: str, ids: Iterable[str]) -> dict[str, Slot | None]:
         """The slots behind the ids of an own resource; None for an id without a claim."""
-        need = self.slot_need(resource, 0)
-        if need is None:
+        if (target := self.target(resource)) is None:
             return {}
-        if not need.by_configuration:
+        if not target.by_configuration:
             return {id_: Slot.parse(id_) for id_ in ids}
-        return {id_: self.ledger.virtual_slot(need.target, self.node, id_) for id_ in ids}
+        return {id_: self.ledger.virtual_slot(target.name, self.node, id_) for id_ in ids}
 
-    def granted_devices(self, resource: str, ids: Iterable[str]) -> list[GrantedDevice]:
-        """The devices behind the ids of an own resource, as far as they exist."""
+    def granted_devices(self, resource: str, ids: Collection[str]) -> tuple[GrantedDevice, ...]:
+        """The devices behind claimed ids of an own resource. Raises `SlotConflict` if one is gone."""
         is_slot_name = resource.removeprefix(DEFAULT_RESOURCE_PREFIX) in self.ledger
-        return [
-            GrantedDevice(instance, slot, None if is_slot_name else id_)
+        devices = tuple(
+            GrantedDevice(instance, slot, None if is_slot_name else id_, self.configured_properties(instance))
             for id_, slot in self.slots(resource, ids).items()
             if slot is not None and (instance := self._inventory.get(slot.instance)) is not None
-        ]
-
-    def grant(self, resource: str, ids: Collection[str]) -> DeviceGrant:
-        """What a container receives for claimed ids of an own resource."""
-        devices = self.granted_devices(resource, ids)
+        )
         if len(devices) < len(ids):
             raise SlotConflict(f"a device of '{resource}' vanished while it was allocated")
-        configuration = self.configurations.get(devices[0].instance.configuration) if devices else None
-        return grant_for(devices, configuration.broker_properties if configuration else {})
-
-    def ambiguous_names(self, devices: Iterable[GrantedDevice]) -> set[str]:
-        """Properties that more than one of these devices defines, which may be of different configurations."""
-        known = self.configurations
-        configured = {name: known[name].broker_properties for name in known}
-        return ambiguous_names((it, configured.get(it.instance.configuration, {})) for it in devices)
+        return devices
 
     # --- queries ---
 

@@ -61,8 +61,7 @@ class NodeReports:
     def _message(self, instance: Instance) -> base.DeviceInstance:
         """A claim that the server has not granted yet is not reported."""
         node, ledger = self._node, self._node.ledger
-        configuration = node.configurations.get(instance.configuration)
-        properties = configuration.broker_properties if configuration else {}
+        properties = node.configured_properties(instance)
         message = instance_to_pb(instance, node.node, properties, node.is_seen(instance.name))
         message.capacity = ledger.capacity(instance.name)
         if (since := node.offline_since(instance.name)) is not None:

@@ -47,7 +47,7 @@ def configuration_devices(ledger: SlotLedger, configuration: str, node: str, dis
     """
     ids = ledger.virtual_ids(configuration, node).items()
     claimed = {int(id_): slot for id_, slot in ids if id_.isdecimal()}
-    listed = sorted([*claimed, *islice(_fresh(claimed), _placeholders(ledger, configuration, distinct))])
+    listed = sorted([*claimed, *islice(_fresh(claimed), placeholders(ledger, configuration, distinct))])
     return tuple([Advertised(str(n), n not in claimed or ledger.is_online(claimed[n].instance)) for n in listed])
 
 
@@ -56,12 +56,13 @@ def configuration_counts(
 ) -> tuple[int, int, int]:
     """How many ids are advertised, healthy and claimed, without computing the list."""
     claimed = ledger.virtual_ids(configuration, node).values()
-    fresh = _placeholders(ledger, configuration, distinct)
+    fresh = placeholders(ledger, configuration, distinct)
     online = sum(ledger.is_online(slot.instance) for slot in claimed)
     return len(claimed) + fresh, online + fresh, len(claimed)
 
 
-def _placeholders(ledger: SlotLedger, configuration: str, distinct: bool) -> int:
+def placeholders(ledger: SlotLedger, configuration: str, distinct: bool) -> int:
+    """How many devices, or slots if they need not be of distinct devices, are free."""
     if distinct:
         return ledger.free_instances(configuration)
     return sum(free for _, free in ledger.most_free_first(configuration))

@@ -6,6 +6,7 @@ of them the server has sent the slots, and which claims the server has not grant
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
 
@@ -31,7 +32,7 @@ class SharedSlots:
         """The device is gone here, so the server no longer sends what other nodes do with it."""
         self._received.discard(instance)
         claims = self._ledger.claims(instance).items()
-        self._ledger.apply([SlotChange(slot, it, takes=False) for slot, it in claims if it.node != self._node])
+        self._ledger.release({slot: claim for slot, claim in claims if claim.node != self._node})
         self._forget_if_unused(instance)
 
     def _forget_if_unused(self, instance: str) -> None:
@@ -59,8 +60,8 @@ class SharedSlots:
         held = self._ledger.claims(instance)
         ended = {slot: claim for slot, claim in held.items() if claims.get(slot) != claim}
         ended |= self._moved(instance, claims)
-        self._ledger.apply([SlotChange(slot, claim, takes=False) for slot, claim in ended.items()])
-        self._ledger.apply([SlotChange(slot, claim) for slot, claim in claims.items()], restore=True)
+        self._ledger.release(ended)
+        self._ledger.restore(claims)
         own = {slot: claim for slot, claim in ended.items() if claim.node == self._node}
         return {slot: claim for slot, claim in own.items() if self._requested.get(slot) != claim}
 
@@ -82,40 +83,32 @@ class SharedSlots:
         return self._requested
 
     def begin(self, changes: Sequence[SlotChange]) -> tuple[list[SlotChange], list[SlotChange]]:
-        """Claim the slots here. Returns what is complete with that, and what the server has to grant."""
-        applied = self._ledger.apply(changes)
-        requested = [change for change in applied if change.slot.instance in self._shared]
-        self._requested |= {change.slot: change.claim for change in requested if change.takes}
-        return [change for change in applied if change not in requested], requested
+        """Claim the slots here. Returns the claims that are new, and those of them that the server has to grant."""
+        new = self._ledger.apply(changes)
+        requested = [change for change in new if change.slot.instance in self._shared]
+        self._requested |= {change.slot: change.claim for change in requested}
+        return new, requested
 
-    def finish(self, requested: Sequence[SlotChange], granted: bool) -> bool:
+    def finish(self, new: Sequence[SlotChange], granted: bool) -> bool:
         """Process the server's answer, or that there is none. Returns whether the slots are claimed now.
 
         They are not if the device vanished in the meantime. Another claim on the same slot may be requested by now; it
         waits for its own answer.
         """
-        for change in requested:
-            if self._requested.get(change.slot) == change.claim:
-                del self._requested[change.slot]
-        if granted and self._has_all(requested):
-            return True
-        self.undo(requested)
+        claims = {change.slot: change.claim for change in new}
+        for slot, claim in claims.items():
+            if self._requested.get(slot) == claim:
+                del self._requested[slot]
+        if granted:
+            with suppress(SlotConflict):
+                self._ledger.restore(claims)
+                return True
+        self._ledger.release(claims)
         return False
-
-    def _has_all(self, requested: Sequence[SlotChange]) -> bool:
-        try:
-            self._ledger.apply(requested, restore=True)
-        except SlotConflict:
-            return False
-        return True
-
-    def undo(self, changes: Iterable[SlotChange]) -> None:
-        self._ledger.apply([change.reversed() for change in changes])
 
     def release(self, claims: Mapping[Slot, Claim]) -> list[SlotChange]:
         """End the claims. Returns what has to be reported to the server."""
-        ended = self._ledger.apply([SlotChange(slot, claim, takes=False) for slot, claim in claims.items()])
-        shared = [change for change in ended if change.slot.instance in self._shared]
+        shared = [change for change in self._ledger.release(claims) if change.slot.instance in self._shared]
         for change in shared:
             self._forget_if_unused(change.slot.instance)
         return shared

@@ -9,7 +9,7 @@ one ledger for shared devices, each agent one for the devices it sees. All lists
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -99,7 +99,7 @@ class _Device(Struct):
 
 
 class SlotLedger:
-    """Claims change only in `apply`, all or nothing."""
+    """Claims change only in `apply`, `restore` and `release`, all or nothing."""
 
     def __init__(self) -> None:
         self._devices: dict[str, _Device] = {}
@@ -135,12 +135,19 @@ class SlotLedger:
 
     # --- claims ---
 
-    def apply(self, changes: Sequence[SlotChange], *, restore: bool = False) -> list[SlotChange]:
-        """Make all changes or none, and return those that had an effect.
+    def apply(self, changes: Iterable[SlotChange]) -> list[SlotChange]:
+        """Make all changes or none, and return those that had an effect."""
+        return self._apply(changes, restore=False)
 
-        `restore` records claims that were granted earlier, also for a device that is offline or has a smaller capacity
-        now.
-        """
+    def restore(self, claims: Mapping[Slot, Claim]) -> None:
+        """Record claims that were granted earlier, also if the device is offline or has a smaller capacity now."""
+        self._apply((SlotChange(slot, claim) for slot, claim in claims.items()), restore=True)
+
+    def release(self, claims: Mapping[Slot, Claim]) -> list[SlotChange]:
+        """End the claims. A claim that the slot does not have is ignored."""
+        return self.apply(SlotChange(slot, claim, takes=False) for slot, claim in claims.items())
+
+    def _apply(self, changes: Iterable[SlotChange], restore: bool) -> list[SlotChange]:
         effective = [change for change in dict.fromkeys(changes) if self._is_new(change)]
         self._check(effective, restore)
         for change in effective:

@@ -22,10 +22,6 @@ class HandlerLost(Unavailable):
     """Discovery is not possible at the moment. Keep the last list and retry later."""
 
 
-class MissingPackage(HandlerLost):
-    """The handler needs a package that is not installed: report what to install, keep the last list."""
-
-
 Properties = Mapping[str, bytes | None]
 
 

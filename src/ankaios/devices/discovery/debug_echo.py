@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,7 +39,7 @@ class DebugEchoHandler:
         self.shared = os.environ.get(SHARED_VARIABLE, "").lower() == "true" if shared is None else shared
         self._file = availability_file or os.environ.get(AVAILABILITY_FILE_VARIABLE) or AVAILABILITY_FILE
 
-    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+    def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
         given = read_details(self.name, details, DebugEchoDetails)
         online = in_order({text: echo_device(text) for text in given.descriptions})
 
@@ -48,9 +47,7 @@ class DebugEchoHandler:
             return () if is_offline(self._file) else online
 
         # A look reads one small file: cheaper than a watch on a folder as busy as /tmp.
-        async with aclosing(poll(look, POLL_SECONDS)) as lists:
-            async for devices in lists:
-                yield devices
+        return poll(look, POLL_SECONDS)
 
 
 def echo_device(description: str) -> DiscoveredDevice:

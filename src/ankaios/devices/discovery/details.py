@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ankaios.devices.discovery.base import InvalidDetails
+from ankaios.devices.discovery.base import InvalidDetails, Properties
 
 MAX_DETAILS = 256 * 1024
 
@@ -53,6 +53,19 @@ def read_details(handler: str, text: str, content: type[T]) -> T:
 
 def invalid_details(handler: str, why: str) -> InvalidDetails:
     return InvalidDetails(f"cannot use the discovery details of handler '{handler}': {why}")
+
+
+def text_property(properties: Properties, name: str) -> str | None:
+    """The text of a discovery property; None if it does not exist."""
+    value = properties.get(name)
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError as error:
+        raise invalid_property(name, "it is not UTF-8 text") from error
+
+
+def invalid_property(name: str, why: str) -> InvalidDetails:
+    return InvalidDetails(f"cannot use the discovery property '{name}': {why}")
 
 
 def _without_nulls(value: Any) -> Any:

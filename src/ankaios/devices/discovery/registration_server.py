@@ -9,23 +9,18 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from ankaios.common.errors import Unavailable
-from ankaios.devices.checked_file import read_checked, write_checked
+from ankaios.devices.checked_file import restore_checked, write_checked
 from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler, parse_endpoint
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.devices.unix_rpc import MAX_REGISTRATION_SIZE, UnixServer
 from ankaios.grpc.server import unary
 from ankaios.grpc.wire_format import CallFailed, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DIRECTORY_VARIABLE = "DISCOVERY_HANDLERS_DIRECTORY"
 DEFAULT_DIRECTORY = "/var/lib/akri"
@@ -114,14 +109,10 @@ class RegistrationServer:
 
     def _restore(self) -> None:
         """Handlers of an earlier agent. One that cannot be reached for long is forgotten as after a loss."""
-        if self._file is None or not self._file.exists():
+        if self._file is None:
             return
-        try:
-            known = msgspec.convert(read_checked(self._file.read_text()), list[tuple[str, Endpoint, bool]])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("the discovery handlers in '%s' cannot be read: %r", self._file, error)
-            return
-        for name, endpoint, shared in known[:MAX_ENDPOINTS]:
+        known = restore_checked(self._file, list[tuple[str, Endpoint, bool]], "the discovery handlers")
+        for name, endpoint, shared in (known or [])[:MAX_ENDPOINTS]:
             if (name, endpoint) not in self._handlers:
                 self._add(name, endpoint, shared)
 

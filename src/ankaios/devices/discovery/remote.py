@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceMount, DeviceNode
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
+from ankaios.devices.core.grants import check_places
 from ankaios.devices.discovery.base import HandlerLost, InvalidDetails, Properties
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.grpc.addresses import TcpAddress, UnixAddress
@@ -173,24 +174,7 @@ def from_message(device: pb.Device) -> DiscoveredDevice:
     for name, value in device.properties.items():
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"property {name[:100]!r} cannot become an environment variable")
-    return DiscoveredDevice(
-        id=device.id,
-        properties=dict(device.properties),
-        mounts=tuple(DeviceMount(_path(m.container_path), _path(m.host_path), m.read_only) for m in device.mounts),
-        device_specs=tuple(
-            DeviceNode(_path(s.container_path), _path(s.host_path), _permissions(s.permissions))
-            for s in device.device_specs
-        ),
-    )
-
-
-def _path(text: str) -> str:
-    if not text.startswith("/") or "\0" in text:
-        raise ValueError(f"{text[:100]!r} is not an absolute path")
-    return text
-
-
-def _permissions(text: str) -> str:
-    if len(set(text)) != len(text) or not set(text) <= set("rwm"):
-        raise ValueError(f"permissions {text[:100]!r} are not a choice of r, w and m")
-    return text or "rwm"
+    mounts = tuple(DeviceMount(it.container_path, it.host_path, it.read_only) for it in device.mounts)
+    nodes = tuple(DeviceNode(it.container_path, it.host_path, it.permissions or "rwm") for it in device.device_specs)
+    check_places(mounts, nodes)
+    return DiscoveredDevice(device.id, dict(device.properties), mounts, nodes)

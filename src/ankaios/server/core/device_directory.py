@@ -288,7 +288,7 @@ class DeviceDirectory:
             if is_twice and holder is not None and self._is_desired(claim.owner):
                 text = f"slot '{slot}' is held twice: '{claim.owner}' had it before '{holder.owner}', which loses it"
                 self._changes.warnings.append(text)
-                self.ledger.apply([SlotChange(slot, holder, takes=False)])
+                self.ledger.release({slot: holder})
                 self._registry.restore(slot, claim)
                 self._publish([slot.instance])
 

@@ -15,7 +15,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.core.configuration import LARGEST_CAPACITY
 from ankaios.devices.core.device_messages import change_from_pb, claims_from_pb
-from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.devices.core.slot_ledger import Claim, Slot, SlotConflict, SlotLedger
 
 
 class _Device(Struct):
@@ -98,15 +98,14 @@ class DeviceRegistry:
 
     def _mirror(self, name: str, reported: Mapping[Slot, Claim]) -> None:
         held = self.ledger.claims(name)
-        ended = [SlotChange(slot, claim, takes=False) for slot, claim in held.items() if reported.get(slot) != claim]
-        self.ledger.apply(ended)
+        self.ledger.release({slot: claim for slot, claim in held.items() if reported.get(slot) != claim})
         for slot, claim in reported.items():
             self.restore(slot, claim)
 
     def restore(self, slot: Slot, claim: Claim) -> None:
         """If the slot is claimed by another node by now, the agent receives that with the next update of the slots."""
         with suppress(SlotConflict):
-            self.ledger.apply([SlotChange(slot, claim)], restore=True)
+            self.ledger.restore({slot: claim})
 
     def hold_unseen(self, node: str, changes: Iterable[grpc.SlotChange]) -> dict[Slot, Claim]:
         """Claims on devices that the node does not see now. If no node sees one, only the claims are recorded."""
@@ -125,13 +124,10 @@ class DeviceRegistry:
 
     def forget_claims(self, node: str, kept: Mapping[Slot, Claim]) -> set[str]:
         """End the claims of a node on shared devices except those kept; returns the devices concerned."""
-        ended = [
-            SlotChange(slot, claim, takes=False)
-            for slot, claim in self.ledger.claims_on(node).items()
-            if kept.get(slot) != claim and self.is_shared(slot.instance)
-        ]
-        self.ledger.apply(ended)
-        return {change.slot.instance for change in ended}
+        claims = self.ledger.claims_on(node).items()
+        ended = {slot: it for slot, it in claims if kept.get(slot) != it and self.is_shared(slot.instance)}
+        self.ledger.release(ended)
+        return {slot.instance for slot in ended}
 
     # --- the state ---
 

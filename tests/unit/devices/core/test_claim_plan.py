@@ -3,21 +3,22 @@ from itertools import combinations, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ankaios.common.workload import ResourceRequest
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan, needs_of, plan_slots
+from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotNeed, SlotPlan, needs_of, plan_slots
 from ankaios.devices.core.slot_ledger import SlotLedger
 from tests.support.examples import examples
 from tests.unit.devices.ledgers import a_ledger, snapshot
 
 
-def cameras(quantity: int, distinct: bool = True) -> SlotNeed:
-    return SlotNeed("akri.sh/cam", "cam", quantity, by_configuration=True, distinct=distinct)
+def cameras(quantity: int, distinct: bool = True, container: str | None = None) -> SlotNeed:
+    return SlotNeed(ResourceNeed(container, "akri.sh/cam", quantity), DeviceTarget("cam", True), distinct)
 
 
 def one_camera(instance: str, quantity: int = 1) -> SlotNeed:
-    return SlotNeed(f"akri.sh/{instance}", instance, quantity, by_configuration=False)
+    return SlotNeed(ResourceNeed(None, f"akri.sh/{instance}", quantity), DeviceTarget(instance, False))
 
 
 def planned(found: SlotPlan | Denied) -> list[dict[str, str]]:
@@ -44,7 +45,8 @@ def test_a_named_instance_is_settled_before_any_instance() -> None:
 
 
 def test_containers_of_one_workload_have_separate_needs() -> None:
-    assert planned(plan_slots(a_ledger(A="- -"), [cameras(1), cameras(1)], "n", "w")) == [{"0": "A-0"}, {"1": "A-1"}]
+    needs = [cameras(1), cameras(1, container="pod/a")]
+    assert planned(plan_slots(a_ledger(A="- -"), needs, "n", "w")) == [{"0": "A-0"}, {"1": "A-1"}]
 
 
 def test_ids_in_use_on_the_node_are_not_given_again() -> None:
@@ -71,7 +73,8 @@ def test_all_needs_are_met_or_none() -> None:
     ledger = a_ledger(A="- -")
     before = snapshot(ledger)
     assert isinstance(plan_slots(ledger, [one_camera("A"), cameras(2)], "n", "w"), Denied)
-    assert isinstance(plan_slots(ledger, [cameras(1), SlotNeed("akri.sh/mic", "mic", 1, True)], "n", "w"), Denied)
+    microphone = SlotNeed(ResourceNeed(None, "akri.sh/mic", 1), DeviceTarget("mic", True))
+    assert isinstance(plan_slots(ledger, [cameras(1), microphone], "n", "w"), Denied)
     assert snapshot(ledger) == before
 
 
@@ -85,9 +88,12 @@ def test_a_plan_is_only_a_plan() -> None:
 
 
 def fits(ledger: SlotLedger, needs: list[SlotNeed]) -> bool:
-    """Every way to choose distinct instances for every wish."""
+    """Try all choices of distinct instances for each container."""
     names = ledger.instances("cam")
-    options = [combinations(names, w.quantity) if w.by_configuration else [(w.target,) * w.quantity] for w in needs]
+    options = [
+        combinations(names, it.need.quantity) if it.target.by_configuration else [(it.target.name,) * it.need.quantity]
+        for it in needs
+    ]
     free = {name: len(ledger.free_slots(name)) for name in names}
     return any(
         all(sum(chosen.count(name) for chosen in choice) <= free[name] for name in names)
@@ -108,6 +114,8 @@ def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""
     ledger = a_ledger(A=a, B=b, C=c)
     before = snapshot(ledger)
+    for number, it in enumerate(needs):
+        needs[number] = replace(it, need=replace(it.need, container=f"pod/{number}"))
     found = plan_slots(ledger, needs, "n", "w")
     assert snapshot(ledger) == before
     assert isinstance(found, SlotPlan) == fits(ledger, needs)
@@ -123,5 +131,5 @@ def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
     assert needs_of(requests) == (ResourceNeed("pod/a", "akri.sh/cam", 3), ResourceNeed("pod/b", "akri.sh/cam", 1))
 
 
-def test_a_need_knows_its_configuration() -> None:
-    assert (cameras(1).configuration, one_camera("cam-8120fe").configuration) == ("cam", "cam")
+def test_a_target_knows_its_configuration() -> None:
+    assert (cameras(1).target.configuration, one_camera("cam-8120fe").target.configuration) == ("cam", "cam")

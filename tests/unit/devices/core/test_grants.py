@@ -7,11 +7,10 @@ from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.grants import (
     Allocated,
     GrantedDevice,
-    ambiguous_names,
     broker_properties,
     check_grant,
     devices_file_text,
-    grant_for,
+    grants_for,
     merge_grants,
     slot_annotation,
 )
@@ -19,7 +18,13 @@ from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Slot
 
 
-def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> GrantedDevice:
+def grant_for(*devices: GrantedDevice) -> DeviceGrant:
+    grant, conflicts = merge_grants(grants_for(devices), None)
+    assert conflicts == []
+    return grant
+
+
+def a_camera(device_id: str, number: int, virtual_id: str | None = None, **configured: str) -> GrantedDevice:
     device = DiscoveredDevice(
         device_id,
         {"URL": f"http://{device_id}"},
@@ -27,23 +32,23 @@ def a_camera(device_id: str, number: int, virtual_id: str | None = None) -> Gran
         (DeviceNode(f"/dev/{device_id}", f"/dev/{device_id}", "rw"),),
     )
     instance = Instance.of("cam", device, True, "node-a")
-    return GrantedDevice(instance, Slot(instance.name, number), virtual_id)
+    return GrantedDevice(instance, Slot(instance.name, number), virtual_id, configured)
 
 
 def test_a_plain_name_exists_only_if_exactly_one_of_all_devices_defines_it() -> None:
     """Also if the devices belong to different configurations; a value of a configuration counts once."""
 
-    def granted(configuration: str, id_: str, **properties: str) -> GrantedDevice:
+    def granted(id_: str, configuration: str, configured: dict[str, str], **properties: str) -> GrantedDevice:
         instance = Instance.of(configuration, DiscoveredDevice(id_, properties), True, "n")
-        return GrantedDevice(instance, Slot(instance.name, 0), "0")
+        return GrantedDevice(instance, Slot(instance.name, 0), "0", configured)
 
-    cameras = [granted("cam", "foo0", URL="a", ONLY="x"), granted("cam", "foo1", URL="b")]
-    assert ambiguous_names((it, {"RATE": "30"}) for it in cameras) == {"URL"}
-    envs = grant_for(cameras, {"RATE": "30"}).envs
+    rate = {"RATE": "30"}
+    cameras = [granted("foo0", "cam", rate, URL="a", ONLY="x"), granted("foo1", "cam", rate, URL="b")]
+    envs = grant_for(*cameras).envs
     assert (envs.get("URL"), envs["ONLY"], envs["RATE"]) == (None, "x", "30")
     assert (envs["URL_8120FE"], envs["URL_A19705"]) == ("a", "b")
-    other = granted("mic", "foo2", URL="c", RATE="44")
-    assert ambiguous_names([(cameras[0], {"RATE": "30"}), (other, {})]) == {"URL", "RATE"}
+    other = granted("foo2", "mic", {}, URL="c", RATE="44")
+    assert grant_for(cameras[0], other).envs.keys() & {"URL", "ONLY", "RATE"} == {"ONLY"}
 
 
 def test_the_slot_annotation_names_the_slot_and_how_it_was_claimed() -> None:
@@ -55,16 +60,16 @@ def test_the_slot_annotation_names_the_slot_and_how_it_was_claimed() -> None:
 
 
 def test_a_single_device_gives_its_properties_with_and_without_suffix() -> None:
-    assert grant_for([a_camera("foo0", 0)], {}).envs == {"URL": "http://foo0", "URL_8120FE": "http://foo0"}
+    assert grant_for(a_camera("foo0", 0)).envs == {"URL": "http://foo0", "URL_8120FE": "http://foo0"}
 
 
 def test_several_devices_give_their_properties_with_suffix_only() -> None:
-    envs = grant_for([a_camera("foo0", 0), a_camera("foo1", 1)], {}).envs
+    envs = grant_for(a_camera("foo0", 0), a_camera("foo1", 1)).envs
     assert envs == {"URL_8120FE": "http://foo0", "URL_A19705": "http://foo1"}
 
 
 def test_properties_of_the_configuration_go_to_every_user() -> None:
-    envs = grant_for([a_camera("foo0", 0), a_camera("foo1", 1)], {"RATE": "30"}).envs
+    envs = grant_for(a_camera("foo0", 0, RATE="30"), a_camera("foo1", 1, RATE="30")).envs
     assert envs["RATE"] == envs["RATE_8120FE"] == envs["RATE_A19705"] == "30"
 
 
@@ -74,7 +79,7 @@ def test_the_operator_has_the_last_word_on_a_property() -> None:
 
 def test_mounts_and_nodes_of_every_device_are_given_in_one_answer() -> None:
     """Akri 0.13 gives one answer per device, of which a kubelet reads the first."""
-    grant = grant_for([a_camera("foo0", 0, "0"), a_camera("foo1", 1, "1")], {})
+    grant = grant_for(a_camera("foo0", 0, "0"), a_camera("foo1", 1, "1"))
     assert [mount.container_path for mount in grant.mounts] == ["/mnt/foo0", "/mnt/all", "/mnt/foo1"]
     assert [node.container_path for node in grant.devices] == ["/dev/foo0", "/dev/foo1"]
     assert grant.annotations == {
@@ -107,7 +112,7 @@ def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
 
 def test_the_devices_file_tells_all_that_was_given() -> None:
     camera = a_camera("foo0", 1, "4")
-    grant = grant_for([camera], {})
+    grant = grant_for(camera)
     text = devices_file_text("web.abc.node-a", grant, [Allocated("akri.sh/cam", ("4",), (camera,))])
     content = json.loads(text)
     assert content["workload"] == "web.abc.node-a"

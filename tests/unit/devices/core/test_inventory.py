@@ -16,7 +16,7 @@ def devices(*ids: str) -> list[DiscoveredDevice]:
 
 def an_inventory(grace: float | None = 10) -> Inventory:
     inventory = Inventory("node-a")
-    inventory.configure(Configuration("cam", "debugEcho", offline_grace=grace))
+    inventory.configure({"cam": Configuration("cam", "debugEcho", offline_grace=grace)})
     return inventory
 
 
@@ -115,7 +115,7 @@ def test_a_device_from_before_a_restart_stays_until_somebody_looked() -> None:
     inventory = Inventory("node-a")
     inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a"))
     assert inventory.get(FOO0) is not None
-    inventory.configure(Configuration("cam", "debugEcho", offline_grace=10))
+    inventory.configure({"cam": Configuration("cam", "debugEcho", offline_grace=10)})
     assert inventory.expire(10**9).vanished == []
     assert not inventory.is_online(FOO0)
     inventory.restore(Instance.of("cam", DiscoveredDevice("foo1"), True, "node-a"))
@@ -126,8 +126,8 @@ def test_a_device_from_before_a_restart_stays_until_somebody_looked() -> None:
 def test_a_removed_configuration_takes_its_devices_along() -> None:
     inventory = an_inventory()
     inventory.observe("cam", "s", devices("foo0"), True, 0)
-    assert [gone.name for gone in inventory.remove("cam").vanished] == [FOO0]
-    assert inventory.remove("cam").vanished == []
+    assert [gone.name for gone in inventory.configure({}).vanished] == [FOO0]
+    assert inventory.configure({}).vanished == []
     assert inventory.observe("cam", "s", devices("foo0"), True, 1).appeared == []
 
 
@@ -181,8 +181,8 @@ def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
     remembered = {name: Instance.of(name, DiscoveredDevice("foo0"), True, "node-a") for name in ("cam", "mic", "gone")}
     for instance in remembered.values():
         inventory.restore(instance)
-    inventory.configure(Configuration("mic", "debugEcho"))
-    assert inventory.drop_unconfigured().vanished == [remembered["gone"]]
+    wanted = {name: Configuration(name, "debugEcho") for name in ("cam", "mic")}
+    assert inventory.configure(wanted).vanished == [remembered["gone"]]
     assert list(inventory.instances()) == [remembered["cam"], remembered["mic"]]
     assert inventory.get(remembered["gone"].name) is None
 
@@ -190,7 +190,7 @@ def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
 def test_the_first_list_after_a_restart_leaves_another_handler_the_time_to_register() -> None:
     """Two handlers of one name; the one that saw the device registers later."""
     inventory = Inventory("node-a")
-    inventory.configure(Configuration("cam", "fake", offline_grace=0))
+    inventory.configure({"cam": Configuration("cam", "fake", offline_grace=0)})
     inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"))
     changes = inventory.observe("cam", "first", [DiscoveredDevice("foo1")], False, 100)
     assert (changes.offline, changes.vanished) == (["cam-fbcb99"], [])

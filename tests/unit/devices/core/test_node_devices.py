@@ -2,11 +2,11 @@ import msgspec
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.allocation import Denied
-from ankaios.devices.core.claim_plan import ResourceNeed, SlotNeed, SlotPlan
+from ankaios.devices.core.claim_plan import DeviceTarget, ResourceNeed, SlotPlan
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, NodeDevices
+from ankaios.devices.core.node_devices import NOT_CONNECTED, NOT_RECEIVED, HeldSlot, NodeDevices
 from ankaios.devices.core.resource_views import Advertised, AdvertisedList, configuration_devices, instance_devices
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from tests.unit.devices.ledgers import snapshot
@@ -43,10 +43,10 @@ def claim(node: NodeDevices, owner: str) -> tuple[list[SlotChange], list[SlotCha
 def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
     """[utest->akri~configuration-level-resource~1] [utest->akri~instance-level-resource~1]"""
     node = a_node()
-    assert node.slot_need("akri.sh/cam", 2) == SlotNeed("akri.sh/cam", "cam", 2, by_configuration=True)
-    assert node.slot_need(f"akri.sh/{LOCAL}", 1) == SlotNeed(f"akri.sh/{LOCAL}", LOCAL, 1, by_configuration=False)
-    assert node.slot_need("akri.sh/unknown", 1) is None
-    assert node.slot_need("cam", 1) is None
+    assert node.target("akri.sh/cam") == DeviceTarget("cam", by_configuration=True)
+    assert node.target(f"akri.sh/{LOCAL}") == DeviceTarget(LOCAL, by_configuration=False)
+    assert node.target("akri.sh/unknown") is None
+    assert node.target("cam") is None
     assert (ids(node), ids(node, LOCAL)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
 
 
@@ -72,14 +72,14 @@ def test_in_a_new_session_the_server_has_to_tell_again() -> None:
 
 
 def test_the_server_is_not_asked_for_local_slots() -> None:
-    settled, asked = claim(a_node(), "w")
-    assert ([str(change.slot) for change in settled], asked) == ([f"{LOCAL}-0"], [])
+    new, asked = claim(a_node(), "w")
+    assert ([str(change.slot) for change in new], asked) == ([f"{LOCAL}-0"], [])
 
 
 def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
     node = a_node(shared=True)
-    settled, asked = claim(node, "w")
-    assert settled == []
+    new, asked = claim(node, "w")
+    assert new == asked
     assert list(node.shared.requested) == [Slot(SHARED, 0)]
     assert node.shared.finish(asked, granted=True)
     assert (list(node.shared.requested), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
@@ -170,7 +170,7 @@ def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
     node = a_node()
     changes = node.configure({})
     assert [instance.name for instance in changes.vanished] == [LOCAL]
-    assert node.slot_need("akri.sh/cam", 1) is None
+    assert node.target("akri.sh/cam") is None
     assert (changes.instances, changes.configurations) == ({LOCAL}, {"cam"})
 
 
@@ -186,7 +186,7 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     node = NodeDevices("node-a")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
     slot, held = Slot(SHARED, 1), Claim("node-a", "4", "w")
-    node.restore(instance, 2, {slot: held})
+    node.restore(HeldSlot(slot, held, instance, 2))
     assert node.known().instances == {SHARED}
     node.configure({"cam": Configuration("cam", "fake", capacity=2)})
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 0)
@@ -249,7 +249,8 @@ def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes
     """Nobody will ever look for it; what uses it keeps its claim until it lets go."""
     node = NodeDevices("node-a")
     slot, held = Slot(LOCAL, 0), Claim("node-a", "0", "w")
-    node.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"), 1, {slot: held})
+    instance = Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a")
+    node.restore(HeldSlot(slot, held, instance, 1))
     changes = node.configure({"mic": Configuration("mic", "fake")})
     assert [instance.name for instance in changes.vanished] == [LOCAL]
     assert LOCAL not in node.ledger

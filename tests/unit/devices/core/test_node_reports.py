@@ -2,7 +2,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.devices.core.configuration import Configuration
 from ankaios.devices.core.discovered_device import DiscoveredDevice
 from ankaios.devices.core.inventory import Instance
-from ankaios.devices.core.node_devices import DeviceChanges, NodeDevices
+from ankaios.devices.core.node_devices import DeviceChanges, HeldSlot, NodeDevices
 from ankaios.devices.core.node_reports import NodeReports, node_resource
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
 from tests.unit.devices.core.test_node_devices import LOCAL, SHARED, a_node, claim
@@ -36,7 +36,7 @@ def test_a_claim_is_reported_when_the_server_granted_it() -> None:
 def test_claims_from_before_a_restart_are_reported_before_anything_is_discovered() -> None:
     node = NodeDevices("node-a")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a")
-    node.restore(instance, 2, {Slot(SHARED, 1): Claim("node-a", "4", "w")})
+    node.restore(HeldSlot(Slot(SHARED, 1), Claim("node-a", "4", "w"), instance, 2))
     assert NodeReports(node).complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-1"] == "C:4:node-a"
 
 

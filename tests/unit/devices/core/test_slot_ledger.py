@@ -193,9 +193,10 @@ def test_claims_from_before_a_restart_are_recorded_whatever_the_device_does() ->
     ledger = SlotLedger()
     ledger.open("A", "cam", 1, online=False)
     change = take("A-3", owner="w1")
-    assert ledger.apply([change], restore=True) == [change]
+    ledger.restore({change.slot: change.claim})
+    assert ledger.claim(change.slot) == change.claim
     with pytest.raises(SlotConflict):
-        ledger.apply([take("A-3", owner="w2")], restore=True)
+        ledger.restore({Slot.parse("A-3"): take("A-3", owner="w2").claim})
 
 
 def test_claims_are_found_by_owner_node_and_virtual_id() -> None:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from ankaios.devices.discovery.base import InvalidDetails, MissingPackage
+from ankaios.devices.discovery.base import HandlerLost, InvalidDetails
 from ankaios.devices.discovery.details import FilterList
 from ankaios.devices.discovery.opcua.applications import Application, fallback_url, wanted_urls
 from ankaios.devices.discovery.opcua.handler import OpcuaHandler, read_opcua_details
@@ -98,5 +98,5 @@ async def test_without_its_package_the_handler_reports_what_to_install(monkeypat
     monkeypatch.delitem(sys.modules, "ankaios.devices.discovery.opcua.find_servers", raising=False)
     details = "opcuaDiscoveryMethod: {standard: {}}"
     async with aclosing(OpcuaHandler().discover(details, {})) as lists:
-        with pytest.raises(MissingPackage, match=r"pip install 'ankaios\[opcua\]'"):
+        with pytest.raises(HandlerLost, match=r"pip install 'ankaios\[opcua\]'"):
             await anext(lists)

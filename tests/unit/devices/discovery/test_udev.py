@@ -9,7 +9,8 @@ import pytest
 
 from ankaios.devices.discovery.base import InvalidDetails
 from ankaios.devices.discovery.udev import tree as udev_tree
-from ankaios.devices.discovery.udev.handler import UdevHandler, is_below, topmost
+from ankaios.devices.discovery.udev.devices import is_below, path_trees
+from ankaios.devices.discovery.udev.handler import UdevHandler
 from ankaios.devices.discovery.udev.rules import UdevDevice
 
 RULE = """udevRules: ['KERNEL=="video*"']"""
@@ -128,7 +129,8 @@ async def test_the_tree_is_told_which_attributes_to_read() -> None:
 
 
 def test_paths_below_others_are_not_read_twice() -> None:
-    assert topmost({"/a/b", "/a", "/a-b", "/c/d", "/a/b/c"}) == ["/a", "/a-b", "/c/d"]
+    trees = path_trees({"/a/b", "/a", "/a-b", "/c/d", "/a/b/c"})
+    assert trees == [["/a", "/a/b", "/a/b/c"], ["/a-b"], ["/c/d"]]
 
 
 async def test_without_arguments_the_tree_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

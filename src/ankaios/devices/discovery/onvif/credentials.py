@@ -15,7 +15,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ankaios.devices.discovery.base import InvalidDetails, Properties
+from ankaios.devices.discovery.base import Properties
+from ankaios.devices.discovery.details import invalid_property, text_property
 
 _USERNAME = "username_"
 _PASSWORD = "password_"
@@ -75,17 +76,17 @@ def _listed(properties: Properties) -> Iterator[tuple[str, Credential]]:
 
 def _referenced(properties: Properties) -> Iterator[tuple[str, Credential]]:
     for name, uuid, entry in _entries(properties, "device_credential_ref_list", _Referenced):
-        username = _text(properties, entry.username_ref)
+        username = text_property(properties, entry.username_ref)
         if username is None:
-            raise _invalid(name, "'username_ref' names a property that does not exist")
-        yield uuid, Credential(username, _text(properties, entry.password_ref or "") or "")
+            raise invalid_property(name, "'username_ref' names a property that does not exist")
+        yield uuid, Credential(username, text_property(properties, entry.password_ref or "") or "")
 
 
 def _named(properties: Properties) -> Iterator[tuple[str, Credential]]:
     for name in properties:
-        if name.startswith(_USERNAME) and (username := _text(properties, name)) is not None:
+        if name.startswith(_USERNAME) and (username := text_property(properties, name)) is not None:
             owner = name.removeprefix(_USERNAME)
-            yield _key(owner), Credential(username, _text(properties, _PASSWORD + owner) or "")
+            yield _key(owner), Credential(username, text_property(properties, _PASSWORD + owner) or "")
 
 
 def _entries(properties: Properties, list_name: str, entry: type[T]) -> Iterator[tuple[str, str, T]]:
@@ -97,28 +98,16 @@ def _entries(properties: Properties, list_name: str, entry: type[T]) -> Iterator
 
 def _json(properties: Properties, name: str, content: type[T]) -> T | None:
     """None if the property does not exist: an optional secret."""
-    if (text := _text(properties, name)) is None:
+    if (text := text_property(properties, name)) is None:
         return None
     try:
         return msgspec.json.decode(text, type=content)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _invalid(name, str(error)) from error
+        raise invalid_property(name, str(error)) from error
 
 
 def _decoded(name: str, password: str) -> str:
     try:
         return base64.b64decode(password, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise _invalid(name, "'password' is not Base64 of a UTF-8 text") from error
-
-
-def _text(properties: Properties, name: str) -> str | None:
-    value = properties.get(name)
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError as error:
-        raise _invalid(name, "it is not UTF-8 text") from error
-
-
-def _invalid(name: str, why: str) -> InvalidDetails:
-    return InvalidDetails(f"cannot use the discovery property '{name}': {why}")
+        raise invalid_property(name, "'password' is not Base64 of a UTF-8 text") from error

@@ -12,7 +12,6 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -28,7 +27,6 @@ from ankaios.devices.discovery.onvif.http_post import HttpAnswer, PostFailed, po
 from ankaios.devices.discovery.onvif.messages import (
     Addresses,
     ProbeMatch,
-    UsernameToken,
     content_type,
     device_uuid,
     operation,
@@ -89,12 +87,10 @@ class OnvifHandler:
         self._port = port
         self._post_seconds = post_seconds
 
-    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+    def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
         settings, credentials = read_details(self.name, details, OnvifDetails), read_credentials(properties)
         search = _Search(settings, credentials, self._probe, self._post_seconds)
-        async with aclosing(poll(search.look, self._poll_seconds)) as lists:
-            async for devices in lists:
-                yield devices
+        return poll(search.look, self._poll_seconds)
 
     async def _probe(self, seconds: float) -> list[ProbeMatch]:
         try:
@@ -179,14 +175,14 @@ class _Search:
             log.warning("refused the addresses of ONVIF service %s: %s", camera.url, error)
             return Addresses()
 
-    def _token(self, camera: Camera) -> UsernameToken | None:
+    def _token(self, camera: Camera) -> str:
         credential = self._credentials.get(camera.uuid)
         if credential is None:
-            return None
+            return ""
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return username_token(credential.username, credential.password, str(uuid.uuid4()), created)
 
-    async def _call(self, camera: Camera, name: str, token: UsernameToken | None = None) -> HttpAnswer:
+    async def _call(self, camera: Camera, name: str, token: str = "") -> HttpAnswer:
         return await post(camera.url, content_type(name), operation(name, token), self._post_seconds)
 
 

@@ -48,15 +48,6 @@ class Addresses(Struct, frozen=True):
     mac: str | None = None
 
 
-class UsernameToken(Struct, frozen=True):
-    """Proof of a password for one message."""
-
-    username: str
-    digest: str
-    nonce: str
-    created: str
-
-
 def probe(message_id: str) -> bytes:
     """A WS-Discovery probe for network video transmitters."""
     return _envelope(
@@ -67,9 +58,9 @@ def probe(message_id: str) -> bytes:
     )
 
 
-def operation(name: str, token: UsernameToken | None = None) -> bytes:
-    """A request of the device service without parameters."""
-    return _envelope("" if token is None else _security(token), f'<{name} xmlns="{DEVICE}"/>')
+def operation(name: str, security: str = "") -> bytes:
+    """A request of the device service without parameters. `security` is the header from `username_token`."""
+    return _envelope(security, f'<{name} xmlns="{DEVICE}"/>')
 
 
 def content_type(name: str) -> str:
@@ -83,20 +74,19 @@ def _envelope(header: str, body: str) -> bytes:
     ).encode()
 
 
-def _security(token: UsernameToken) -> str:
+def username_token(username: str, password: str, nonce: str, created: str) -> str:
+    """A security header for one message.
+
+    The password itself is not sent, only Base64(SHA-1(nonce + created + password)).
+    """
+    digest = hashlib.sha1((nonce + created + password).encode(), usedforsecurity=False).digest()
     return (
         f'<w:Security xmlns:w="{SECEXT}" xmlns:u="{UTILITY}" s:mustUnderstand="1"><w:UsernameToken>'
-        f"<w:Username>{escape(token.username)}</w:Username>"
-        f'<w:Password Type="{PASSWORD_DIGEST}">{token.digest}</w:Password>'
-        f'<w:Nonce EncodingType="{BASE64}">{token.nonce}</w:Nonce>'
-        f"<u:Created>{token.created}</u:Created></w:UsernameToken></w:Security>"
+        f"<w:Username>{escape(username)}</w:Username>"
+        f'<w:Password Type="{PASSWORD_DIGEST}">{_base64(digest)}</w:Password>'
+        f'<w:Nonce EncodingType="{BASE64}">{_base64(nonce.encode())}</w:Nonce>'
+        f"<u:Created>{created}</u:Created></w:UsernameToken></w:Security>"
     )
-
-
-def username_token(username: str, password: str, nonce: str, created: str) -> UsernameToken:
-    """The password itself is not sent, only Base64(SHA-1(nonce + created + password))."""
-    digest = hashlib.sha1((nonce + created + password).encode(), usedforsecurity=False).digest()
-    return UsernameToken(username, _base64(digest), _base64(nonce.encode()), created)
 
 
 def _base64(data: bytes) -> str:

@@ -11,14 +11,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from ankaios.common.errors import Unavailable
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
-from ankaios.devices.discovery.base import MissingPackage, Properties, in_order, poll
+from ankaios.devices.discovery.base import HandlerLost, Properties, in_order, poll
 from ankaios.devices.discovery.details import FilterList, invalid_details, read_details
 from ankaios.devices.discovery.opcua.applications import (
     DEFAULT_PORT,
@@ -70,16 +69,13 @@ class OpcuaHandler:
     def __init__(self, poll_seconds: float = POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
 
-    async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
+    def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
         settings = read_opcua_details(details)
-        find_servers = await asyncio.to_thread(_load_client)
 
         async def look() -> Devices:
-            return await find_all(settings, find_servers)
+            return await find_all(settings, await asyncio.to_thread(_load_client))
 
-        async with aclosing(poll(look, self._poll_seconds)) as lists:
-            async for devices in lists:
-                yield devices
+        return poll(look, self._poll_seconds)
 
 
 def _load_client() -> FindServers:
@@ -87,7 +83,7 @@ def _load_client() -> FindServers:
     try:
         from ankaios.devices.discovery.opcua.find_servers import find_servers
     except ImportError as error:
-        raise MissingPackage(
+        raise HandlerLost(
             f"cannot look for OPC UA servers: {error}; install the package with: pip install 'ankaios[opcua]'"
         ) from error
     return find_servers

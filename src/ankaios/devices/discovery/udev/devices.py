@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ankaios.common.device_grant import DeviceNode
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
-from ankaios.devices.discovery.base import InvalidDetails, Properties, in_order
+from ankaios.devices.discovery.base import Properties, in_order
+from ankaios.devices.discovery.details import text_property
 from ankaios.devices.discovery.udev.rules import UdevDevice
 
 _USB_NODE = re.compile(r"/dev/bus/usb/(\d+)/(\d+)")
@@ -40,24 +41,16 @@ def read_options(details: UdevDetails, properties: Properties) -> UdevOptions:
     return UdevOptions(
         group_recursive=details.group_recursive,
         permissions=details.permissions,
-        resource_name=_text(properties, "devicePluginResourceName"),
-        vfio_passthrough=_text(properties, "vfioPassthrough") == "true",
+        resource_name=text_property(properties, "devicePluginResourceName") or None,
+        vfio_passthrough=text_property(properties, "vfioPassthrough") == "true",
     )
-
-
-def _text(properties: Properties, name: str) -> str | None:
-    value = properties.get(name)
-    try:
-        return value.decode() if value else None
-    except UnicodeDecodeError as error:
-        raise InvalidDetails(f"cannot use the discovery property '{name}': it is not UTF-8 text") from error
 
 
 def to_devices(matches: Iterable[UdevDevice], options: UdevOptions) -> Devices:
     """One device for each match, or one for each tree of matches if the configuration groups them."""
     found = {device.devpath: device for device in map(with_node, matches)}
-    groups = _trees(found.values()) if options.group_recursive else [[device] for device in found.values()]
-    return in_order({group[0].devpath: _device(group, options) for group in groups})
+    groups = path_trees(found) if options.group_recursive else [[path] for path in found]
+    return in_order({group[0]: _device([found[path] for path in group], options) for group in groups})
 
 
 def with_node(device: UdevDevice) -> UdevDevice:
@@ -65,14 +58,19 @@ def with_node(device: UdevDevice) -> UdevDevice:
     return next((one for one in device.chain() if one.devnode), device)
 
 
-def _trees(devices: Iterable[UdevDevice]) -> list[list[UdevDevice]]:
+def is_below(path: str, top: str) -> bool:
     """Whole path components are compared, so that USB port 1-1 does not include its neighbour 1-10."""
-    trees: list[list[UdevDevice]] = []
-    for device in sorted(devices, key=lambda one: one.devpath.split("/")):
-        if trees and device.devpath.startswith(trees[-1][0].devpath + "/"):
-            trees[-1].append(device)
+    return path == top or path.startswith(top + "/")
+
+
+def path_trees(paths: Iterable[str]) -> list[list[str]]:
+    """Each path with all paths below it; the topmost one comes first."""
+    trees: list[list[str]] = []
+    for path in sorted(paths, key=lambda one: one.split("/")):
+        if trees and is_below(path, trees[-1][0]):
+            trees[-1].append(path)
         else:
-            trees.append([device])
+            trees.append([path])
     return trees
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from ankaios.devices.core.discovered_device import Devices
 from ankaios.devices.discovery.base import Properties
 from ankaios.devices.discovery.details import read_details
-from ankaios.devices.discovery.udev.devices import UdevDetails, read_options, to_devices
+from ankaios.devices.discovery.udev.devices import UdevDetails, is_below, path_trees, read_options, to_devices
 from ankaios.devices.discovery.udev.rules import UdevDevice, matches_any, parse_rules, wanted_attributes
 
 
@@ -80,22 +80,9 @@ async def _refreshed(
     """The matches after some paths changed. Children are read too, because rules can refer to parents."""
     if changed is None:
         return await asyncio.to_thread(lambda: select(tree.scan()))
-    paths = topmost(changed)
+    paths = [tree[0] for tree in path_trees(changed)]  # no part of the tree is read twice
     fresh = await asyncio.to_thread(lambda: [select(tree.subtree(path)) for path in paths])
     kept = {path: device for path, device in matches.items() if not any(is_below(path, top) for top in paths)}
     for part in fresh:
         kept |= part
     return kept
-
-
-def is_below(path: str, top: str) -> bool:
-    return path == top or path.startswith(top + "/")
-
-
-def topmost(paths: Iterable[str]) -> list[str]:
-    """Omit paths below others, so that no part of the tree is read twice."""
-    tops: list[str] = []
-    for path in sorted(paths, key=lambda one: one.split("/")):
-        if not tops or not is_below(path, tops[-1]):
-            tops.append(path)
-    return tops

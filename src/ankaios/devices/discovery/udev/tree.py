@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ankaios.devices.discovery.base import HandlerLost, MissingPackage
+from ankaios.devices.discovery.base import HandlerLost
 from ankaios.devices.discovery.udev.rules import UdevDevice
 
 QUIET_SECONDS = 0.002
@@ -84,7 +84,7 @@ class PyudevTree:
             self._context = pyudev.Context()
             self._events = UdevEvents(_open_monitors(pyudev))
         except ImportError as error:  # pyudev raises it too if the library is missing
-            raise MissingPackage(
+            raise HandlerLost(
                 f"cannot look for udev devices: {error}; install the Python package with: pip install 'ankaios[udev]', "
                 "and the library with: apt-get install libudev1"
             ) from error
