@@ -3,11 +3,10 @@
 import time
 
 from ankaios.cli.arguments import CommandCall
-from ankaios.cli.commands.rollout import is_running
 from ankaios.cli.interruptible import run_until_killed
 from ankaios.cli.live_display import LiveDisplay
 from ankaios.cli.output import CliError
-from ankaios.cli.rollout_rows import phase_text, rollout_lines
+from ankaios.cli.rollout_rows import is_running, phase_text, rollout_lines
 from ankaios.cli.session import Session
 from ankaios.cli.update import NOTHING_CHANGED
 from ankaios.common.pb import ank_base_pb2 as base
@@ -39,16 +38,17 @@ def change_atomically(call: CommandCall, session: Session, request: base.Request
 
 
 def _follow(call: CommandCall, session: Session, name: str) -> base.RolloutInfo:
-    request_id, (rollout,) = session.rollouts(base.RolloutsRequest(names=[name], follow=True))
+    response = session.ask(base.Request(rolloutsRequest=base.RolloutsRequest(names=[name], follow=True)))
     with LiveDisplay(call.output) as display:
         shown: base.RolloutInfo | None = None
         while True:
+            (rollout,) = response.rolloutsResponse.rollouts
             if rollout != shown:
                 shown = rollout
                 display.show(list(rollout_lines(call.output, rollout, time.time_ns() // 1_000_000)))
             if not is_running(rollout):
                 return rollout
-            (rollout,) = session.next_rollouts(request_id)
+            response = session.next_response(response.requestId, "rolloutsResponse")
 
 
 def _print_result(call: CommandCall, rollout: base.RolloutInfo) -> None:

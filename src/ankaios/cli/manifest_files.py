@@ -1,12 +1,52 @@
-"""Reads manifest files. Input: file names, or `-` for standard input. Output: one change of the desired state."""
+"""Reads manifest files. Input: file names, or `-` for standard input. Output: one change of the desired state.
 
-from collections.abc import Sequence
+`read_update` makes the request that `apply` sends and `plan` evaluates.
+"""
+
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from ankaios.cli.input_file import STANDARD_INPUT, UnusableFile, advice, read_file, read_standard_input
-from ankaios.cli.output import CliOutput
+from msgspec import Struct
+
+from ankaios.cli.arguments import CommandCall
+from ankaios.cli.input_file import STANDARD_INPUT, UnusableFile, advice, hint_of, read_file, read_standard_input
+from ankaios.cli.output import CliError, CliOutput
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
+
+
+class ManifestUpdate(Struct, frozen=True):
+    """`names` are the workloads in the manifests."""
+
+    request: base.UpdateStateRequest
+    names: Collection[str]
+
+
+def read_update(call: CommandCall) -> ManifestUpdate | None:
+    """None if the manifests contain nothing. All errors in them are found before the server is contacted.
+
+    With the option `-d`, the update deletes what the manifests describe.
+    """
+    deletes: bool = call.values["delete"]
+    try:
+        change = read_change(call.output, call.values["files"], call.values["agent"], need_agent=not deletes)
+        if not change.masks:
+            call.output.progress("Nothing to update.")
+            return None
+        new_state = base.CompleteState() if deletes else _new_state(change)
+    except Rejected as error:
+        raise CliError(f"Command failed: '{error}'", hint_of(error)) from error
+    request = base.UpdateStateRequest(newState=new_state, updateMask=change.masks)
+    return ManifestUpdate(request, change.desired_state.get("workloads", {}).keys())
+
+
+def _new_state(change: ManifestChange) -> base.CompleteState:
+    try:
+        return COMPLETE_STATE.from_form({"desiredState": change.desired_state})
+    except Rejected as error:
+        raise Rejected(f"Invalid manifest data provided: {error}") from error
 
 
 def read_change(output: CliOutput, files: Sequence[str], agent: str | None, *, need_agent: bool) -> ManifestChange:

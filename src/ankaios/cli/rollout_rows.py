@@ -20,6 +20,10 @@ _PHASES = {
 }
 
 
+def is_running(rollout: base.RolloutInfo) -> bool:
+    return rollout.phase in (base.ROLLOUT_WAITING, base.ROLLOUT_SETTLING, base.ROLLOUT_RESTORING)
+
+
 def phase_text(rollout: base.RolloutInfo) -> str:
     return _PHASES.get(rollout.phase, ("unknown", "dim"))[0]
 

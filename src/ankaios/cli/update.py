@@ -5,7 +5,7 @@ together; the server processes them in order. Only the fields in the wait table 
 workloads.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from time import monotonic, sleep
 
 from ankaios.cli.arguments import CommandCall
@@ -28,23 +28,13 @@ _MAX_NAMED = 32
 """For more names, one mask for all workloads takes the server less work than one mask for each name."""
 
 
-def update_and_wait(
-    call: CommandCall,
-    session: Session,
-    new_state: base.CompleteState,
-    masks: Sequence[str],
-    names: Collection[str] | None,
-    if_revision: int | None = None,
-) -> base.UpdateStateSuccess:
-    """`names` are the workloads that may change, or None if they are unknown."""
-    update = base.UpdateStateRequest(newState=new_state, updateMask=masks, ifRevision=if_revision)
-    return wait_for_success(call, session, base.Request(updateStateRequest=update), names)
-
-
-def wait_for_success(
+def change_and_wait(
     call: CommandCall, session: Session, change: base.Request, names: Collection[str] | None
 ) -> base.UpdateStateSuccess:
-    """Send a request that changes the state, and wait until the changed workloads have settled."""
+    """Send a request that changes the state, and wait until the changed workloads have settled.
+
+    `names` are the workloads that may change, or None if they are unknown.
+    """
     shows_table = not (call.settings.no_wait or call.output.quiet)
     request = session.send_state_request(*row_masks(names)) if shows_table else None
     update = session.send_change(change)

@@ -2,13 +2,13 @@
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_update import read_update
-from ankaios.cli.update import update_and_wait
+from ankaios.cli.manifest_files import read_update
+from ankaios.cli.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 
 def run(call: CommandCall) -> None:
-    update = read_update(call, deletes=call.values["delete"])
+    update = read_update(call)
     if update is None:
         return
     if call.values["dry_run"]:
@@ -16,17 +16,13 @@ def run(call: CommandCall) -> None:
 
         print_plan(call, request_plan(call, update))
         return
+    update.request.MergeFrom(base.UpdateStateRequest(ifRevision=call.values["if_revision"]))
     with open_session(call) as session:
         if call.values["atomic"]:
             from ankaios.cli.atomic_update import atomic_options, change_atomically
 
-            request = base.UpdateStateRequest(
-                newState=update.new_state,
-                updateMask=update.masks,
-                ifRevision=call.values["if_revision"],
-                atomic=atomic_options(call),
-            )
-            change_atomically(call, session, base.Request(updateStateRequest=request))
+            update.request.atomic.CopyFrom(atomic_options(call))
+            change_atomically(call, session, base.Request(updateStateRequest=update.request))
         else:
-            update_and_wait(call, session, update.new_state, update.masks, update.names, call.values["if_revision"])
+            change_and_wait(call, session, base.Request(updateStateRequest=update.request), update.names)
         session.goodbye()

@@ -31,8 +31,8 @@ def run(call: CommandCall) -> None:
             raise _unknown_workload(session, name)
         description = describe_workload(name, state)
         if session.accepts_additions:
-            _, records = session.records(base.RecordsRequest(workloads=[name]))
-            add_timeline(description, records)
+            wanted = base.Request(recordsRequest=base.RecordsRequest(workloads=[name]))
+            add_timeline(description, session.ask(wanted).recordsResponse.records)
         call.output.line(description.text(call.output))
 
 

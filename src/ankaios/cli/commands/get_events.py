@@ -24,11 +24,12 @@ def _follow(call: CommandCall, session: Session, is_again: bool) -> None:
 
 
 def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
-    subscription, current = session.subscribe(call.values["masks"])
+    response = session.subscribe(call.values["masks"])
     if call.values["include_current_state"] and not is_again:
-        _print(call, current)
+        _print(call, response.completeStateResponse)
     while True:
-        _print(call, session.next_event(subscription))
+        response = session.next_response(response.requestId, "completeStateResponse")
+        _print(call, response.completeStateResponse)
 
 
 def _print_records(call: CommandCall) -> None:
@@ -40,14 +41,15 @@ def _print_records(call: CommandCall) -> None:
         workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
     )
     with open_session(call, "Failed to get events") as session:
-        request_id, records = session.records(wanted)
+        response = session.ask(base.Request(recordsRequest=wanted))
+        records = response.recordsResponse.records
         as_json = call.values["format"] == "json"
         if not as_json:
             print_table(call.output, HEADER, record_rows(records), WRAP)
         for record in records if as_json else ():
             call.output.line(record_as_json(record))
         if call.values["follow"]:
-            until_signal(session, lambda: _follow_records(call, session, request_id))
+            until_signal(session, lambda: _follow_records(call, session, response.requestId))
         session.goodbye()
 
 
@@ -55,7 +57,7 @@ def _follow_records(call: CommandCall, session: Session, request_id: str) -> Non
     from ankaios.cli.record_rows import record_as_json, record_rows
 
     while True:
-        for record in session.next_records(request_id):
+        for record in session.next_response(request_id, "recordsResponse").recordsResponse.records:
             if call.values["format"] == "json":
                 call.output.line(record_as_json(record))
             else:

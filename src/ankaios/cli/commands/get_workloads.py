@@ -47,8 +47,12 @@ def run(call: CommandCall) -> None:
 
 def _usage(call: CommandCall, session: Session) -> dict[Instance, base.ResourceUsage]:
     """Missing values are no reason to show nothing."""
+    if not session.accepts_additions:
+        call.output.hint("CPU and memory are unknown: the server does not report resource usage")
+        return {}
     try:
-        response = session.usage(_MEASURED_SECONDS)
+        wanted = base.UsageRequest(seconds=_MEASURED_SECONDS)
+        response = session.ask(base.Request(usageRequest=wanted)).usageResponse
     except RequestFailed as error:
         call.output.hint(f"CPU and memory are unknown: {error}")
         return {}

@@ -10,7 +10,7 @@ from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.session import Session
 from ankaios.cli.table import CUT_LAST, printable, styled_table
-from ankaios.cli.update import wait_for_success
+from ankaios.cli.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("REVISION", "TIME", "REQUESTER", "CHANGES", "NOTE")
@@ -93,12 +93,12 @@ def roll_back(call: CommandCall) -> None:
             wanted.atomic.CopyFrom(atomic_options(call))
             change_atomically(call, session, base.Request(rollbackRequest=wanted))
         else:
-            wait_for_success(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
+            change_and_wait(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
         session.goodbye()
 
 
 def _history(session: Session, wanted: base.HistoryRequest) -> base.HistoryResponse:
-    return session.ask(base.Request(historyRequest=wanted), "historyResponse").historyResponse
+    return session.ask(base.Request(historyRequest=wanted)).historyResponse
 
 
 def _unknown_revision(number: int, response: base.HistoryResponse) -> CliError:

@@ -7,7 +7,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.commands.get_events import timestamp
 from ankaios.cli.connection import follow_servers
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.session import RequestFailed, Session, SessionLost, execution_error
+from ankaios.cli.session import LOGS_LOST, RequestFailed, Session, SessionLost, execution_error
 from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
@@ -133,7 +133,9 @@ class LogCampaign:
 
     def print_until_stopped(self) -> None:
         while self._running:
-            response = self._session.next_log_response(self._campaign)
+            response = self._session.next_response(
+                self._campaign, "logEntriesResponse", "logsStopResponse", lost=LOGS_LOST
+            )
             if response.HasField("logEntriesResponse"):
                 self._print(response.logEntriesResponse.logEntries)
             elif response.HasField("logsStopResponse"):

@@ -2,7 +2,7 @@
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_update import ManifestUpdate, read_update
+from ankaios.cli.manifest_files import ManifestUpdate, read_update
 from ankaios.cli.output import CliError
 from ankaios.cli.plan_view import has_changes, plan_as_json, plan_lines
 from ankaios.common.pb import ank_base_pb2 as base
@@ -11,7 +11,7 @@ CHANGES = 3
 
 
 def run(call: CommandCall) -> int:
-    update = read_update(call, deletes=call.values["delete"])
+    update = read_update(call)
     if update is None:
         return 0
     plan = request_plan(call, update)
@@ -28,7 +28,7 @@ def _exit_code(call: CommandCall, plan: base.PlanResponse) -> int:
 
 def request_plan(call: CommandCall, update: ManifestUpdate) -> base.PlanResponse:
     with open_session(call) as session:
-        plan = session.plan(base.UpdateStateRequest(newState=update.new_state, updateMask=update.masks))
+        plan = session.ask(base.Request(planRequest=base.PlanRequest(update=update.request))).planResponse
         session.goodbye()
         return plan
 

@@ -20,7 +20,7 @@ def run(call: CommandCall) -> None:
     name: str = call.values["name"]
     with open_session(call, "Failed to explain the workload") as session:
         try:
-            causes = session.why(name)
+            causes = session.ask(base.Request(whyRequest=base.WhyRequest(workload=name))).whyResponse.causes
         except RequestRejected as error:
             raise CliError(f"Failed to explain the workload: {error.message}", _suggestion(session, name)) from error
         session.goodbye()
