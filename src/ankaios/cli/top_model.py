@@ -18,7 +18,6 @@ class TopRow(NamedTuple):
 
     row: WorkloadRow
     usage: base.ResourceUsage | None
-    restarts: int
 
     @property
     def rank(self) -> int:
@@ -53,15 +52,10 @@ class View(NamedTuple):
     ended: bool = False
 
 
-def top_rows(
-    rows: Mapping[Instance, WorkloadRow],
-    states: Mapping[Instance, base.ExecutionState],
-    usage: Mapping[Instance, base.ResourceUsage],
-    view: View,
-) -> list[TopRow]:
+def top_rows(rows: Iterable[WorkloadRow], usage: Mapping[Instance, base.ResourceUsage], view: View) -> list[TopRow]:
     found = [
-        TopRow(row, usage.get(instance), states[instance].restarts)
-        for instance, row in rows.items()
+        TopRow(row, usage.get(row.instance))
+        for row in rows
         if view.filter.lower() in " ".join((row.name, row.agent, row.runtime, row.state)).lower()
     ]
     return sorted(found, key=lambda top: _sort_key(top, view.sort))
@@ -74,7 +68,7 @@ def _sort_key(top: TopRow, sort: str) -> tuple[object, ...]:
         case "memory":
             return (-top.memory, top.row.instance)
         case "restarts":
-            return (-top.restarts, top.row.instance)
+            return (-top.row.restarts, top.row.instance)
         case "name":
             return (top.row.instance,)
         case _:

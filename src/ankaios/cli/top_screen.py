@@ -145,7 +145,7 @@ def _cells(top: TopRow, wide: bool) -> list[Text | str]:
         Text(row.state, style=_COLOURS[state_style(row.state)]),
         cpu,
         memory,
-        str(top.restarts) if top.restarts else "-",
+        str(row.restarts) if row.restarts else "-",
         uptime,
     ]
     if wide:

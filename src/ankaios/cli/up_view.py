@@ -13,21 +13,13 @@ from time import monotonic
 from typing import Self
 
 from ankaios.cli.device_rows import DEVICES_HEADER, device_rows
+from ankaios.cli.followed_workloads import FollowedWorkloads
 from ankaios.cli.live_display import LiveDisplay
 from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
 from ankaios.cli.table import styled_table
 from ankaios.cli.up_logs import FollowedLogs
-from ankaios.cli.workload_rows import (
-    ROW_MASKS,
-    Instance,
-    WorkloadRow,
-    instance_of,
-    update_row,
-    workload_instances,
-    workload_rows,
-    workload_table,
-)
+from ankaios.cli.workload_rows import WorkloadRow, instance_of, workload_instances, workload_table
 
 DEVICES_SECONDS = 1.0
 """The age at which devices are requested again: the server reports only changes of workloads by itself."""
@@ -48,7 +40,7 @@ class ClusterView:
         self._display = LiveDisplay(output)
         self._logs = FollowedLogs(output, session) if follow else None
         session.on_response = self._logs.print if self._logs else None
-        self._rows: dict[Instance, WorkloadRow] = {}
+        self._workloads = FollowedWorkloads(session)
         self._devices: list[tuple[str, ...]] = []
         self._devices_time = 0.0
         self._changed = monotonic()
@@ -62,23 +54,23 @@ class ClusterView:
 
     def refresh(self, seconds: float | None = None) -> None:
         """Request everything, or wait so many seconds for changes."""
-        states = [] if seconds is None else self._session.next_states(seconds)
-        changed = [(instance_of(state.instanceName), state.executionState) for state in states]
-        if states:
+        if seconds is None:
+            changed = list(workload_instances(self._workloads.request().workloadStates))
+        else:
+            states = self._session.next_states(seconds)
+            changed = [(instance_of(state.instanceName), state.executionState) for state in states]
+            self._workloads.update(states)
+        if changed:
             self._changed = monotonic()
-        if seconds is None or not all(update_row(self._rows, state) for state in states):
-            complete_state = self._session.complete_state(*ROW_MASKS)
-            self._rows = workload_rows(complete_state)
-            changed += workload_instances(complete_state.workloadStates) if seconds is None else ()
         if self._logs:
             self._logs.follow(changed)
-        if states or monotonic() - self._devices_time > DEVICES_SECONDS:
+        if changed or monotonic() - self._devices_time > DEVICES_SECONDS:
             self._devices = device_rows(self._session.complete_state("deviceInstances").deviceInstances)
             self._devices_time = monotonic()
 
     @property
     def is_settled(self) -> bool:
-        return monotonic() - self._changed > settle_seconds(self._rows.values())
+        return monotonic() - self._changed > settle_seconds(self._workloads.rows.values())
 
     def show(self, *, with_next_steps: bool) -> None:
         self._display.show(self._tables(), self._next_steps() if with_next_steps else ())
@@ -87,11 +79,11 @@ class ClusterView:
         self._output.line("\n".join(self._tables()))
 
     def _tables(self) -> list[str]:
-        lines = workload_table(self._output, self._rows.values())
+        lines = workload_table(self._output, self._workloads.rows.values())
         return [*lines, "", *styled_table(self._output, DEVICES_HEADER, self._devices)] if self._devices else lines
 
     def _next_steps(self) -> list[str]:
-        steps = next_steps(self._rows.values(), bool(self._devices))
+        steps = next_steps(self._workloads.rows.values(), bool(self._devices))
         commands = [line for step in steps for line in command_lines(self._ank, step, self._output.width)]
         return ["", "Try next, in another terminal:", *commands, "Ctrl+C here stops and removes everything."]
 

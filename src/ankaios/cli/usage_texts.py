@@ -1,7 +1,5 @@
 """Resource usage as short texts for tables: `1.50`, `12.5 MiB`, `3h 12m`."""
 
-from collections.abc import Iterable
-
 from ankaios.common.pb import ank_base_pb2 as base
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -13,14 +11,6 @@ def usage_cells(usage: base.ResourceUsage | None) -> tuple[str, str, str]:
     if usage is None:
         return ("-", "-", "-")
     return (cpu_text(usage.cpuMillis), memory_text(usage.memoryBytes), time_text(usage.uptimeSeconds))
-
-
-def usage_by_instance(workloads: Iterable[base.WorkloadUsage]) -> dict[tuple[str, str, str], base.ResourceUsage]:
-    """The usage by workload name, id and agent name."""
-    return {
-        (entry.instanceName.workloadName, entry.instanceName.id, entry.instanceName.agentName): entry.usage
-        for entry in workloads
-    }
 
 
 def cpu_text(millis: int) -> str:

@@ -39,6 +39,7 @@ class WorkloadRow(NamedTuple):
     info: str
     health: str = ""
     reason: str = ""
+    restarts: int = 0
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class WorkloadRow(NamedTuple):
 
     def with_state(self, message: base.ExecutionState) -> "WorkloadRow":
         texts = state_text(message), info_text(message), health_text(message), reason_text(message)
-        return WorkloadRow(self.instance, self.runtime, *texts)
+        return WorkloadRow(self.instance, self.runtime, *texts, message.restarts)
 
 
 class WorkloadFilter(NamedTuple):
@@ -135,18 +136,6 @@ def workload_rows(state: base.CompleteState) -> dict[Instance, WorkloadRow]:
     return rows
 
 
-def update_row(rows: dict[Instance, WorkloadRow], state: base.WorkloadState) -> bool:
-    """Store the state in its row. Returns False for an unknown instance: the runtime for its row must be requested."""
-    instance = instance_of(state.instanceName)
-    if state.executionState.WhichOneof("ExecutionStateEnum") == "removed":
-        rows.pop(instance, None)
-    elif instance in rows:
-        rows[instance] = rows[instance].with_state(state.executionState)
-    else:
-        return False
-    return True
-
-
 def workload_instances(states: base.WorkloadStatesMap) -> Iterator[tuple[Instance, base.ExecutionState]]:
     for agent, workloads in states.agentStateMap.items():
         for name, ids in workloads.wlNameStateMap.items():
@@ -156,6 +145,10 @@ def workload_instances(states: base.WorkloadStatesMap) -> Iterator[tuple[Instanc
 
 def instance_of(name: base.WorkloadInstanceName) -> Instance:
     return name.workloadName, name.id, name.agentName
+
+
+def usage_by_instance(workloads: Iterable[base.WorkloadUsage]) -> dict[Instance, base.ResourceUsage]:
+    return {instance_of(entry.instanceName): entry.usage for entry in workloads}
 
 
 def instance_name(instance: Instance) -> base.WorkloadInstanceName:

@@ -25,7 +25,7 @@ def rows(view: View = View()) -> list[TopRow]:  # noqa: B008
         for name, state in STATES.items()
     }
     usage = {instance(name): base.ResourceUsage(cpuMillis=cpu, memoryBytes=1000 - cpu) for name, cpu in CPU.items()}
-    return top_rows(table, {instance(name): state for name, state in STATES.items()}, usage, view)
+    return top_rows(table.values(), usage, view)
 
 
 def names(view: View = View()) -> list[str]:  # noqa: B008

@@ -6,13 +6,12 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.usage_texts import usage_by_instance
 from ankaios.cli.workload_rows import (
     ROW_MASKS,
     Instance,
     WorkloadFilter,
     WorkloadRow,
-    update_row,
+    usage_by_instance,
     wide_table,
     workload_rows,
     workload_table,
@@ -78,15 +77,15 @@ def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: se
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:
+    from ankaios.cli.followed_workloads import FollowedWorkloads
     from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
 
+    workloads = FollowedWorkloads(session)
     with LiveDisplay(call.output) as display:
-        rows = workload_rows(session.complete_state(*ROW_MASKS))
+        workloads.request()
         while True:
-            display.show(workload_table(call.output, filter(wanted.matches, rows.values())))
-            states = _next_changes(session, 0 if len(rows) <= MANY_ROWS else _COLLECT_SECONDS)
-            if not all(update_row(rows, state) for state in states):
-                rows = workload_rows(session.complete_state(*ROW_MASKS))
+            display.show(workload_table(call.output, filter(wanted.matches, workloads.rows.values())))
+            workloads.update(_next_changes(session, 0 if len(workloads.rows) <= MANY_ROWS else _COLLECT_SECONDS))
 
 
 def _next_changes(session: Session, seconds: float) -> list[base.WorkloadState]:
