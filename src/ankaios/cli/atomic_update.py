@@ -1,13 +1,12 @@
 """`--atomic` of `ank apply` and `ank rollback`: sends a change that the server monitors, and shows its rollout."""
 
-import time
-
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.interruptible import run_until_killed
 from ankaios.cli.live_display import LiveDisplay
 from ankaios.cli.output import CliError
 from ankaios.cli.rollout_rows import is_running, phase_text, rollout_lines
 from ankaios.cli.session import Session
+from ankaios.cli.times import current_ms
 from ankaios.cli.update import NOTHING_CHANGED
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -45,7 +44,7 @@ def _follow(call: CommandCall, session: Session, name: str) -> base.RolloutInfo:
             (rollout,) = response.rolloutsResponse.rollouts
             if rollout != shown:
                 shown = rollout
-                display.show(list(rollout_lines(call.output, rollout, time.time_ns() // 1_000_000)))
+                display.show(list(rollout_lines(call.output, rollout, current_ms())))
             if not is_running(rollout):
                 return rollout
             response = session.next_response(response.requestId, "rolloutsResponse")

@@ -1,9 +1,9 @@
-"""Records of workloads as rows and as JSON, and times as people read them. Pure: messages in, texts out."""
+"""Records of workloads as rows and as JSON. Pure: messages in, texts out."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
+from ankaios.cli.times import local_time, utc_time
 from ankaios.cli.workload_rows import info_text, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -55,27 +55,3 @@ def record_as_json(record: base.WorkloadRecord) -> str:
     if record.nextAttemptMs:
         form["nextAttempt"] = utc_time(record.nextAttemptMs)
     return json.dumps(form, ensure_ascii=False)
-
-
-def local_time(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) + f".{milliseconds % 1000:03}"
-
-
-def utc_time(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds / 1000)) + f".{milliseconds % 1000:03}Z"
-
-
-def since_text(milliseconds: int, now_ms: int) -> str:
-    """`since 10:31:02 (3 s)`; empty if the time is unknown."""
-    if not milliseconds:
-        return ""
-    clock = time.strftime("%H:%M:%S", time.localtime(milliseconds / 1000))
-    return f"since {clock} ({span_text(now_ms - milliseconds)})"
-
-
-def span_text(milliseconds: int) -> str:
-    seconds = max(0, milliseconds) // 1000
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"

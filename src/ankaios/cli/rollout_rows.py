@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ankaios.cli.output import CliOutput
-from ankaios.cli.record_rows import span_text, utc_time
 from ankaios.cli.table import one_line
+from ankaios.cli.times import span_text, utc_time
 from ankaios.cli.workload_rows import info_text, state_style, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 

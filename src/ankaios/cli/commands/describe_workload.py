@@ -7,8 +7,9 @@ from ankaios.cli.connection import open_session
 from ankaios.cli.description import Description
 from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.output import CliError
-from ankaios.cli.record_rows import detail_text, local_time
+from ankaios.cli.record_rows import detail_text
 from ankaios.cli.session import Session
+from ankaios.cli.times import local_time
 from ankaios.cli.workload_rows import (
     health_style,
     health_text,

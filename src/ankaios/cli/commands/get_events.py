@@ -7,6 +7,7 @@ from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import follow_servers, open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
+from ankaios.cli.times import rfc3339_time
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
@@ -66,7 +67,7 @@ def _follow_records(call: CommandCall, session: Session, request_id: str) -> Non
 
 def _print(call: CommandCall, event: base.CompleteStateResponse) -> None:
     if not call.output.quiet:
-        call.output.write(event_text(event, timestamp(time.time_ns()), call.values["format"]))
+        call.output.write(event_text(event, rfc3339_time(time.time_ns()), call.values["format"]))
 
 
 def event_text(event: base.CompleteStateResponse, time_text: str, output_format: str) -> str:
@@ -86,13 +87,3 @@ def event_text(event: base.CompleteStateResponse, time_text: str, output_format:
 
         return json.dumps({"timestamp": time_text, **form}, ensure_ascii=False, separators=(",", ":")) + "\n"
     return f"---\ntimestamp: {time_text}\n{dump_yaml(form)}"
-
-
-def timestamp(nanoseconds: int) -> str:
-    """UTC in RFC 3339 format, with 0, 3, 6 or 9 digits after the second, as few as possible."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    digits = f"{rest:09}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    fraction = f".{digits}" if digits else ""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + fraction + "+00:00"

@@ -1,6 +1,5 @@
 """`ank history`, `ank history show`, `ank diff` and `ank rollback`: the revisions of the desired state."""
 
-import time
 from collections.abc import Iterable
 
 from ankaios.cli.arguments import CommandCall
@@ -10,6 +9,7 @@ from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.session import Session
 from ankaios.cli.table import CUT_LAST, printable, styled_table
+from ankaios.cli.times import local_second
 from ankaios.cli.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -40,10 +40,6 @@ def _sign(entry: base.EntryChange) -> str:
 
 def _short_name(entry: base.EntryChange) -> str:
     return entry.name if entry.kind == "workload" else f"{entry.kind}:{entry.name}"
-
-
-def local_second(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
 def show_revision(call: CommandCall) -> None:

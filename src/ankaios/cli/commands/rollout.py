@@ -1,7 +1,6 @@
 """`ank rollout status`: running atomic changes, and the last ones that have ended."""
 
 import json
-import time
 from collections.abc import Iterable
 
 from ankaios.cli.arguments import CommandCall
@@ -11,6 +10,7 @@ from ankaios.cli.output import CliError
 from ankaios.cli.rollout_rows import HEADER, is_running, rollout_form, rollout_lines, rollout_rows
 from ankaios.cli.session import RequestRejected, Session
 from ankaios.cli.table import WRAP, print_table
+from ankaios.cli.times import current_ms
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -39,13 +39,13 @@ def _follow(call: CommandCall, session: Session, response: base.Response) -> Non
 
 
 def _show(call: CommandCall, rollouts: Iterable[base.RolloutInfo], in_detail: bool) -> None:
-    now_ms = time.time_ns() // 1_000_000
+    now = current_ms()
     if call.values["format"] == "json":
         call.output.line(json.dumps([rollout_form(rollout) for rollout in rollouts], ensure_ascii=False, indent=2))
         return
     if not in_detail:
-        print_table(call.output, HEADER, rollout_rows(rollouts, now_ms), WRAP)
+        print_table(call.output, HEADER, rollout_rows(rollouts, now), WRAP)
         return
     for rollout in rollouts:
-        for line in rollout_lines(call.output, rollout, now_ms):
+        for line in rollout_lines(call.output, rollout, now):
             call.output.line(line)

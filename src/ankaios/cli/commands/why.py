@@ -1,15 +1,14 @@
 """`ank why`: the chain of causes of a workload's state, down to the root cause."""
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.record_rows import since_text, span_text, utc_time
 from ankaios.cli.session import RequestRejected, Session
 from ankaios.cli.table import one_line, printable
+from ankaios.cli.times import current_ms, since_text, span_text, utc_time
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 
@@ -27,7 +26,7 @@ def run(call: CommandCall) -> None:
     if call.values["format"] == "json":
         call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
         return
-    for line in cause_lines(call.output, causes, time.time_ns() // 1_000_000):
+    for line in cause_lines(call.output, causes, current_ms()):
         call.output.line(line)
 
 
