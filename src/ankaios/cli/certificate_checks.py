@@ -4,15 +4,13 @@ Input: the files from the settings. Output: results that name the file and the f
 when the files were read.
 """
 
-import subprocess
 import tempfile
 from pathlib import Path
 
-from ankaios.cli.machine_checks import Results, fine, note, wrong
+from ankaios.cli.machine_checks import ProgramResult, Results, fine, note, run_program, wrong
 from ankaios.common.config import GivenPem, Pem
 
 _SOON_SECONDS = 30 * 24 * 3600
-_CALL_LIMIT_SECONDS = 20
 TOPIC = "certificates"
 _CREATE = "ank certs create DIR"
 _CREATE_NEW = f"in a new folder: {_CREATE}"  # existing files are kept
@@ -33,13 +31,13 @@ def check_certificates(given: GivenPem) -> Results:
 
 
 def _date_results(pem: Pem) -> Results:
-    code, output = _openssl("x509", "-noout", "-enddate", "-checkend", "0", text=pem.text)
-    if "notAfter" not in output:
+    dates = _openssl("x509", "-noout", "-enddate", "-checkend", "0", text=pem.text)
+    if "notAfter" not in dates.output:
         yield wrong(TOPIC, f"'{pem.origin}' is no certificate", _CREATE)
-    elif code != 0:
+    elif dates.code != 0:
         yield wrong(TOPIC, f"'{pem.origin}' has expired", _CREATE_NEW)
-    elif _openssl("x509", "-noout", "-checkend", str(_SOON_SECONDS), text=pem.text)[0] != 0:
-        until = output.partition("notAfter=")[2].splitlines()[0]
+    elif _openssl("x509", "-noout", "-checkend", str(_SOON_SECONDS), text=pem.text).code != 0:
+        until = dates.output.partition("notAfter=")[2].splitlines()[0]
         yield note(TOPIC, f"'{pem.origin}' expires on {until}", _CREATE_NEW)
 
 
@@ -47,20 +45,13 @@ def _pair_results(ca: Pem, crt: Pem, key: Pem) -> Results:
     with tempfile.TemporaryDirectory() as folder:
         authority = Path(folder) / "ca.pem"
         authority.write_text(ca.text)
-        code, output = _openssl("verify", "-CAfile", str(authority), text=crt.text)
-        if code != 0 and "expired" not in output:
+        verified = _openssl("verify", "-CAfile", str(authority), text=crt.text)
+        if verified.code != 0 and "expired" not in verified.output:
             yield wrong(TOPIC, f"'{crt.origin}' is not signed by '{ca.origin}'", _ONE_SET)
-    public_key = _openssl("x509", "-noout", "-pubkey", text=crt.text)[1]
-    if public_key != _openssl("pkey", "-pubout", text=key.text)[1]:
+    public_key = _openssl("x509", "-noout", "-pubkey", text=crt.text).output
+    if public_key != _openssl("pkey", "-pubout", text=key.text).output:
         yield wrong(TOPIC, f"'{key.origin}' is not the key of '{crt.origin}'", _ONE_SET)
 
 
-def _openssl(*arguments: str, text: str) -> tuple[int, str]:
-    command = ["openssl", *arguments]
-    try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=_CALL_LIMIT_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return 1, str(error)
-    return done.returncode, done.stdout + (done.stderr if done.returncode else "")
+def _openssl(*arguments: str, text: str) -> ProgramResult:
+    return run_program("openssl", *arguments, text=text)

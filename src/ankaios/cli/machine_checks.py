@@ -58,20 +58,27 @@ def wrong(topic: str, text: str, fix: str) -> CheckResult:
 
 
 class ProgramResult(Struct, frozen=True):
-    """The output of a program; `code` is None if it could not be started or did not end."""
+    """The output of a program, with its errors if it failed; `code` is None if it did not start or did not end."""
 
     code: int | None
     output: str
 
 
-def run_program(*command: str) -> ProgramResult:
+def run_program(*command: str, text: str = "") -> ProgramResult:
+    """Run a program that reads the text."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_CALL_LIMIT_SECONDS, check=False
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_CALL_LIMIT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return ProgramResult(None, str(error))
-    return ProgramResult(done.returncode, done.stdout if done.returncode == 0 else done.stderr)
+    return ProgramResult(done.returncode, done.stdout + (done.stderr if done.returncode else ""))
 
 
 class Machine(Struct, frozen=True):
