@@ -11,31 +11,26 @@ from ankaios.common.errors import Rejected
 DEFAULT_SECONDS = 30
 
 
-def run(call: CommandCall) -> int:
+def run(call: CommandCall) -> None:
     from ankaios.testing.cluster import TestCluster  # loads server and agent, which no other command needs
-    from ankaios.testing.story import check_steps, run_story
+    from ankaios.testing.story import StoryFailed, check_steps, run_story
 
+    failure = ""
     try:
         steps = check_steps(_steps(call.values["script"]))
         with TestCluster(seed=call.values["seed"]) as cluster:
-            failure = _failure(lambda: run_story(cluster, [*(("apply", it) for it in call.values["files"]), *steps]))
+            try:
+                run_story(cluster, [*(("apply", file) for file in call.values["files"]), *steps])
+            except StoryFailed as error:
+                failure = str(error)
             for line in cluster.timeline:
                 call.output.line(printable(line))
-            for error in cluster.internal_errors:
-                call.output.line(printable(error))
+            for text in cluster.internal_errors:
+                call.output.line(printable(text))
     except (Rejected, OSError) as error:
         raise CliError(str(error)) from error
-    if failure is not None:
+    if failure:
         raise CliError(failure)
-    return 0
-
-
-def _failure(work: Any) -> str | None:
-    try:
-        work()
-    except Rejected as fault:
-        return str(fault)
-    return None
 
 
 def _steps(script: str | None) -> Any:
