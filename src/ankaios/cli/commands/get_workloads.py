@@ -17,7 +17,7 @@ from ankaios.cli.workload_rows import (
     workload_table,
 )
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean, nearest
+from ankaios.common.suggestions import did_you_mean, suggestion
 
 _COLLECT_SECONDS = 0.1
 _MEASURED_SECONDS = 1
@@ -72,8 +72,7 @@ def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:
 
 def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: set[str]) -> None:
     if wanted is not None and wanted.lower() not in map(str.lower, known):
-        guess = nearest(wanted, known)
-        call.output.hint(f"no workload is {where} '{wanted}'" + (f"; did you mean '{guess}'?" if guess else ""))
+        call.output.hint(f"no workload is {where} '{wanted}'{suggestion(wanted, known)}")
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:

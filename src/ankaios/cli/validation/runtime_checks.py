@@ -14,7 +14,7 @@ from ankaios.cli.validation.unknown_keys import check_key
 from ankaios.cli.validation.yaml_positions import find_positions
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.container_config import ContainerConfig
@@ -41,8 +41,7 @@ def check_runtime_name(form: Form) -> Iterator[Problem]:
     """The name of the runtime is never a template, so it is checked before rendering."""
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
-        guess = nearest(runtime, RUNTIME_NAMES)
-        hint = f"; did you mean '{guess}'?" if guess else f"; known: {', '.join(RUNTIME_NAMES)}"
+        hint = suggestion(runtime, RUNTIME_NAMES, f"; known: {', '.join(RUNTIME_NAMES)}")
         yield Problem(("runtime",), f"unknown runtime '{runtime}'{hint}")
 
 
