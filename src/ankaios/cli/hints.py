@@ -1,6 +1,6 @@
 """Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ankaios.cli.arguments import CommandCall
@@ -17,10 +17,21 @@ _LIMIT_MS = 500
 def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequence[str]) -> None:
     if not unknown or call.output.quiet or call.settings.no_wait:
         return
-    state = _request(session, "desiredState.workloads.*.agent")
-    if state is not None:
+    known = _desired_workloads(session)
+    if known is not None:
         for name in unknown:
-            call.output.hint(did_you_mean("workload", name, state.desiredState.workloads.workloads))
+            call.output.hint(did_you_mean("workload", name, known))
+
+
+def unknown_workload_hint(session: Session, name: str) -> str:
+    known = _desired_workloads(session)
+    return did_you_mean("workload", name, known) if known is not None else ""
+
+
+def _desired_workloads(session: Session) -> Collection[str] | None:
+    """None if the server does not respond in time."""
+    state = _request(session, "desiredState.workloads.*.agent")
+    return state.desiredState.workloads.workloads if state is not None else None
 
 
 def hint_unmatched_masks(call: CommandCall, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:

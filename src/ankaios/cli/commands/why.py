@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 
 from ankaios.cli.arguments import CommandCall
 from ankaios.cli.connection import open_session
+from ankaios.cli.hints import unknown_workload_hint
 from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.session import RequestRejected, Session
+from ankaios.cli.session import RequestRejected
 from ankaios.cli.table import one_line, printable
 from ankaios.cli.times import current_ms, since_text, span_text, utc_time
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean
 
 _GOOD = {"running", "succeeded"}
 
@@ -21,18 +21,14 @@ def run(call: CommandCall) -> None:
         try:
             causes = session.ask(base.Request(whyRequest=base.WhyRequest(workload=name))).whyResponse.causes
         except RequestRejected as error:
-            raise CliError(f"Failed to explain the workload: {error.message}", _suggestion(session, name)) from error
+            hint = unknown_workload_hint(session, name)
+            raise CliError(f"Failed to explain the workload: {error.message}", hint) from error
         session.goodbye()
     if call.values["format"] == "json":
         call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
         return
     for line in cause_lines(call.output, causes, current_ms()):
         call.output.line(line)
-
-
-def _suggestion(session: Session, name: str) -> str:
-    state = session.complete_state("desiredState.workloads.*.agent")
-    return did_you_mean("workload", name, state.desiredState.workloads.workloads)
 
 
 def cause_lines(output: CliOutput, causes: Iterable[base.Cause], now_ms: int) -> Iterator[str]:
