@@ -1,6 +1,6 @@
 """Declarations of the command line: commands, options, positional arguments, and the results of parsing.
 
-`command_tree` declares all commands with these classes. The parser, the help texts, the shell completion and
+`tree` declares all commands with these classes. The parser, the help texts, the shell completion and
 docs/reference/cli.md are derived from the declarations.
 """
 

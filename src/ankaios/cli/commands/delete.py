@@ -13,7 +13,7 @@ from ankaios.common.suggestions import did_you_mean
 
 
 def delete_workloads(call: CommandCall) -> None:
-    names: list[str] = call.values["names"]
+    names: list[str] = call.values["workloads"]
     masks = [f"desiredState.workloads.{name}" for name in names]
     with open_session(call, "Failed to delete workloads") as session:
         success = change_and_wait(call, session, update_request(base.CompleteState(), masks), names)

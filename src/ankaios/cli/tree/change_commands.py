@@ -1,39 +1,22 @@
 """Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import duration_ms, revision_number, tag, update_mask
+from ankaios.cli.argument_values import revision_number, tag, update_mask
 from ankaios.cli.arguments import Command, Option, Positional
-
-GROUP = "Change the cluster"
+from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, CHANGE_GROUP, TEXT_OR_JSON, WORKLOADS
 
 _MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
 _AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
-
-ATOMIC_OPTIONS = (
-    Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
-    Option(
-        "--timeout <DURATION>",
-        "With --atomic: time for the workloads to become ready, default 60s",
-        convert=duration_ms,
-        default=60_000,
-    ),
-    Option(
-        "--settle <DURATION>",
-        "With --atomic: time for which they have to stay ready, default 5s",
-        convert=duration_ms,
-        default=5_000,
-    ),
-)
 
 PLAN = Command(
     "plan",
     "Show what applying manifests would do, without doing it",
     "plan:run",
-    group=GROUP,
+    group=CHANGE_GROUP,
     bare_help=True,
     options=(
         _AGENT,
         Option("-d", "Plan to delete what the manifests describe", key="delete"),
-        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
+        TEXT_OR_JSON,
         Option("--exit-code", "Exit with 3 if something would change"),
     ),
     positionals=(_MANIFESTS,),
@@ -54,7 +37,7 @@ APPLY = Command(
     "apply",
     "Create or replace what manifests describe",
     "apply:run",
-    group=GROUP,
+    group=CHANGE_GROUP,
     bare_help=True,
     options=(
         _AGENT,
@@ -82,7 +65,7 @@ _STATUS_EXAMPLE = ("ank rollout status", "all running rollouts, and the last one
 ROLLOUT = Command(
     "rollout",
     "Show atomic changes that the server monitors",
-    group=GROUP,
+    group=CHANGE_GROUP,
     examples=(_STATUS_EXAMPLE,),
     children=(
         Command(
@@ -90,9 +73,7 @@ ROLLOUT = Command(
             "Show running rollouts and the last ones that have ended",
             "rollout:show_status",
             options=(
-                Option(
-                    "-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"
-                ),
+                TEXT_OR_JSON,
                 Option("-f, --follow", "Continue until the rollouts have ended"),
             ),
             positionals=(Positional("names", "[ROLLOUT]...", "Only these rollouts, with their workloads"),),
@@ -108,7 +89,7 @@ _RUN_EXAMPLE = (
 RUN = Command(
     "run",
     "Run a workload without a manifest",
-    group=GROUP,
+    group=CHANGE_GROUP,
     examples=(_RUN_EXAMPLE,),
     children=(
         Command(
@@ -131,7 +112,7 @@ _SET_EXAMPLE = ("ank set state desiredState.workloads.web.tags state.yaml", "set
 SET = Command(
     "set",
     "Set parts of the state",
-    group=GROUP,
+    group=CHANGE_GROUP,
     examples=(_SET_EXAMPLE,),
     children=(
         Command(
@@ -153,7 +134,7 @@ SET = Command(
 DELETE = Command(
     "delete",
     "Delete workloads, configuration items or device configurations",
-    group=GROUP,
+    group=CHANGE_GROUP,
     examples=(("ank delete workload web", "stop and remove a workload"),),
     children=(
         Command(
@@ -161,7 +142,7 @@ DELETE = Command(
             "Delete workloads and wait until they are removed",
             "delete:delete_workloads",
             aliases=("workloads",),
-            positionals=(Positional("names", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+            positionals=(WORKLOADS,),
             examples=(("ank delete workload web db", "stop and remove two workloads"),),
         ),
         Command(

@@ -2,8 +2,7 @@
 
 from ankaios.cli.argument_values import line_count, milliseconds_since_1970, point_in_time
 from ankaios.cli.arguments import Command, Option, Positional
-
-GROUP = "Look at the cluster"
+from ankaios.cli.tree.shared_arguments import INSPECT_GROUP, TEXT_OR_JSON, WORKLOAD, WORKLOADS
 
 _FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")
 _STATE_MASKS = Positional(
@@ -16,7 +15,7 @@ _STATE_MASKS = Positional(
 GET = Command(
     "get",
     "Show the state, workloads, agents, configs, devices, or events as they happen",
-    group=GROUP,
+    group=INSPECT_GROUP,
     examples=(("ank get workloads", "a table of all workloads"),),
     children=(
         Command(
@@ -111,7 +110,7 @@ GET = Command(
 DESCRIBE = Command(
     "describe",
     "Show the details of one workload or device",
-    group=GROUP,
+    group=INSPECT_GROUP,
     examples=(("ank describe workload web", "state, reason, dependencies and devices of a workload"),),
     children=(
         Command(
@@ -119,7 +118,7 @@ DESCRIBE = Command(
             "Show state, reason, restarts, dependencies and devices of a workload",
             "describe_workload:run",
             aliases=("workloads",),
-            positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+            positionals=(WORKLOAD,),
             examples=(("ank describe workload web", "why does it not run?"),),
         ),
         Command(
@@ -137,12 +136,10 @@ WHY = Command(
     "why",
     "Explain why a workload is in its state, down to the root cause",
     "why:run",
-    group=GROUP,
+    group=INSPECT_GROUP,
     bare_help=True,
-    options=(
-        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
-    ),
-    positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+    options=(TEXT_OR_JSON,),
+    positionals=(WORKLOAD,),
     details=(
         "Each line explains the one above it: dependencies, failed starts, restarts, devices, placement, health, "
         "agents that are not connected, and how a workload ended, with its last lines of output."
@@ -154,7 +151,7 @@ LOGS = Command(
     "logs",
     "Show the output of workloads",
     "logs:run",
-    group=GROUP,
+    group=INSPECT_GROUP,
     bare_help=True,
     options=(
         Option("-f, --follow", "Continue with new output"),
@@ -163,7 +160,7 @@ LOGS = Command(
         Option("-s, --since <TIMESTAMP>", "Only output after this RFC 3339 time", convert=point_in_time),
         Option("-u, --until <TIMESTAMP>", "Only output before this RFC 3339 time", convert=point_in_time),
     ),
-    positionals=(Positional("workloads", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+    positionals=(WORKLOADS,),
     examples=(
         ("ank logs -f --tail 10 web", "the last ten lines and all new ones"),
         ("ank logs -n web db --since 2026-03-01T08:00:00Z", "two workloads since eight o'clock"),
@@ -174,7 +171,7 @@ TOP = Command(
     "top",
     "Show nodes and workloads live, with CPU and memory",
     "top:run",
-    group=GROUP,
+    group=INSPECT_GROUP,
     details="Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows "
     "select, w explains the state of the selected workload, l follows its output, q ends.",
     examples=(("ank top", "what runs where, and what does it use?"),),
@@ -184,7 +181,7 @@ DASHBOARD = Command(
     "dashboard",
     "Show the cluster in a web browser",
     "dashboard:run",
-    group=GROUP,
+    group=INSPECT_GROUP,
     options=(
         Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
         Option("--open", "Open the pages in the web browser of this machine"),
