@@ -33,7 +33,7 @@ class BrowserHub:
         self._pages: set[asyncio.Queue[bytes | None]] = set()
         self._pending: Entry = {}
         self._flush: asyncio.TimerHandle | None = None
-        self.changed = asyncio.Event()
+        self.page_opened = asyncio.Event()
 
     @property
     def has_pages(self) -> bool:
@@ -79,7 +79,7 @@ class BrowserHub:
             raise TooManyPages
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
         self._pages.add(queue)
-        self.changed.set()
+        self.page_opened.set()
         try:
             yield self._snapshot()
             while True:

@@ -90,7 +90,7 @@ class ClusterForm:
         desired = self.form.get("desiredState", {}).get("workloads", {}).get(name)
         effective = self.form.get("effectiveState", {}).get("workloads", {}).get(name) or desired or {}
         instances = [
-            _instance(agent, instance_id, state)
+            instance_entry(agent, instance_id, state)
             for agent, workloads in self._states.items()
             for instance_id, state in workloads.get(name, {}).items()
         ]
@@ -159,7 +159,7 @@ class ClusterForm:
         }
 
 
-def _instance(agent: str, instance_id: str, state: Form) -> Entry:
+def instance_entry(agent: str, instance_id: str, state: Form) -> Entry:
     return {
         "agent": agent,
         "id": instance_id,

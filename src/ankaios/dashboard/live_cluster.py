@@ -75,8 +75,8 @@ class LiveCluster:
         """Request resource usage again and again while a page is open."""
         while True:
             if not self.hub.has_pages:
-                self.hub.changed.clear()
-                await self.hub.changed.wait()
+                self.hub.page_opened.clear()
+                await self.hub.page_opened.wait()
             if self.connected and self.client.has_additions:
                 await self._measure_once()
             await asyncio.sleep(USAGE_SECONDS)

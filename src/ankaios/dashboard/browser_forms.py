@@ -1,14 +1,17 @@
-"""Manifests of browsers as update requests, and plans and revisions as plain data. Pure."""
+"""Manifests of browsers as update requests, and responses of the server as plain data for browsers. Pure."""
 
 from typing import Any
 
 import msgspec
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 
 from ankaios.common.manifest import change_of, load_manifest
-from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.model.state import COMPLETE_STATE, EXECUTION_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
+from ankaios.dashboard.change_log import instance_state_text
+from ankaios.dashboard.cluster_form import instance_entry
 
 
 def update_request(manifest: str) -> base.UpdateStateRequest:
@@ -18,16 +21,19 @@ def update_request(manifest: str) -> base.UpdateStateRequest:
     return base.UpdateStateRequest(newState=new_state, updateMask=change.masks)
 
 
-def plan_as_form(plan: base.PlanResponse) -> dict[str, Any]:
-    form: dict[str, Any] = MessageToDict(plan, always_print_fields_with_no_presence=True)
-    for workload in form["workloads"]:
-        workload["action"] = workload["action"].removeprefix("PLANNED_").lower()
-    for entry in form["entries"]:
-        entry["action"] = entry["action"].removeprefix("PLANNED_").lower()
+def message_form(message: Message) -> dict[str, Any]:
+    form: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
     return form
 
 
-def history_as_form(history: base.HistoryResponse) -> dict[str, Any]:
+def plan_form(plan: base.PlanResponse) -> dict[str, Any]:
+    form = message_form(plan)
+    for change in (*form["workloads"], *form["entries"]):
+        change["action"] = change["action"].removeprefix("PLANNED_").lower()
+    return form
+
+
+def history_form(history: base.HistoryResponse) -> dict[str, Any]:
     """Newest first."""
     return {"current": history.current, "revisions": [_revision(one) for one in reversed(history.revisions)]}
 
@@ -52,3 +58,17 @@ def _revision(revision: base.RevisionInfo) -> dict[str, Any]:
 
 def _as_yaml(text: str) -> str:
     return dump_yaml(msgspec.json.decode(text))
+
+
+def record_form(record: base.WorkloadRecord) -> dict[str, Any]:
+    name = record.instanceName
+    entry = instance_entry(name.agentName, name.id, EXECUTION_STATE.to_form(record.executionState))
+    return {
+        "time": record.timeMs,
+        "agent": name.agentName,
+        "state": instance_state_text(entry),
+        "info": entry["info"],
+        "health": entry["health"]["status"] if entry["health"] else "",
+        "exitCode": record.exitCode if record.HasField("exitCode") else None,
+        "output": list(record.output),
+    }
