@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ankaios.cli.arguments import Command, CommandPath, Option
-from ankaios.cli.help import usage_line
+from ankaios.cli.command_line.arguments import Command, CommandPath, Option
+from ankaios.cli.command_line.help import usage_line
 from ankaios.cli.tree.ank import ANK
 from tools.reference.markdown import code, fence, heading, link, page_of, plain, sentence, table
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ankaios.cli.session import Session
-from ankaios.cli.workload_rows import ROW_MASKS, Instance, WorkloadRow, instance_of, workload_rows
+from ankaios.cli.views.workload_rows import ROW_MASKS, Instance, WorkloadRow, instance_of, workload_rows
 from ankaios.common.pb import ank_base_pb2 as base
 
 

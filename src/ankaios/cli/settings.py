@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.terminal.output import CliError, CliOutput
 from ankaios.common.config import (
     PEM_WINS_WARNING,
     BadPemFile,

@@ -6,9 +6,9 @@ from inspect import signature
 
 import pytest
 
-from ankaios.cli.arguments import CommandPath
-from ankaios.cli.completion_values import FIXED, MASKS
-from ankaios.cli.help import help_text, usage_line
+from ankaios.cli.command_line.arguments import CommandPath
+from ankaios.cli.command_line.completion_values import FIXED, MASKS
+from ankaios.cli.command_line.help import help_text, usage_line
 from ankaios.cli.tree.ank import ANK
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from ankaios.cli.completion import FILES, CursorContext, candidates
-from ankaios.cli.completion_values import known_values, values_of
+from ankaios.cli.command_line.completion import FILES, CursorContext, candidates
+from ankaios.cli.command_line.completion_values import known_values, values_of
 from ankaios.cli.tree.ank import ANK
 from ankaios.common.model.state import COMPLETE_STATE
 

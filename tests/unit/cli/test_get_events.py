@@ -3,7 +3,7 @@
 import pytest
 
 from ankaios.cli.commands.get_events import event_text
-from ankaios.cli.times import rfc3339_time
+from ankaios.cli.views.times import rfc3339_time
 from ankaios.common.pb import ank_base_pb2 as base
 
 SECOND = 1_772_352_930

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from ankaios.cli.arguments import HelpRequested
+from ankaios.cli.command_line.arguments import HelpRequested
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.commands.history import revision_row
-from ankaios.cli.parser import parse_command_line
-from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.tree.ank import ANK
+from ankaios.cli.views.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.common.pb import ank_base_pb2 as base
 
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from ankaios.cli.live_display import LiveDisplay, visible_lines
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.live_display import LiveDisplay, visible_lines
+from ankaios.cli.terminal.output import CliOutput
 
 
 class FakeOutput(CliOutput):

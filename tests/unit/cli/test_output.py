@@ -2,7 +2,7 @@
 
 import io
 
-from ankaios.cli.output import PIPE_WIDTH, CliOutput
+from ankaios.cli.terminal.output import PIPE_WIDTH, CliOutput
 
 
 def an_output(

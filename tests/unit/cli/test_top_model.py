@@ -1,8 +1,8 @@
 import pytest
 
-from ankaios.cli.keyboard import split_keys
-from ankaios.cli.top_model import SORTS, NodeRow, TopRow, View, node_rows, press, top_rows
-from ankaios.cli.workload_rows import Instance, WorkloadRow
+from ankaios.cli.terminal.keyboard import split_keys
+from ankaios.cli.top.top_model import SORTS, NodeRow, TopRow, View, node_rows, press, top_rows
+from ankaios.cli.views.workload_rows import Instance, WorkloadRow
 from ankaios.common.pb import ank_base_pb2 as base
 
 RUNNING = base.ExecutionState(running=base.RUNNING_OK)

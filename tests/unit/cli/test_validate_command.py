@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.commands.validate import run
-from ankaios.cli.output import CliOutput
-from ankaios.cli.parser import parse_command_line
 from ankaios.cli.settings import CliSettings
+from ankaios.cli.terminal.output import CliOutput
 from ankaios.cli.tree.ank import ANK
 
 GOOD = "apiVersion: v1\nworkloads:\n  web: {agent: n, runtime: podman, runtimeConfig: 'image: x'}\n"

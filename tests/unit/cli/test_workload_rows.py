@@ -2,8 +2,8 @@
 
 import pytest
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.workload_rows import (
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.views.workload_rows import (
     WorkloadFilter,
     WorkloadRow,
     health_text,

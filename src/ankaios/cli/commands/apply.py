@@ -1,9 +1,9 @@
 """`ank apply`: creates or replaces the workloads and configs of manifests, or deletes them (`-d`)."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_files import read_update
-from ankaios.cli.update import change_and_wait
+from ankaios.cli.updates.manifest_files import read_update
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -19,7 +19,7 @@ def run(call: CommandCall) -> None:
     update.request.MergeFrom(base.UpdateStateRequest(ifRevision=call.values["if_revision"]))
     with open_session(call) as session:
         if call.values["atomic"]:
-            from ankaios.cli.atomic_update import atomic_options, change_atomically
+            from ankaios.cli.updates.atomic_update import atomic_options, change_atomically
 
             update.request.atomic.CopyFrom(atomic_options(call))
             change_atomically(call, session, base.Request(updateStateRequest=update.request))

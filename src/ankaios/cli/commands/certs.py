@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ankaios.cli.arguments import CommandCall
 from ankaios.cli.certificates import create_certificates
-from ankaios.cli.output import CliError
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.errors import AnkaiosError
 
 

@@ -6,8 +6,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.output import CliError
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.config import PemMaterial, load_pem_material
 from ankaios.common.errors import Rejected
 from ankaios.common.observation_settings import parse_metrics_address

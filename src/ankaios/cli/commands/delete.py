@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.hints import hint_unknown_workloads
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session, execution_error, update_request
-from ankaios.cli.update import change_and_wait
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 

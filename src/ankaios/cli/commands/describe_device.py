@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.device_rows import SLOTS_HEADER, agents_of, slots_of
-from ankaios.cli.output import CliError
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.device_rows import SLOTS_HEADER, agents_of, slots_of
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 

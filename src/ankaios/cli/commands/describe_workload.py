@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.device_rows import slots_used_by
 from ankaios.cli.hints import unknown_workload_hint
-from ankaios.cli.output import CliError
-from ankaios.cli.record_rows import detail_text
-from ankaios.cli.times import local_time
-from ankaios.cli.workload_rows import (
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.device_rows import slots_used_by
+from ankaios.cli.views.record_rows import detail_text
+from ankaios.cli.views.times import local_time
+from ankaios.cli.views.workload_rows import (
     health_style,
     health_text,
     reason_text,

@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import follow_servers, open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
-from ankaios.cli.times import rfc3339_time
+from ankaios.cli.views.times import rfc3339_time
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
@@ -35,8 +35,8 @@ def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
 
 def _print_records(call: CommandCall) -> None:
     """What happened to workloads since then; with `-f` also what happens from now on."""
-    from ankaios.cli.record_rows import HEADER, record_as_json, record_rows
-    from ankaios.cli.table import WRAP, print_table
+    from ankaios.cli.terminal.table import WRAP, print_table
+    from ankaios.cli.views.record_rows import HEADER, record_as_json, record_rows
 
     wanted = base.RecordsRequest(
         workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
@@ -55,7 +55,7 @@ def _print_records(call: CommandCall) -> None:
 
 
 def _follow_records(call: CommandCall, session: Session, request_id: str) -> None:
-    from ankaios.cli.record_rows import record_as_json, record_rows
+    from ankaios.cli.views.record_rows import record_as_json, record_rows
 
     while True:
         for record in session.next_response(request_id, "recordsResponse").recordsResponse.records:

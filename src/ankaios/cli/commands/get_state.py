@@ -1,10 +1,10 @@
 """`ank get state`: the complete state, or the parts that masks select, as YAML or JSON."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.hints import hint_unmatched_masks
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.device_rows import DEVICES_HEADER, RESOURCES_HEADER, device_rows, resource_rows
-from ankaios.cli.table import print_table
+from ankaios.cli.terminal.table import print_table
+from ankaios.cli.views.device_rows import DEVICES_HEADER, RESOURCES_HEADER, device_rows, resource_rows
 from ankaios.common.pb import ank_base_pb2 as base
 
 AGENTS_HEADER = ("NAME", "WORKLOADS", "CPU USAGE", "FREE MEMORY")

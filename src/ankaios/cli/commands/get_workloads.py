@@ -2,11 +2,11 @@
 
 from time import monotonic
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.workload_rows import (
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.workload_rows import (
     ROW_MASKS,
     Instance,
     WorkloadFilter,
@@ -77,7 +77,7 @@ def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: se
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:
     from ankaios.cli.followed_workloads import FollowedWorkloads
-    from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
+    from ankaios.cli.terminal.live_display import MANY_ROWS, LiveDisplay
 
     workloads = FollowedWorkloads(session)
     with LiveDisplay(call.output) as display:

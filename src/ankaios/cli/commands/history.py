@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.session import Session
-from ankaios.cli.table import CUT_LAST, printable, styled_table
-from ankaios.cli.times import local_second
-from ankaios.cli.update import change_and_wait
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.terminal.table import CUT_LAST, printable, styled_table
+from ankaios.cli.updates.update import change_and_wait
+from ankaios.cli.views.revision_diff import EntryDifference, difference_lines, net_differences
+from ankaios.cli.views.times import local_second
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("REVISION", "TIME", "REQUESTER", "CHANGES", "NOTE")
@@ -84,7 +84,7 @@ def roll_back(call: CommandCall) -> None:
     wanted = base.RollbackRequest(revision=call.values["revision"], workloads=call.values["workload"])
     with open_session(call, "Failed to roll back") as session:
         if call.values["atomic"]:
-            from ankaios.cli.atomic_update import atomic_options, change_atomically
+            from ankaios.cli.updates.atomic_update import atomic_options, change_atomically
 
             wanted.atomic.CopyFrom(atomic_options(call))
             change_atomically(call, session, base.Request(rollbackRequest=wanted))

@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Sequence
 from time import monotonic, sleep
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import follow_servers
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import LOGS_LOST, RequestFailed, Session, SessionLost, execution_error
-from ankaios.cli.times import rfc3339_time
-from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
+from ankaios.cli.views.times import rfc3339_time
+from ankaios.cli.views.workload_rows import (
+    Instance,
+    info_text,
+    instance_name,
+    instance_of,
+    state_text,
+    workload_instances,
+)
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 

@@ -1,10 +1,10 @@
 """`ank plan` and `ank apply --dry-run`: print what applying manifests would do, without doing it."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_files import ManifestUpdate, read_update
-from ankaios.cli.output import CliError
-from ankaios.cli.plan_view import has_changes, plan_as_json, plan_lines
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.manifest_files import ManifestUpdate, read_update
+from ankaios.cli.views.plan_view import has_changes, plan_as_json, plan_lines
 from ankaios.common.pb import ank_base_pb2 as base
 
 CHANGES = 3

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterable
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.output import CliError
-from ankaios.cli.rollout_rows import HEADER, is_running, rollout_form, rollout_lines, rollout_rows
 from ankaios.cli.session import RequestRejected, Session
-from ankaios.cli.table import WRAP, print_table
-from ankaios.cli.times import current_ms
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.terminal.table import WRAP, print_table
+from ankaios.cli.views.rollout_rows import HEADER, is_running, rollout_form, rollout_lines, rollout_rows
+from ankaios.cli.views.times import current_ms
 from ankaios.common.pb import ank_base_pb2 as base
 
 

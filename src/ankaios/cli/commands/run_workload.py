@@ -1,9 +1,9 @@
 """`ank run workload`: runs one workload without a manifest."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.session import update_request
-from ankaios.cli.update import change_and_wait
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.input_file import STANDARD_INPUT, advice, read_input
-from ankaios.cli.output import CliError
 from ankaios.cli.session import update_request
-from ankaios.cli.update import change_and_wait
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import violations
 from ankaios.common.model.state import COMPLETE_STATE

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.output import CliError
-from ankaios.cli.table import printable
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.terminal.table import printable
 from ankaios.common.errors import Rejected
 
 DEFAULT_SECONDS = 30

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.followed_workloads import FollowedWorkloads
 from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.top_model import TopRow, View, node_rows, press, top_rows
-from ankaios.cli.top_screen import HELP, Picture
-from ankaios.cli.workload_rows import Instance, instance_name, usage_by_instance
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.top.top_model import TopRow, View, node_rows, press, top_rows
+from ankaios.cli.top.top_screen import HELP, Picture
+from ankaios.cli.views.workload_rows import Instance, instance_name, usage_by_instance
 from ankaios.common.pb import ank_base_pb2 as base
 
 KEY_SECONDS = 0.1
@@ -31,7 +31,7 @@ UNKNOWN_HEIGHT = 24
 def run(call: CommandCall) -> None:
     if not call.output.is_terminal:
         raise CliError("'ank top' needs a terminal", "use 'ank get workloads -o wide' in scripts")
-    from ankaios.cli.keyboard import Keyboard
+    from ankaios.cli.terminal.keyboard import Keyboard
 
     with open_session(call, "Failed to show workloads") as session:
         cluster = ClusterState(session)
@@ -148,7 +148,7 @@ class TopLoop:
         self._pane_lines: Sequence[str] = ()
 
     def run(self) -> None:
-        from ankaios.cli.live_display import full_screen
+        from ankaios.cli.terminal.live_display import full_screen
 
         next_values, drawn = 0.0, None
         with full_screen(self._output) as show:

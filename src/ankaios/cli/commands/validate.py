@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.input_file import STANDARD_INPUT, advice, read_input
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import printable
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import printable
 from ankaios.cli.validation.checks import validate
 from ankaios.cli.validation.findings import ERROR, HINT, WARNING, ManifestFinding
 

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.hints import unknown_workload_hint
-from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.session import RequestRejected
-from ankaios.cli.table import one_line, printable
-from ankaios.cli.times import current_ms, since_text, span_text, utc_time
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.terminal.table import one_line, printable
+from ankaios.cli.views.times import current_ms, since_text, span_text, utc_time
 from ankaios.common.pb import ank_base_pb2 as base
 
 _GOOD = {"running", "succeeded"}

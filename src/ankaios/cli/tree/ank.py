@@ -4,8 +4,8 @@ To add a command, declare it in one of the modules of this package and write its
 declarations import no command, so that help, completion and usage errors are fast.
 """
 
-from ankaios.cli.argument_values import milliseconds
-from ankaios.cli.arguments import Command, Option
+from ankaios.cli.command_line.argument_values import milliseconds
+from ankaios.cli.command_line.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, ROLLOUT, RUN, SET
 from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
 from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP, WHY

@@ -1,7 +1,7 @@
 """Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import revision_number, tag, update_mask
-from ankaios.cli.arguments import Command, Option, Positional
+from ankaios.cli.command_line.argument_values import revision_number, tag, update_mask
+from ankaios.cli.command_line.arguments import Command, Option, Positional
 from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, CHANGE_GROUP, TEXT_OR_JSON, WORKLOADS
 
 _MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")

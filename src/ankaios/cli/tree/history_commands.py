@@ -1,7 +1,7 @@
 """Declarations of the commands about revisions of the desired state: `history`, `diff` and `rollback`."""
 
-from ankaios.cli.argument_values import revision_number
-from ankaios.cli.arguments import Command, Option
+from ankaios.cli.command_line.argument_values import revision_number
+from ankaios.cli.command_line.arguments import Command, Option
 from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, CHANGE_GROUP, INSPECT_GROUP, REVISION
 
 HISTORY = Command(

@@ -1,7 +1,7 @@
 """Declarations of the commands that inspect the cluster: `get`, `describe`, `why` and `logs`."""
 
-from ankaios.cli.argument_values import line_count, milliseconds_since_1970, point_in_time
-from ankaios.cli.arguments import Command, Option, Positional
+from ankaios.cli.command_line.argument_values import line_count, milliseconds_since_1970, point_in_time
+from ankaios.cli.command_line.arguments import Command, Option, Positional
 from ankaios.cli.tree.shared_arguments import INSPECT_GROUP, TEXT_OR_JSON, WORKLOAD, WORKLOADS
 
 _FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")

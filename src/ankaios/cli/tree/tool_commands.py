@@ -1,7 +1,7 @@
 """Declarations of the tools: `up`, `validate`, `simulate`, `doctor`, `certs` and `schema`."""
 
-from ankaios.cli.argument_values import days
-from ankaios.cli.arguments import Command, Option, Positional
+from ankaios.cli.command_line.argument_values import days
+from ankaios.cli.command_line.arguments import Command, Option, Positional
 
 GROUP = "Tools"
 

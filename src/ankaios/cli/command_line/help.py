@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from ankaios.cli.arguments import HELP, Command, CommandPath, Option, UsageError
+from ankaios.cli.command_line.arguments import HELP, Command, CommandPath, Option, UsageError
 
 Paint = Callable[[str, str], str]
 

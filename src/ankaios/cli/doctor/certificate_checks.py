@@ -7,7 +7,7 @@ when the files were read.
 import tempfile
 from pathlib import Path
 
-from ankaios.cli.machine_checks import ProgramResult, Results, fine, note, run_program, wrong
+from ankaios.cli.doctor.machine_checks import ProgramResult, Results, fine, note, run_program, wrong
 from ankaios.common.config import GivenPem, Pem
 
 _SOON_SECONDS = 30 * 24 * 3600

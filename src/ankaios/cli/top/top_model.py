@@ -6,7 +6,7 @@ Input: execution states, resource usage, agents, keys. Output: rows and views. O
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ankaios.cli.workload_rows import Instance, WorkloadRow, state_style
+from ankaios.cli.views.workload_rows import Instance, WorkloadRow, state_style
 from ankaios.common.pb import ank_base_pb2 as base
 
 SORTS = ("problem", "cpu", "memory", "restarts", "name")

@@ -6,7 +6,7 @@ Raises `UsageError`, `HelpRequested` or `VersionRequested`. ADR 18 explains why 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ankaios.cli.arguments import (
+from ankaios.cli.command_line.arguments import (
     HELP,
     Command,
     CommandPath,

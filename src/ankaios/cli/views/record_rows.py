@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ankaios.cli.times import local_time, utc_time
-from ankaios.cli.workload_rows import info_text, state_text
+from ankaios.cli.views.times import local_time, utc_time
+from ankaios.cli.views.workload_rows import info_text, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("TIME", "WORKLOAD", "AGENT", "STATE", "DETAILS")

@@ -11,10 +11,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ankaios.cli.table import printable
-from ankaios.cli.top_model import NodeRow, TopRow, View, selected_of
-from ankaios.cli.usage_texts import memory_text, usage_cells
-from ankaios.cli.workload_rows import health_style, state_style
+from ankaios.cli.terminal.table import printable
+from ankaios.cli.top.top_model import NodeRow, TopRow, View, selected_of
+from ankaios.cli.views.usage_texts import memory_text, usage_cells
+from ankaios.cli.views.workload_rows import health_style, state_style
 
 _COLOURS = {"good": "green", "busy": "yellow", "bad": "bold red", "dim": "dim"}
 _KEYS = "[/] filter  [s] sort  [↑↓] select  [w] why  [l] logs  [?] help  [q] quit"

@@ -12,14 +12,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Self
 
-from ankaios.cli.device_rows import DEVICES_HEADER, device_rows
 from ankaios.cli.followed_workloads import FollowedWorkloads
-from ankaios.cli.live_display import LiveDisplay
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.table import styled_table
-from ankaios.cli.up_logs import FollowedLogs
-from ankaios.cli.workload_rows import WorkloadRow, instance_of, workload_instances, workload_table
+from ankaios.cli.terminal.live_display import LiveDisplay
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import styled_table
+from ankaios.cli.up.up_logs import FollowedLogs
+from ankaios.cli.views.device_rows import DEVICES_HEADER, device_rows
+from ankaios.cli.views.workload_rows import WorkloadRow, instance_of, workload_instances, workload_table
 
 DEVICES_SECONDS = 1.0
 """The age at which devices are requested again: the server reports only changes of workloads by itself."""

@@ -6,9 +6,9 @@ instance as soon as it runs, and again when it runs again.
 
 from collections.abc import Iterable
 
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.workload_rows import Instance, instance_name, instance_of, state_text
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.views.workload_rows import Instance, instance_name, instance_of, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92")

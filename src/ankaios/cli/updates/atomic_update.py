@@ -1,13 +1,13 @@
 """`--atomic` of `ank apply` and `ank rollback`: sends a change that the server monitors, and shows its rollout."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.live_display import LiveDisplay
-from ankaios.cli.output import CliError
-from ankaios.cli.rollout_rows import is_running, phase_text, rollout_lines
 from ankaios.cli.session import Session
-from ankaios.cli.times import current_ms
-from ankaios.cli.update import NOTHING_CHANGED
+from ankaios.cli.terminal.live_display import LiveDisplay
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.update import NOTHING_CHANGED
+from ankaios.cli.views.rollout_rows import is_running, phase_text, rollout_lines
+from ankaios.cli.views.times import current_ms
 from ankaios.common.pb import ank_base_pb2 as base
 
 UNSUPPORTED = "the server does not support atomic changes, so nothing was changed"

@@ -6,9 +6,9 @@ The messages are read directly, because the conversions of `common` import twice
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import CUT_LAST, WRAP, styled_table
-from ankaios.cli.usage_texts import usage_cells
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import CUT_LAST, WRAP, styled_table
+from ankaios.cli.views.usage_texts import usage_cells
 from ankaios.common.health_words import remove_health_words
 from ankaios.common.pb import ank_base_pb2 as base
 

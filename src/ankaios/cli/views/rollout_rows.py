@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import one_line
-from ankaios.cli.times import span_text, utc_time
-from ankaios.cli.workload_rows import info_text, state_style, state_text
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import one_line
+from ankaios.cli.views.times import span_text, utc_time
+from ankaios.cli.views.workload_rows import info_text, state_style, state_text
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("ROLLOUT", "PHASE", "READY", "AGE", "REASON")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import printable
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import printable
 from ankaios.common.pb import ank_base_pb2 as base
 
 _SIGNS = {base.PLANNED_CREATE: "+", base.PLANNED_DELETE: "-"}

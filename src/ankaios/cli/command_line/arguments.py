@@ -1,6 +1,6 @@
 """Declarations of the command line: commands, options, positional arguments, and the results of parsing.
 
-`tree` declares all commands with these classes. The parser, the help texts, the shell completion and
+`ankaios.cli.tree` declares all commands with these classes. The parser, the help texts, the shell completion and
 docs/reference/cli.md are derived from the declarations.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from ankaios.cli.output import CliOutput
     from ankaios.cli.settings import CliSettings
+    from ankaios.cli.terminal.output import CliOutput
 
 Convert = Callable[[str], Any]
 """Converts the text of an argument. Raises ValueError with the reason if the text is invalid."""

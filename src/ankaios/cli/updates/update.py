@@ -8,13 +8,13 @@ workloads.
 from collections.abc import Collection, Iterable, Mapping
 from time import monotonic, sleep
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.wait_list import WaitList, parse_instance
-from ankaios.cli.workload_rows import ROW_FIELDS, Instance, WorkloadRow, wait_table, workload_rows
+from ankaios.cli.terminal.live_display import MANY_ROWS, LiveDisplay
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.updates.wait_list import WaitList, parse_instance
+from ankaios.cli.views.workload_rows import ROW_FIELDS, Instance, WorkloadRow, wait_table, workload_rows
 from ankaios.common.pb import ank_base_pb2 as base
 
 NOTHING_CHANGED = "Apply successful. No workloads updated."

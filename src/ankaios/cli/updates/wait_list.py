@@ -6,7 +6,7 @@ is replaced under the same name has the state of its predecessor there.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from ankaios.cli.workload_rows import Instance, WorkloadRow, instance_of
+from ankaios.cli.views.workload_rows import Instance, WorkloadRow, instance_of
 from ankaios.common.pb import ank_base_pb2 as base
 
 SPINNER = "|/-\\"

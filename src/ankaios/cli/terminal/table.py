@@ -6,7 +6,7 @@ and protection against control characters in the cells.
 
 from collections.abc import Callable, Sequence
 
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
 
 Paint = Callable[[str, int, int], str]
 """Gets a padded cell, its row (0 is the header) and its column; returns the coloured cell."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Self, cast
 
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from ankaios.cli.top_screen import Picture
+    from ankaios.cli.top.top_screen import Picture
 
 MANY_ROWS = 100
 """A table with more rows is not redrawn for every single change, because that takes longer than the changes."""
@@ -69,7 +69,7 @@ def visible_lines(lines: Sequence[str], footer: Sequence[str], height: int) -> l
 @contextmanager
 def full_screen(output: CliOutput) -> "Iterator[Callable[[Picture, int, int], None]]":
     """Use the whole terminal; what was on it is shown again at the end."""
-    from ankaios.cli.top_screen import draw
+    from ankaios.cli.top.top_screen import draw
 
     live = _start_live(output, screen=True)
 

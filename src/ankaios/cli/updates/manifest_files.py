@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.input_file import STANDARD_INPUT, UnusableFile, advice, hint_of, read_file, read_standard_input
-from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.terminal.output import CliError, CliOutput
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import DEPRECATED_WARNING, ManifestChange, change_of, is_deprecated, load_manifest
 from ankaios.common.model.state import COMPLETE_STATE

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
 from ankaios.cli.settings import load_settings
-from ankaios.cli.workload_rows import state_words
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.views.workload_rows import state_words
 from ankaios.common.errors import AnkaiosError
 from ankaios.common.pb import ank_base_pb2 as base
 

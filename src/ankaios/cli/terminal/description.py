@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import WRAP, printable, table_lines
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import WRAP, printable, table_lines
 
 
 class Description:

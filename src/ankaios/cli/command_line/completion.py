@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ankaios.cli.arguments import (
+from ankaios.cli.command_line.arguments import (
     HELP,
     Command,
     CommandPath,
@@ -18,9 +18,9 @@ from ankaios.cli.arguments import (
     UsageError,
     VersionRequested,
 )
-from ankaios.cli.completion_scripts import SCRIPTS
-from ankaios.cli.output import CliOutput
-from ankaios.cli.parser import parse_command_line
+from ankaios.cli.command_line.completion_scripts import SCRIPTS
+from ankaios.cli.command_line.parser import parse_command_line
+from ankaios.cli.terminal.output import CliOutput
 from ankaios.cli.tree.ank import ANK
 
 FILES = ":files"
@@ -143,6 +143,6 @@ def _values(argument: Option | Positional, context: CursorContext, lookup: Looku
 
 
 def _request_values(kind: str, context: CursorContext) -> Iterable[str]:
-    from ankaios.cli.completion_values import known_values
+    from ankaios.cli.command_line.completion_values import known_values
 
     return known_values(kind, context.global_values())

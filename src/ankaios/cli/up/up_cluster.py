@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ankaios.agent.agent import devices_for, run_agent
 from ankaios.agent.settings import AgentSettings
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import commander_hello
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.up_view import ClusterView, own_command
-from ankaios.cli.workload_rows import state_text, workload_instances
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.up.up_view import ClusterView, own_command
+from ankaios.cli.views.workload_rows import state_text, workload_instances
 from ankaios.common.config import GivenPem
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.model.state import API_VERSION
