@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, SUCCEEDED_OK
 from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WORDS
-from ankaios.common.manifest import load_manifest
+from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import get_value
@@ -121,16 +121,11 @@ class TestCluster:
         Raises `RejectedByServer`, with the reason.
         """
         __tracebackhide__ = True
-        state = load_manifest(_manifest_text(manifest), "the manifest")
-        for workload in state.get("workloads", {}).values():
+        change = change_of([load_manifest(_manifest_text(manifest), "the manifest")], need_agent=False)
+        for workload in change.desired_state.get("workloads", {}).values():
             if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
                 self.add_node(agent)
-        masks = [
-            f"desiredState.{section}.{name}"
-            for section in ("workloads", "configs", "deviceConfigurations")
-            for name in state.get(section, {})
-        ]
-        self._update({"desiredState": state}, masks)
+        self._update({"desiredState": change.desired_state}, change.masks)
 
     def delete(self, workload: str) -> None:
         __tracebackhide__ = True
@@ -139,7 +134,7 @@ class TestCluster:
             raise ValueError(did_you_mean("workload", workload, known))
         self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
 
-    def _update(self, state: Mapping[str, Any], masks: list[str]) -> None:
+    def _update(self, state: Mapping[str, Any], masks: Sequence[str]) -> None:
         __tracebackhide__ = True
         self._changed_at = self.now
         update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
