@@ -14,7 +14,7 @@ from ankaios.dashboard.change_log import instance_state_text
 from ankaios.dashboard.cluster_form import instance_entry
 
 
-def update_request(manifest: str) -> base.UpdateStateRequest:
+def manifest_update(manifest: str) -> base.UpdateStateRequest:
     """As `ank apply` does it. Raises `Rejected` with the reason."""
     change = change_of([load_manifest(manifest, "the manifest")])
     new_state = COMPLETE_STATE.from_form({"desiredState": change.desired_state})

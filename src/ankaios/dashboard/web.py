@@ -21,7 +21,7 @@ from ankaios import __version__
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
-from ankaios.dashboard.browser_forms import history_form, message_form, plan_form, record_form, update_request
+from ankaios.dashboard.browser_forms import history_form, manifest_update, message_form, plan_form, record_form
 from ankaios.dashboard.browser_hub import TooManyPages, encode_event
 from ankaios.dashboard.live_cluster import LiveCluster
 from ankaios.dashboard.security import (
@@ -226,7 +226,7 @@ async def _update(request: Request) -> base.UpdateStateRequest:
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise Rejected(f"The manifest is larger than {MAX_BODY_BYTES} bytes.")
-    update = update_request(body.decode(errors="replace"))
+    update = manifest_update(body.decode(errors="replace"))
     if not update.updateMask:
         raise Rejected("The manifest contains nothing to apply.")
     return update

@@ -4,11 +4,11 @@ import pytest
 
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.dashboard.browser_forms import history_form, plan_form, record_form, update_request
+from ankaios.dashboard.browser_forms import history_form, manifest_update, plan_form, record_form
 
 
 def test_a_manifest_becomes_an_update_of_its_entries() -> None:
-    update = update_request("apiVersion: v1\nconfigs: {a: b}\n")
+    update = manifest_update("apiVersion: v1\nconfigs: {a: b}\n")
     assert list(update.updateMask) == ["desiredState.configs.a"]
     assert update.newState.desiredState.configs.configs["a"].String == "b"
 
@@ -16,7 +16,7 @@ def test_a_manifest_becomes_an_update_of_its_entries() -> None:
 @pytest.mark.parametrize("manifest", ["", "a: [", "apiVersion: v9", "apiVersion: v1\nworkloads: {a b: {}}"])
 def test_other_texts_are_rejected(manifest: str) -> None:
     with pytest.raises(Rejected):
-        update_request(manifest)
+        manifest_update(manifest)
 
 
 def test_a_plan_has_short_words_for_actions() -> None:

@@ -20,21 +20,19 @@ EXTRA_HINT = "install it with: pip install 'ankaios[dashboard]'"
 
 def run(call: CommandCall) -> None:
     try:
-        from ankaios.dashboard.program import DashboardSettings, checked_settings, serve_dashboard
+        from ankaios.dashboard.program import DashboardSettings, serve_dashboard
     except ImportError as error:
         raise CliError(f"The dashboard needs the Python package '{error.name}'", EXTRA_HINT) from error
     connection = ConnectionSettings(call.settings.server_url, call.settings.security(call.output))
     address_of(connection.shown_url)  # a wrong address is an error now, not a page without connection
     host, port = _listen_address(call.values["listen"] or DEFAULT_LISTEN)
-    settings = checked_settings(
-        DashboardSettings(
-            connection=connection,
-            host=host,
-            port=port,
-            allow_changes=bool(call.values["allow_changes"]),
-            token=_token(call.values["token_file"]),
-            tls=_tls(call),
-        )
+    settings = DashboardSettings(
+        connection=connection,
+        host=host,
+        port=port,
+        allow_changes=bool(call.values["allow_changes"]),
+        token=_token(call.values["token_file"]),
+        tls=_tls(call),
     )
 
     def ready(url: str) -> None:
