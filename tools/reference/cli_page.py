@@ -62,8 +62,8 @@ def _command(path: CommandPath) -> Iterator[str]:
         yield _options(command.options)
     if command.details:
         yield plain(command.details)
-    if command.examples:
-        yield fence("sh", "\n\n".join(f"# {meaning}\n{typed}" for typed, meaning in command.examples))
+    if command.shown_examples:
+        yield fence("sh", "\n\n".join(f"# {meaning}\n{typed}" for typed, meaning in command.shown_examples))
 
 
 def _options(options: Iterable[Option]) -> str:

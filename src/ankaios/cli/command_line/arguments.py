@@ -95,6 +95,11 @@ class Command(NamedTuple):
     def is_group(self) -> bool:
         return bool(self.children)
 
+    @property
+    def shown_examples(self) -> tuple[tuple[str, str], ...]:
+        """A group without examples shows the first one of its first child."""
+        return self.examples or (self.children[0].examples[:1] if self.children else ())
+
     def child(self, word: str) -> "Command | None":
         return next((child for child in self.children if word == child.name or word in child.aliases), None)
 

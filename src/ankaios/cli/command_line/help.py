@@ -41,9 +41,9 @@ def help_text(path: CommandPath, paint: Paint, width: int = MAX_WIDTH) -> str:
     parts.append(_section("Options", map(_option_row, (*command.options, HELP)), paint, width))
     if command.details:
         parts.append("\n".join(_detail(line, paint, width) for line in command.details.splitlines()))
-    if command.examples:
-        title = "Examples:" if len(command.examples) > 1 else "Example:"
-        shown = "\n".join(f"  # {meaning}\n  {typed}" for typed, meaning in command.examples)
+    if examples := command.shown_examples:
+        title = "Examples:" if len(examples) > 1 else "Example:"
+        shown = "\n".join(f"  # {meaning}\n  {typed}" for typed, meaning in examples)
         parts.append(f"{paint(title, 'heading')}\n{shown}")
     return "\n\n".join(parts)
 

@@ -61,12 +61,10 @@ APPLY = Command(
     ),
 )
 
-_STATUS_EXAMPLE = ("ank rollout status", "all running rollouts, and the last ones that have ended")
 ROLLOUT = Command(
     "rollout",
     "Show atomic changes that the server monitors",
     group=CHANGE_GROUP,
-    examples=(_STATUS_EXAMPLE,),
     children=(
         Command(
             "status",
@@ -77,20 +75,18 @@ ROLLOUT = Command(
                 Option("-f, --follow", "Continue until the rollouts have ended"),
             ),
             positionals=(Positional("names", "[ROLLOUT]...", "Only these rollouts, with their workloads"),),
-            examples=(_STATUS_EXAMPLE, ("ank rollout status -f rollout-3", "follow one rollout until it has ended")),
+            examples=(
+                ("ank rollout status", "all running rollouts, and the last ones that have ended"),
+                ("ank rollout status -f rollout-3", "follow one rollout until it has ended"),
+            ),
         ),
     ),
 )
 
-_RUN_EXAMPLE = (
-    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
-    "run a container on an agent",
-)
 RUN = Command(
     "run",
     "Run a workload without a manifest",
     group=CHANGE_GROUP,
-    examples=(_RUN_EXAMPLE,),
     children=(
         Command(
             "workload",
@@ -103,17 +99,20 @@ RUN = Command(
                 Option("--tags <KEY=VALUE>", "A tag, may be given several times", convert=tag, repeat=True),
             ),
             positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the new workload"),),
-            examples=(_RUN_EXAMPLE,),
+            examples=(
+                (
+                    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
+                    "run a container on an agent",
+                ),
+            ),
         ),
     ),
 )
 
-_SET_EXAMPLE = ("ank set state desiredState.workloads.web.tags state.yaml", "set the tags of a workload")
 SET = Command(
     "set",
     "Set parts of the state",
     group=CHANGE_GROUP,
-    examples=(_SET_EXAMPLE,),
     children=(
         Command(
             "state",
@@ -126,7 +125,10 @@ SET = Command(
                 ),
             ),
             details="A part that is not in the file is deleted.",
-            examples=(_SET_EXAMPLE, ("ank get state | edit | ank set state desiredState -", "replace everything")),
+            examples=(
+                ("ank set state desiredState.workloads.web.tags state.yaml", "set the tags of a workload"),
+                ("ank get state | edit | ank set state desiredState -", "replace everything"),
+            ),
         ),
     ),
 )

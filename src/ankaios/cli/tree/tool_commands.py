@@ -93,15 +93,10 @@ DOCTOR = Command(
     examples=(("ank doctor", "check everything"),),
 )
 
-_CERTS_EXAMPLE = (
-    "ank certs create ./certs --agent front --agent rear",
-    "for a server, two agents and the command line",
-)
 CERTS = Command(
     "certs",
     "Create certificates for mutual TLS",
     group=GROUP,
-    examples=(_CERTS_EXAMPLE,),
     children=(
         Command(
             "create",
@@ -127,7 +122,13 @@ CERTS = Command(
                 "Existing files are kept, so agents can be added later. Do not copy 'ca-key.pem' to the nodes: its "
                 "owner can create certificates that the server trusts."
             ),
-            examples=(_CERTS_EXAMPLE, ("ank certs create ./certs", "one certificate that any agent may use")),
+            examples=(
+                (
+                    "ank certs create ./certs --agent front --agent rear",
+                    "for a server, two agents and the command line",
+                ),
+                ("ank certs create ./certs", "one certificate that any agent may use"),
+            ),
         ),
     ),
 )
