@@ -9,7 +9,9 @@ def an_output(
     *, quiet: bool = False, verbose: bool = False, **environ: str
 ) -> tuple[CliOutput, io.StringIO, io.StringIO]:
     stdout, stderr = io.StringIO(), io.StringIO()
-    return CliOutput(stdout, stderr, environ, quiet=quiet, verbose=verbose), stdout, stderr
+    output = CliOutput(stdout, stderr, environ)
+    output.quiet, output.verbose = quiet, verbose
+    return output, stdout, stderr
 
 
 def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:

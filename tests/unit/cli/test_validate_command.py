@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,10 +17,11 @@ GOOD = "apiVersion: v1\nworkloads:\n  web: {agent: n, runtime: podman, runtimeCo
 BAD = GOOD.replace("podman", "podmen")
 
 
-def ran(*words: str, **options: Any) -> tuple[int, str]:
+def ran(*words: str, quiet: bool = False) -> tuple[int, str]:
     out = io.StringIO()
     parsed = parse_command_line(ANK, ["validate", *words])
-    output = CliOutput(out, io.StringIO(), environ={}, **options)
+    output = CliOutput(out, io.StringIO(), environ={})
+    output.quiet = quiet
     return run(CommandCall(parsed.path, parsed.values, CliSettings(), output)), out.getvalue()
 
 

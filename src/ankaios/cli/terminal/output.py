@@ -15,12 +15,10 @@ from ankaios.common.errors import AnkaiosError
 PIPE_WIDTH = 65535
 _FALLBACK_WIDTH = 80
 _CHUNK = 1024  # characters; these always fit into a pipe that is reported as writable
-_ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m"
-_WARN = "\x1b[38;5;11mwarn:\x1b[39m"
-_DEBUG = "\x1b[38;5;12mdebug:\x1b[39m"
-
 _STYLES = {
     "error": ("\x1b[38;5;9m\x1b[1m", "\x1b[0m"),
+    "warn": ("\x1b[38;5;11m", "\x1b[39m"),
+    "debug": ("\x1b[38;5;12m", "\x1b[39m"),
     "heading": ("\x1b[1m\x1b[4m", "\x1b[0m"),
     "header": ("\x1b[1m", "\x1b[22m"),
     "literal": ("\x1b[1m", "\x1b[22m"),
@@ -52,9 +50,6 @@ class CliOutput:
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
         environ: Mapping[str, str] | None = None,
-        *,
-        quiet: bool = False,
-        verbose: bool = False,
     ) -> None:
         environ = os.environ if environ is None else environ
         self._stdout = stdout or sys.stdout
@@ -62,8 +57,8 @@ class CliOutput:
         self._colour = not environ.get("NO_COLOR")
         self._terminal_colour = self._colour and environ.get("TERM", "") != "dumb"
         self._hints: set[str] = set()
-        self.quiet = quiet
-        self.verbose = verbose
+        self.quiet = False
+        self.verbose = False
         self.is_terminal = self._stdout.isatty()
         self.wait_writable: Callable[[int], None] | None = None
         """Called with the descriptor before each chunk; returns when the descriptor is writable."""
@@ -110,14 +105,17 @@ class CliOutput:
             self.line(text)
 
     def warn(self, text: str) -> None:
-        self.line(f"{_WARN if self._colour else 'warn:'} {text}")
+        self.line(f"{self._prefix('warn')} {text}")
 
     def debug(self, text: str) -> None:
         if self.verbose and not self.quiet:
-            self.line(f"{_DEBUG if self._colour else 'debug:'} {text}")
+            self.line(f"{self._prefix('debug')} {text}")
 
     def error(self, text: str) -> None:
-        self.stderr_line(f"{_ERROR if self._colour else 'error:'} {text}")
+        self.stderr_line(f"{self._prefix('error')} {text}")
+
+    def _prefix(self, kind: str) -> str:
+        return _styled(f"{kind}:", kind) if self._colour else f"{kind}:"
 
     def hint(self, text: str) -> None:
         """Print the hint once, however often it is given."""
