@@ -36,21 +36,14 @@ def _desired_workloads(session: Session) -> Collection[str] | None:
 
 def hint_unmatched_masks(call: CommandCall, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
     """Print a hint for each mask that selects nothing in the form."""
+    from ankaios.common.state_manipulation import expand_wildcards
+
     if call.output.quiet:
         return
     for mask in masks:
         parts = mask.split(".")
-        if not _values_at(form, parts):
+        if not expand_wildcards(form, tuple(parts)):
             call.output.hint(_mask_hint(session, mask, parts))
-
-
-def _values_at(form: Any, parts: Sequence[str]) -> list[Any]:
-    """All values that the mask selects in the form."""
-    values = [form]
-    for part in parts:
-        maps = [value for value in values if isinstance(value, dict)]
-        values = [inner for value in maps for key, inner in value.items() if part in ("*", key)]
-    return values
 
 
 def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
@@ -69,6 +62,7 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     """The declared keys at this place of the state, or else the names that the server has there."""
     from ankaios.common.model.state import COMPLETE_STATE
+    from ankaios.common.state_manipulation import WILDCARD, expand_wildcards
 
     kind: Kind | None = COMPLETE_STATE
     for part in parent:
@@ -76,8 +70,8 @@ def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     if kind is not None and kind.known_keys is not None:
         return list(kind.known_keys)
     state = _request(session, ".".join(parent))
-    found = [] if state is None else _values_at(COMPLETE_STATE.to_form(state), parent)
-    return sorted({key for value in found if isinstance(value, dict) for key in value})
+    form = {} if state is None else COMPLETE_STATE.to_form(state)
+    return sorted({path[-1] for path in expand_wildcards(form, (*parent, WILDCARD))})
 
 
 def _request(session: Session, mask: str) -> base.CompleteState | None:

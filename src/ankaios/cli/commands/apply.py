@@ -6,6 +6,8 @@ from ankaios.cli.updates.manifest_files import read_update
 from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
+_WORKLOAD = "desiredState.workloads."
+
 
 def run(call: CommandCall) -> None:
     update = read_update(call)
@@ -16,13 +18,14 @@ def run(call: CommandCall) -> None:
 
         print_plan(call, request_plan(call, update))
         return
-    update.request.MergeFrom(base.UpdateStateRequest(ifRevision=call.values["if_revision"]))
+    update.MergeFrom(base.UpdateStateRequest(ifRevision=call.values["if_revision"]))
     with open_session(call) as session:
         if call.values["atomic"]:
             from ankaios.cli.updates.atomic_update import atomic_options, change_atomically
 
-            update.request.atomic.CopyFrom(atomic_options(call))
-            change_atomically(call, session, base.Request(updateStateRequest=update.request))
+            update.atomic.CopyFrom(atomic_options(call))
+            change_atomically(call, session, base.Request(updateStateRequest=update))
         else:
-            change_and_wait(call, session, base.Request(updateStateRequest=update.request), update.names)
+            names = [mask.removeprefix(_WORKLOAD) for mask in update.updateMask if mask.startswith(_WORKLOAD)]
+            change_and_wait(call, session, base.Request(updateStateRequest=update), names)
         session.goodbye()

@@ -3,7 +3,7 @@
 from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.terminal.output import CliError
-from ankaios.cli.updates.manifest_files import ManifestUpdate, read_update
+from ankaios.cli.updates.manifest_files import read_update
 from ankaios.cli.views.plan_view import has_changes, plan_as_json, plan_lines
 from ankaios.common.pb import ank_base_pb2 as base
 
@@ -17,18 +17,16 @@ def run(call: CommandCall) -> int:
     plan = request_plan(call, update)
     if call.values["format"] == "json":
         call.output.line(plan_as_json(plan))
-        return 1 if not plan.accepted else _exit_code(call, plan)
-    print_plan(call, plan)
-    return _exit_code(call, plan)
-
-
-def _exit_code(call: CommandCall, plan: base.PlanResponse) -> int:
+        if not plan.accepted:
+            return 1
+    else:
+        print_plan(call, plan)
     return CHANGES if call.values["exit_code"] and has_changes(plan) else 0
 
 
-def request_plan(call: CommandCall, update: ManifestUpdate) -> base.PlanResponse:
+def request_plan(call: CommandCall, update: base.UpdateStateRequest) -> base.PlanResponse:
     with open_session(call) as session:
-        plan = session.ask(base.Request(planRequest=base.PlanRequest(update=update.request))).planResponse
+        plan = session.ask(base.Request(planRequest=base.PlanRequest(update=update))).planResponse
         session.goodbye()
         return plan
 

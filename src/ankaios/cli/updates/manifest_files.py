@@ -3,10 +3,8 @@
 `read_update` makes the request that `apply` sends and `plan` evaluates.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from msgspec import Struct
 
 from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.input_file import STANDARD_INPUT, UnusableFile, advice, hint_of, read_file, read_standard_input
@@ -17,14 +15,7 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 
 
-class ManifestUpdate(Struct, frozen=True):
-    """`names` are the workloads in the manifests."""
-
-    request: base.UpdateStateRequest
-    names: Collection[str]
-
-
-def read_update(call: CommandCall) -> ManifestUpdate | None:
+def read_update(call: CommandCall) -> base.UpdateStateRequest | None:
     """None if the manifests contain nothing. All errors in them are found before the server is contacted.
 
     With the option `-d`, the update deletes what the manifests describe.
@@ -38,8 +29,7 @@ def read_update(call: CommandCall) -> ManifestUpdate | None:
         new_state = base.CompleteState() if deletes else _new_state(change)
     except Rejected as error:
         raise CliError(f"Command failed: '{error}'", hint_of(error)) from error
-    request = base.UpdateStateRequest(newState=new_state, updateMask=change.masks)
-    return ManifestUpdate(request, change.desired_state.get("workloads", {}).keys())
+    return base.UpdateStateRequest(newState=new_state, updateMask=change.masks)
 
 
 def _new_state(change: ManifestChange) -> base.CompleteState:
