@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WOR
 from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_manipulation import get_value
+from ankaios.common.state_manipulation import WILDCARD, expand_wildcards, get_value
 from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
@@ -213,12 +213,19 @@ class TestCluster:
         return node
 
     def _container(self, workload: str) -> tuple[str, SimulatedContainer]:
-        for name, node in self._cluster.nodes.items():
-            for container in node.containers.running():
-                if container.instance_name.workload == workload:
-                    return name, container
         __tracebackhide__ = True
+        if running := self._running(workload):
+            return running[0]
         raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
+
+    def _running(self, workload: str) -> list[tuple[str, SimulatedContainer]]:
+        """The nodes on which it runs, with its containers."""
+        return [
+            (name, container)
+            for name, node in self._cluster.nodes.items()
+            for container in node.containers.running()
+            if container.instance_name.workload == workload
+        ]
 
     # --- observations ---
 
@@ -234,12 +241,7 @@ class TestCluster:
 
     def running_on(self, workload: str) -> list[str]:
         """The nodes on which the workload really runs, independent of its reported state."""
-        return [
-            name
-            for name, node in self._cluster.nodes.items()
-            for container in node.containers.running()
-            if container.instance_name.workload == workload
-        ]
+        return [node for node, _ in self._running(workload)]
 
     @property
     def timeline(self) -> list[str]:
@@ -265,9 +267,10 @@ class TestCluster:
         """Reports of workload states are part of the timeline. A path may be above or below a state."""
         copy = self._subscriber.copy
         for path in dict.fromkeys(path[:_STATE_DEPTH] for path in paths if path[0] == "workloadStates"):
-            for (agent, workload), state in _states_below(path[1:], get_value(copy, path)):
+            for found in expand_wildcards(copy, path + (WILDCARD,) * (_STATE_DEPTH - len(path))):
+                state = get_value(copy, found)
                 info = f": {state['additionalInfo']}" if state.get("additionalInfo") else ""
-                self._cluster.note(agent, f"{workload} is {_state_text(state)}{info}")
+                self._cluster.note(found[1], f"{found[2]} is {_state_text(state)}{info}")
 
 
 def _manifest_text(manifest: str | Path) -> str:
@@ -280,15 +283,6 @@ def _manifest_text(manifest: str | Path) -> str:
         __tracebackhide__ = True
         reason = fault.strerror or str(fault)
         raise ValueError(f"cannot read the manifest '{manifest}': {reason}; a text of one line is a path") from None
-
-
-def _states_below(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
-    """The states in a part of the tree agent, workload, id."""
-    if len(path) == _STATE_DEPTH - 1:
-        yield (path[0], path[1]), value
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _states_below((*path, name), part)
 
 
 class WorkloadUnderTest:
