@@ -7,7 +7,7 @@ from inspect import signature
 import pytest
 
 from ankaios.cli.command_line.arguments import CommandPath
-from ankaios.cli.command_line.completion_values import FIXED, MASKS
+from ankaios.cli.command_line.completion_values import FIXED, NAMES
 from ankaios.cli.command_line.help import help_text, usage_line
 from ankaios.cli.tree.ank import ANK
 
@@ -48,7 +48,7 @@ def test_every_help_has_usage_options_and_an_example(path: CommandPath) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
 def test_every_kind_of_completion_is_known(path: CommandPath) -> None:
     kinds = {option.complete for option in path[-1].options} | {p.complete for p in path[-1].positionals}
-    assert kinds <= {"", "files", "revisions", *FIXED, *MASKS}
+    assert kinds <= {"", "files", "revisions", "masks", *FIXED, *NAMES}
 
 
 @pytest.mark.parametrize("width", [80, 100, 65535])

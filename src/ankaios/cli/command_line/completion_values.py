@@ -31,14 +31,17 @@ def _state_names() -> Iterable[str]:
 
 
 FIXED: dict[str, Callable[[], Iterable[str]]] = {"runtimes": _runtime_names, "states": _state_names}
-MASKS = {
-    "workloads": ("desiredState.workloads.*.agent",),
-    "configs": ("desiredState.configs",),
-    "deviceConfigurations": ("desiredState.deviceConfigurations",),
-    "agents": ("agents",),
-    "devices": ("deviceInstances",),
-    "masks": ("desiredState.workloads.*.agent", "desiredState.configs", "workloadStates", "agents", "deviceInstances"),
+NAMES: dict[str, tuple[str, Callable[[base.CompleteState], Iterable[str]]]] = {
+    "workloads": ("desiredState.workloads.*.agent", lambda state: state.desiredState.workloads.workloads),
+    "configs": ("desiredState.configs", lambda state: state.desiredState.configs.configs),
+    "deviceConfigurations": (
+        "desiredState.deviceConfigurations",
+        lambda state: state.desiredState.deviceConfigurations.deviceConfigurations,
+    ),
+    "agents": ("agents", lambda state: state.agents.agents),
+    "devices": ("deviceInstances", lambda state: state.deviceInstances.deviceInstances),
 }
+"""The mask and the names of each kind of name in the state."""
 
 
 def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
@@ -52,7 +55,10 @@ def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
             with open_session(CommandCall((), {}, settings, output)) as session:
                 if kind == "revisions":
                     return _revisions(session)
-                return values_of(kind, session.complete_state(*MASKS[kind]))
+                if kind == "masks":
+                    masks = [NAMES[part][0] for part in ("workloads", "configs", "agents", "devices")]
+                    return possible_masks(session.complete_state(*masks, "workloadStates"))
+                return names_of(kind, session.complete_state(NAMES[kind][0]))
         except AnkaiosError:
             return ()
 
@@ -64,22 +70,17 @@ def _revisions(session: Session) -> list[str]:
     return [str(revision.number) for revision in reversed(response.revisions)]
 
 
-def values_of(kind: str, state: base.CompleteState) -> list[str]:
-    names = {
-        "workloads": sorted(state.desiredState.workloads.workloads),
-        "configs": sorted(state.desiredState.configs.configs),
-        "deviceConfigurations": sorted(state.desiredState.deviceConfigurations.deviceConfigurations),
-        "agents": sorted(state.agents.agents),
-        "devices": sorted(state.deviceInstances.deviceInstances),
-    }
-    if kind in names:
-        return names[kind]
+def names_of(kind: str, state: base.CompleteState) -> list[str]:
+    return sorted(NAMES[kind][1](state))
+
+
+def possible_masks(state: base.CompleteState) -> list[str]:
     masks = ["desiredState", "desiredState.workloads", "desiredState.configs", "workloadStates", "agents"]
-    masks += [f"desiredState.workloads.{name}" for name in names["workloads"]]
-    masks += [f"desiredState.configs.{name}" for name in names["configs"]]
+    masks += [f"desiredState.workloads.{name}" for name in names_of("workloads", state)]
+    masks += [f"desiredState.configs.{name}" for name in names_of("configs", state)]
     for agent, of_agent in sorted(state.workloadStates.agentStateMap.items()):
         masks += [f"workloadStates.{agent}", *(f"workloadStates.{agent}.{n}" for n in sorted(of_agent.wlNameStateMap))]
-    for agent in names["agents"]:
+    for agent in names_of("agents", state):
         masks += [f"agents.{agent}", f"agents.{agent}.status", f"agents.{agent}.tags"]
-    masks += [f"deviceInstances.{name}" for name in names["devices"]]
+    masks += [f"deviceInstances.{name}" for name in names_of("devices", state)]
     return masks
