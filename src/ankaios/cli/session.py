@@ -200,10 +200,6 @@ class Session:
             del self._awaited[request_id]
         return response
 
-    def forget(self, request_id: str) -> None:
-        """The response is not needed any more."""
-        self._awaited.pop(request_id, None)
-
     def _response(
         self, request_id: str, kinds: tuple[str, ...], lost: str, limit_ms: int | None = None
     ) -> base.Response:
@@ -220,6 +216,7 @@ class Session:
             self._awaited[request_id] = None
             message = self._receive(_remaining(end), lost)
             if message is None:
+                del self._awaited[request_id]
                 raise _timed_out(limit_ms, rejection)
             self._keep(message)
 

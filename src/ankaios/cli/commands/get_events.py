@@ -44,11 +44,11 @@ def _print_records(call: CommandCall) -> None:
     with open_session(call, "Failed to get events") as session:
         response = session.ask(base.Request(recordsRequest=wanted))
         records = response.recordsResponse.records
-        as_json = call.values["format"] == "json"
-        if not as_json:
+        if call.values["format"] == "json":
+            for record in records:
+                call.output.line(record_as_json(record))
+        else:
             print_table(call.output, HEADER, record_rows(records), WRAP)
-        for record in records if as_json else ():
-            call.output.line(record_as_json(record))
         if call.values["follow"]:
             until_signal(session, lambda: _follow_records(call, session, response.requestId))
         session.goodbye()

@@ -11,7 +11,7 @@ from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.followed_workloads import FollowedWorkloads
 from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.session import Session
+from ankaios.cli.session import RequestFailed, Session, SessionLost
 from ankaios.cli.terminal.output import CliError, CliOutput
 from ankaios.cli.top.top_model import TopRow, View, node_rows, press, top_rows
 from ankaios.cli.top.top_screen import HELP, Picture
@@ -20,7 +20,6 @@ from ankaios.common.pb import ank_base_pb2 as base
 
 KEY_SECONDS = 0.1
 REFRESH_SECONDS = 1.0
-WHY_SECONDS = 2.0
 USAGE_SECONDS = 5
 MAX_LOG_LINES = 1000
 LOG_TAIL = 200
@@ -107,14 +106,14 @@ class ClusterState:
         known = [f"{row.state} on {row.agent or 'no node'}", row.info] if row is not None else ["It is removed."]
         if not self._session.accepts_additions:
             return [*known, "", "This server does not explain states."]
-        request_id = self._session.send(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
-        end = monotonic() + WHY_SECONDS
-        while (response := self._session.take_response(request_id)) is None and monotonic() < end:
-            self._workloads.update(self._session.next_states(KEY_SECONDS))
-        self._session.forget(request_id)
-        if response is None or not response.HasField("whyResponse"):
+        try:
+            causes = self._session.ask(
+                base.Request(whyRequest=base.WhyRequest(workload=instance[0]))
+            ).whyResponse.causes
+        except SessionLost:
+            raise
+        except RequestFailed:
             return [*known, "", "The server has no further explanation."]
-        causes = response.whyResponse.causes
         lines = [f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(causes)]
         return [*known, "", *lines] if lines else [*known, "", "It runs as desired."]
 
