@@ -181,7 +181,10 @@ class TestCluster:
     def end_workload(self, workload: str, *, success: bool = False) -> None:
         """The container or process of a workload ends."""
         __tracebackhide__ = True
-        node, container = self._container(workload)
+        running = self._running(workload)
+        if not running:
+            raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
+        node, container = running[0]
         state = SUCCEEDED_OK if success else FAILED_EXEC_FAILED
         self._run(self._call(lambda: self._cluster.nodes[node].containers.end(container.id, state)))
 
@@ -211,12 +214,6 @@ class TestCluster:
         if node not in self._cluster.nodes:
             raise ValueError(did_you_mean("node", node, self._cluster.nodes))
         return node
-
-    def _container(self, workload: str) -> tuple[str, SimulatedContainer]:
-        __tracebackhide__ = True
-        if running := self._running(workload):
-            return running[0]
-        raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
 
     def _running(self, workload: str) -> list[tuple[str, SimulatedContainer]]:
         """The nodes on which it runs, with its containers."""

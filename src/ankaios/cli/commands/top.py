@@ -107,14 +107,14 @@ class ClusterState:
         if not self._session.accepts_additions:
             return [*known, "", "This server does not explain states."]
         try:
-            causes = self._session.ask(
-                base.Request(whyRequest=base.WhyRequest(workload=instance[0]))
-            ).whyResponse.causes
+            response = self._session.ask(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
         except SessionLost:
             raise
         except RequestFailed:
             return [*known, "", "The server has no further explanation."]
-        lines = [f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(causes)]
+        lines = [
+            f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(response.whyResponse.causes)
+        ]
         return [*known, "", *lines] if lines else [*known, "", "It runs as desired."]
 
     def follow_logs(self, instance: Instance | None) -> None:
