@@ -29,6 +29,8 @@ from ankaios.simulation.operator import Operator, Subscriber
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
+__tracebackhide__ = True  # a failed call points at the line of the test, not at this module
+
 RUNTIMES = ("podman", "podman-kube", "containerd", "native")
 _STATE_DEPTH = 4  # workloadStates, agent, workload, id
 _START = 1.0  # virtual seconds until server and agents are connected
@@ -101,7 +103,6 @@ class TestCluster:
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass."""
-        __tracebackhide__ = True
         if seconds < 0:
             raise ValueError(f"cannot advance by {seconds} s: time does not go back")
         self._run(asyncio.sleep(seconds))
@@ -120,7 +121,6 @@ class TestCluster:
 
         Raises `RejectedByServer`, with the reason.
         """
-        __tracebackhide__ = True
         change = change_of([load_manifest(_manifest_text(manifest), "the manifest")], need_agent=False)
         for workload in change.desired_state.get("workloads", {}).values():
             if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
@@ -128,14 +128,12 @@ class TestCluster:
         self._update({"desiredState": change.desired_state}, change.masks)
 
     def delete(self, workload: str) -> None:
-        __tracebackhide__ = True
         known = self.state("desiredState.workloads").get("desiredState", {}).get("workloads", {})
         if workload not in known:
             raise ValueError(did_you_mean("workload", workload, known))
         self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
 
     def _update(self, state: Mapping[str, Any], masks: Sequence[str]) -> None:
-        __tracebackhide__ = True
         self._changed_at = self.now
         update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
         response = self._run(self._operator.request(base.Request(updateStateRequest=update)))
@@ -148,19 +146,16 @@ class TestCluster:
 
     def kill(self, node: str) -> None:
         """Cut the power of a node: its agent and its workloads end without a message."""
-        __tracebackhide__ = True
         known = self._known(node)
         with self._seeded():
             self._cluster.power_off_node(known)
 
     def kill_agent(self, node: str) -> None:
         """End the agent of a node; its workloads continue."""
-        __tracebackhide__ = True
         self._cluster.kill_agent(self._known(node))
 
     def start(self, node: str) -> None:
         """Start the agent of a node again."""
-        __tracebackhide__ = True
         known = self._known(node)
         self._run(self._call(lambda: self._cluster.start_agent(known)))
 
@@ -172,7 +167,6 @@ class TestCluster:
 
     def partition(self, node: str, other: str = "server0") -> None:
         """Nothing passes between two hosts until `heal`."""
-        __tracebackhide__ = True
         self._cluster.network.block(self._known(node), other)
 
     def heal(self) -> None:
@@ -180,7 +174,6 @@ class TestCluster:
 
     def end_workload(self, workload: str, *, success: bool = False) -> None:
         """The container or process of a workload ends."""
-        __tracebackhide__ = True
         running = self._running(workload)
         if not running:
             raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
@@ -190,17 +183,14 @@ class TestCluster:
 
     def fail_starts(self, node: str, rate: float = 1.0) -> None:
         """From now on, this share of the calls of the runtime fails; 0 ends it."""
-        __tracebackhide__ = True
         self._cluster.nodes[self._known(node)].containers.faults.failure_rate = rate
 
     def plug(self, node: str, device: str, handler: str = "udev", **properties: str) -> None:
         """A device appears on a node, for the discovery handler of this name."""
-        __tracebackhide__ = True
         devices = self._cluster.nodes[self._known(node)].handler
         self._run(self._call(lambda: devices.plug(handler, device, properties)))
 
     def unplug(self, node: str, device: str, handler: str = "udev") -> None:
-        __tracebackhide__ = True
         devices = self._cluster.nodes[self._known(node)].handler
         if device not in (plugged := devices.plugged(handler)):
             raise ValueError(did_you_mean(f"device of handler '{handler}' on node '{node}'", device, plugged))
@@ -210,7 +200,6 @@ class TestCluster:
         work()
 
     def _known(self, node: str) -> str:
-        __tracebackhide__ = True
         if node not in self._cluster.nodes:
             raise ValueError(did_you_mean("node", node, self._cluster.nodes))
         return node
@@ -277,7 +266,6 @@ def _manifest_text(manifest: str | Path) -> str:
     try:
         return Path(manifest).read_text()
     except OSError as fault:
-        __tracebackhide__ = True
         reason = fault.strerror or str(fault)
         raise ValueError(f"cannot read the manifest '{manifest}': {reason}; a text of one line is a path") from None
 
@@ -307,7 +295,6 @@ class WorkloadUnderTest:
 
     def should_be_running(self, on: str | None = None) -> None:
         """It runs exactly once, and is reported so by the node on which it runs."""
-        __tracebackhide__ = True
         nodes = self._cluster.running_on(self.name)
         self._check(
             len(nodes) == 1 and on in (None, *nodes), f"runs on {nodes or 'no node'}", f"run on {on or 'one node'}"
@@ -316,13 +303,11 @@ class WorkloadUnderTest:
         self._check(reported == "Running(Ok)", f"is reported as '{reported}'", "be reported as 'Running(Ok)'")
 
     def should_not_be_running(self) -> None:
-        __tracebackhide__ = True
         nodes = self._cluster.running_on(self.name)
         self._check(not nodes, f"runs on {nodes}", "not run")
 
     def should_be(self, state: str) -> None:
         """It is reported with this state, such as `Pending(WaitingToStart)` or `Pending`."""
-        __tracebackhide__ = True
         _check_words(state)
         reported = self.state
         holds = state in (reported, reported.partition("(")[0])
@@ -330,7 +315,6 @@ class WorkloadUnderTest:
         self._check(holds, f"is '{reported}'{reason}" if reported else "has no state", f"be '{state}'")
 
     def _check(self, holds: bool, found: str, expected: str) -> None:
-        __tracebackhide__ = True
         if not holds:
             text = f"workload '{self.name}' {found}; it should {expected}"
             raise AssertionError("\n".join(filter(None, (text, self._hint(), self._cluster.last_lines))))
@@ -349,7 +333,6 @@ class WorkloadUnderTest:
 
 def _check_words(state: str) -> None:
     """A word that is no state would make a test fail for the wrong reason."""
-    __tracebackhide__ = True
     word, _, details = state.partition("(")
     if word not in STATE_WORDS:
         raise ValueError(did_you_mean("state", word, STATE_WORDS))
