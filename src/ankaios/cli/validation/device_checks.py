@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem
+from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem, problems_of
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import DEVICE_CONFIGURATION
@@ -36,10 +36,8 @@ def check_device_configuration(name: str, form: Form, manifests: ManifestSet) ->
     configurations = manifests.device_configurations
     found = _DEVICE_NAME.fullmatch(name)
     related = [other for other in (name, found[1] if found else "") if other in configurations]
-    try:
-        check_configurations({other: DEVICE_CONFIGURATION.from_form(configurations[other].form) for other in related})
-    except Rejected as error:
-        yield Problem((), str(error))
+    messages = {other: DEVICE_CONFIGURATION.from_form(configurations[other].form) for other in related}
+    yield from problems_of((), check_configurations, messages)
     yield from _check_handler(form["discoveryHandler"])
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from ankaios.agent.workload_files import FilesFailed, content_of, relative_mount_point
-from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of
+from ankaios.agent.workload_files import content_of, relative_mount_point
+from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of, problems_of
 from ankaios.cli.validation.unknown_keys import check_key
 from ankaios.cli.validation.yaml_positions import find_positions
 from ankaios.common.device_grant import DeviceGrant
@@ -127,16 +127,14 @@ def _check_pods(form: Form) -> Iterator[Problem]:
 def _check_pod_targets(form: Form, config: KubeConfig) -> Iterator[Problem]:
     """The containers that get the control interface and the devices must exist."""
     if form.get("controlInterfaceAccess", {}).get("allowRules"):
-        try:
-            target = Target.parse(config.control_interface_target)
-            add_control_interface(config.manifest, target, FilePath("/"))
-        except Rejected as error:
-            yield Problem(_CONFIG_PATH, str(error))
+        yield from problems_of(_CONFIG_PATH, _check_control_interface_target, config)
     for index, request in enumerate(form.get("resources", ())):
-        try:
-            add_grants(config.manifest, [DeviceGrant(container=request.get("container"))])
-        except Rejected as error:
-            yield Problem(("resources", index), str(error))
+        grants = [DeviceGrant(container=request.get("container"))]
+        yield from problems_of(("resources", index), add_grants, config.manifest, grants)
+
+
+def _check_control_interface_target(config: KubeConfig) -> None:
+    add_control_interface(config.manifest, Target.parse(config.control_interface_target), FilePath("/"))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -145,11 +143,5 @@ def _check_pod_targets(form: Form, config: KubeConfig) -> Iterator[Problem]:
 def _check_files(files: list[Form]) -> Iterator[Problem]:
     for index, given in enumerate(files):
         file = File(given["mountPoint"], given.get("data"), given.get("binaryData"))
-        try:
-            relative_mount_point(file.mount_point)
-        except FilesFailed as error:
-            yield Problem(("files", index, "mountPoint"), str(error))
-        try:
-            content_of(file)
-        except FilesFailed as error:
-            yield Problem(("files", index, "binaryData"), str(error))
+        yield from problems_of(("files", index, "mountPoint"), relative_mount_point, file.mount_point)
+        yield from problems_of(("files", index, "binaryData"), content_of, file)
