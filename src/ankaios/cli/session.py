@@ -107,7 +107,7 @@ class Session:
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
 
-    def ask(self, request: base.Request) -> base.Response:
+    def request_addition(self, request: base.Request) -> base.Response:
         """The response to one of the requests that servers of Eclipse Ankaios do not have."""
         name = str(request.WhichOneof("RequestContent")).removesuffix("Request")
         try:

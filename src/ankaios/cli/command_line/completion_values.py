@@ -66,7 +66,7 @@ def known_values(kind: str, global_values: dict[str, Any]) -> Iterable[str]:
 def _revisions(session: Session) -> list[str]:
     """The newest first."""
     request = base.Request(historyRequest=base.HistoryRequest(limit=20))
-    response = session.ask(request).historyResponse
+    response = session.request_addition(request).historyResponse
     return [str(revision.number) for revision in reversed(response.revisions)]
 
 

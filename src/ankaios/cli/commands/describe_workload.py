@@ -32,7 +32,7 @@ def run(call: CommandCall) -> None:
         description = describe_workload(name, state)
         if session.accepts_additions:
             wanted = base.Request(recordsRequest=base.RecordsRequest(workloads=[name]))
-            add_timeline(description, session.ask(wanted).recordsResponse.records)
+            add_timeline(description, session.request_addition(wanted).recordsResponse.records)
         call.output.line(description.text(call.output))
 
 

@@ -54,7 +54,7 @@ def _check_storage(call: CommandCall) -> Results:
             session.complete_state("agents")
             if not session.accepts_additions:
                 return
-            found = session.ask(base.Request(serversRequest=base.ServersRequest())).serversResponse
+            found = session.request_addition(base.Request(serversRequest=base.ServersRequest())).serversResponse
     except CliError as error:
         yield note("storage", str(error), error.hint)
         return

@@ -42,7 +42,7 @@ def _print_records(call: CommandCall) -> None:
         workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
     )
     with open_session(call, "Failed to get events") as session:
-        response = session.ask(base.Request(recordsRequest=wanted))
+        response = session.request_addition(base.Request(recordsRequest=wanted))
         records = response.recordsResponse.records
         if call.values["format"] == "json":
             for record in records:

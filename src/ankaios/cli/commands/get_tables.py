@@ -32,7 +32,7 @@ def get_resources(call: CommandCall) -> None:
 
 def get_servers(call: CommandCall) -> None:
     with open_session(call, "Failed to get servers") as session:
-        response = session.ask(base.Request(serversRequest=base.ServersRequest()))
+        response = session.request_addition(base.Request(serversRequest=base.ServersRequest()))
         session.goodbye()
     print_table(call.output, SERVERS_HEADER, server_rows(response.serversResponse))
     for server in response.serversResponse.servers:

@@ -51,7 +51,7 @@ def _usage(call: CommandCall, session: Session) -> dict[Instance, base.ResourceU
         return {}
     try:
         wanted = base.UsageRequest(seconds=_MEASURED_SECONDS)
-        response = session.ask(base.Request(usageRequest=wanted)).usageResponse
+        response = session.request_addition(base.Request(usageRequest=wanted)).usageResponse
     except RequestFailed as error:
         call.output.hint(f"CPU and memory are unknown: {error}")
         return {}

@@ -94,7 +94,7 @@ def roll_back(call: CommandCall) -> None:
 
 
 def _history(session: Session, wanted: base.HistoryRequest) -> base.HistoryResponse:
-    return session.ask(base.Request(historyRequest=wanted)).historyResponse
+    return session.request_addition(base.Request(historyRequest=wanted)).historyResponse
 
 
 def _unknown_revision(number: int, response: base.HistoryResponse) -> CliError:

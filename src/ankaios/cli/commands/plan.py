@@ -26,7 +26,7 @@ def run(call: CommandCall) -> int:
 
 def request_plan(call: CommandCall, update: base.UpdateStateRequest) -> base.PlanResponse:
     with open_session(call) as session:
-        plan = session.ask(base.Request(planRequest=base.PlanRequest(update=update))).planResponse
+        plan = session.request_addition(base.Request(planRequest=base.PlanRequest(update=update))).planResponse
         session.goodbye()
         return plan
 

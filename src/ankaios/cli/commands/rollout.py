@@ -19,7 +19,7 @@ def show_status(call: CommandCall) -> None:
     with open_session(call, "Failed to get rollouts") as session:
         try:
             wanted = base.RolloutsRequest(names=names, follow=call.values["follow"])
-            response = session.ask(base.Request(rolloutsRequest=wanted))
+            response = session.request_addition(base.Request(rolloutsRequest=wanted))
         except RequestRejected as error:
             raise CliError(f"Failed to get rollouts: {error.message}", "see 'ank rollout status'") from error
         _show(call, response.rolloutsResponse.rollouts, bool(names))

@@ -107,7 +107,7 @@ class ClusterState:
         if not self._session.accepts_additions:
             return [*known, "", "This server does not explain states."]
         try:
-            response = self._session.ask(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
+            response = self._session.request_addition(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
         except SessionLost:
             raise
         except RequestFailed:

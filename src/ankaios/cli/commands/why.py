@@ -19,11 +19,12 @@ def run(call: CommandCall) -> None:
     name: str = call.values["name"]
     with open_session(call, "Failed to explain the workload") as session:
         try:
-            causes = session.ask(base.Request(whyRequest=base.WhyRequest(workload=name))).whyResponse.causes
+            response = session.request_addition(base.Request(whyRequest=base.WhyRequest(workload=name)))
         except RequestRejected as error:
             hint = unknown_workload_hint(session, name)
             raise CliError(f"Failed to explain the workload: {error.message}", hint) from error
         session.goodbye()
+    causes = response.whyResponse.causes
     if call.values["format"] == "json":
         call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
         return

@@ -37,7 +37,7 @@ def change_atomically(call: CommandCall, session: Session, request: base.Request
 
 
 def _follow(call: CommandCall, session: Session, name: str) -> base.RolloutInfo:
-    response = session.ask(base.Request(rolloutsRequest=base.RolloutsRequest(names=[name], follow=True)))
+    response = session.request_addition(base.Request(rolloutsRequest=base.RolloutsRequest(names=[name], follow=True)))
     with LiveDisplay(call.output) as display:
         shown: base.RolloutInfo | None = None
         while True:
