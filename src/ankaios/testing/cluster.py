@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
@@ -146,9 +146,8 @@ class TestCluster:
 
     def kill(self, node: str) -> None:
         """Cut the power of a node: its agent and its workloads end without a message."""
-        known = self._known(node)
         with self._seeded():
-            self._cluster.power_off_node(known)
+            self._cluster.power_off_node(self._known(node))
 
     def kill_agent(self, node: str) -> None:
         """End the agent of a node; its workloads continue."""
@@ -156,21 +155,20 @@ class TestCluster:
 
     def start(self, node: str) -> None:
         """Start the agent of a node again."""
-        known = self._known(node)
-        self._run(self._call(lambda: self._cluster.start_agent(known)))
+        self._call_in_loop(self._cluster.start_agent, self._known(node))
 
     def kill_server(self) -> None:
         self._cluster.kill_server("server0")
 
     def start_server(self) -> None:
-        self._run(self._call(lambda: self._cluster.start_server("server0")))
+        self._call_in_loop(self._cluster.start_server, "server0")
 
     def partition(self, node: str, other: str = "server0") -> None:
         """Nothing passes between two hosts until `heal`."""
         self._cluster.network.block(self._known(node), other)
 
     def heal(self) -> None:
-        self._run(self._call(self._cluster.network.unblock_all))
+        self._call_in_loop(self._cluster.network.unblock_all)
 
     def end_workload(self, workload: str, *, success: bool = False) -> None:
         """The container or process of a workload ends."""
@@ -179,7 +177,7 @@ class TestCluster:
             raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
         node, container = running[0]
         state = SUCCEEDED_OK if success else FAILED_EXEC_FAILED
-        self._run(self._call(lambda: self._cluster.nodes[node].containers.end(container.id, state)))
+        self._call_in_loop(self._cluster.nodes[node].containers.end, container.id, state)
 
     def fail_starts(self, node: str, rate: float = 1.0) -> None:
         """From now on, this share of the calls of the runtime fails; 0 ends it."""
@@ -188,16 +186,21 @@ class TestCluster:
     def plug(self, node: str, device: str, handler: str = "udev", **properties: str) -> None:
         """A device appears on a node, for the discovery handler of this name."""
         devices = self._cluster.nodes[self._known(node)].handler
-        self._run(self._call(lambda: devices.plug(handler, device, properties)))
+        self._call_in_loop(devices.plug, handler, device, properties)
 
     def unplug(self, node: str, device: str, handler: str = "udev") -> None:
         devices = self._cluster.nodes[self._known(node)].handler
         if device not in (plugged := devices.plugged(handler)):
             raise ValueError(did_you_mean(f"device of handler '{handler}' on node '{node}'", device, plugged))
-        self._run(self._call(lambda: devices.unplug(handler, device)))
+        self._call_in_loop(devices.unplug, handler, device)
 
-    async def _call(self, work: Any) -> None:
-        work()
+    def _call_in_loop(self, function: Callable[..., object], *arguments: object) -> None:
+        """The simulation starts tasks, so it needs the running event loop."""
+
+        async def call() -> None:
+            function(*arguments)
+
+        self._run(call())
 
     def _known(self, node: str) -> str:
         if node not in self._cluster.nodes:
