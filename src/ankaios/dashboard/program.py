@@ -1,6 +1,6 @@
 """Runs the dashboard: listens, follows the server, and ends on request.
 
-Input: settings. Output: the address that people open. Owns the tasks.
+Input: settings. Output: the address of the pages. Owns the tasks.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The connection of the dashboard to the Ankaios server: follows the state, and sends the requests of browsers.
 
 Input: connection settings, and requests. Output: the first state and all events through callbacks, responses, or an
-error with a text for people. Owns the connection and makes it again after it is lost.
+error with a text for the page. Owns the connection and opens it again after it is lost.
 """
 
 import asyncio
