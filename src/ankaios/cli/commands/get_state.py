@@ -23,13 +23,8 @@ def run(call: CommandCall) -> None:
             form = COMPLETE_STATE.to_form(state)
         except Rejected as error:
             raise CliError(_FAILED, str(error)) from error
-        call.output.line(_text(form, call.values["format"]))
+        if call.values["format"] == "json":
+            call.output.json(form)
+        else:
+            call.output.line(dump_yaml(form))
         hint_unmatched_masks(call, session, masks, form)
-
-
-def _text(form: dict[str, object], output_format: str) -> str:
-    if output_format == "json":
-        import json
-
-        return json.dumps(form, indent=2, ensure_ascii=False)
-    return dump_yaml(form)

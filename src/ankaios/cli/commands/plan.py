@@ -4,7 +4,7 @@ from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.terminal.output import CliError
 from ankaios.cli.updates.manifest_files import read_update
-from ankaios.cli.views.plan_view import has_changes, plan_as_json, plan_lines
+from ankaios.cli.views.plan_view import has_changes, plan_as_form, plan_lines
 from ankaios.common.pb import ank_base_pb2 as base
 
 CHANGES = 3
@@ -16,7 +16,7 @@ def run(call: CommandCall) -> int:
         return 0
     plan = request_plan(call, update)
     if call.values["format"] == "json":
-        call.output.line(plan_as_json(plan))
+        call.output.json(plan_as_form(plan))
         if not plan.accepted:
             return 1
     else:
@@ -34,5 +34,4 @@ def request_plan(call: CommandCall, update: base.UpdateStateRequest) -> base.Pla
 def print_plan(call: CommandCall, plan: base.PlanResponse) -> None:
     if not plan.accepted:
         raise CliError(f"Plan rejected by rule '{plan.rejectedBy}': {plan.rejection}", "nothing was changed")
-    for line in plan_lines(call.output, plan):
-        call.output.line(line)
+    call.output.lines(plan_lines(call.output, plan))

@@ -1,6 +1,5 @@
 """`ank rollout status`: running atomic changes, and the last ones that have ended."""
 
-import json
 from collections.abc import Iterable
 
 from ankaios.cli.command_line.arguments import CommandCall
@@ -41,11 +40,10 @@ def _follow(call: CommandCall, session: Session, response: base.Response) -> Non
 def _show(call: CommandCall, rollouts: Iterable[base.RolloutInfo], in_detail: bool) -> None:
     now = current_ms()
     if call.values["format"] == "json":
-        call.output.line(json.dumps([rollout_form(rollout) for rollout in rollouts], ensure_ascii=False, indent=2))
+        call.output.json([rollout_form(rollout) for rollout in rollouts])
         return
     if not in_detail:
         print_table(call.output, HEADER, rollout_rows(rollouts, now), WRAP)
         return
     for rollout in rollouts:
-        for line in rollout_lines(call.output, rollout, now):
-            call.output.line(line)
+        call.output.lines(rollout_lines(call.output, rollout, now))

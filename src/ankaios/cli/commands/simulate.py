@@ -23,10 +23,7 @@ def run(call: CommandCall) -> None:
                 run_story(cluster, [*(("apply", file) for file in call.values["files"]), *steps])
             except StoryFailed as error:
                 failure = str(error)
-            for line in cluster.timeline:
-                call.output.line(printable(line))
-            for text in cluster.internal_errors:
-                call.output.line(printable(text))
+            call.output.lines(map(printable, (*cluster.timeline, *cluster.internal_errors)))
     except (Rejected, OSError) as error:
         raise CliError(str(error)) from error
     if failure:

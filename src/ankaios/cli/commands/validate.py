@@ -18,9 +18,7 @@ def run(call: CommandCall) -> int:
     texts, unreadable = _read(call.values["files"])
     findings = unreadable + validate(texts, complete=not unreadable)
     if call.values["json"]:
-        import json
-
-        call.output.line(json.dumps([finding._asdict() for finding in findings], indent=2, ensure_ascii=False))
+        call.output.json([finding._asdict() for finding in findings])
     else:
         _print(call.output, findings, len(call.values["files"]))
     return 1 if any(finding.severity == ERROR for finding in findings) else 0

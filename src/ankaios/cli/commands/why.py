@@ -1,6 +1,5 @@
 """`ank why`: the chain of causes of a workload's state, down to the root cause."""
 
-import json
 from collections.abc import Iterable, Iterator
 
 from ankaios.cli.command_line.arguments import CommandCall
@@ -26,10 +25,9 @@ def run(call: CommandCall) -> None:
         session.goodbye()
     causes = response.whyResponse.causes
     if call.values["format"] == "json":
-        call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
-        return
-    for line in cause_lines(call.output, causes, current_ms()):
-        call.output.line(line)
+        call.output.json([cause_form(cause) for cause in causes])
+    else:
+        call.output.lines(cause_lines(call.output, causes, current_ms()))
 
 
 def cause_lines(output: CliOutput, causes: Iterable[base.Cause], now_ms: int) -> Iterator[str]:

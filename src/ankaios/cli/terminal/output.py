@@ -7,8 +7,8 @@ Eclipse Ankaios; everything else is coloured only on a terminal. `NO_COLOR` swit
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import TextIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TextIO
 
 from ankaios.common.errors import AnkaiosError
 
@@ -99,6 +99,16 @@ class CliOutput:
 
     def line(self, text: str) -> None:
         self.write(text + "\n")
+
+    def lines(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.line(text)
+
+    def json(self, form: Any) -> None:
+        """Print plain data for programs."""
+        import json  # takes 5 ms
+
+        self.line(json.dumps(form, ensure_ascii=False, indent=2))
 
     def progress(self, text: str) -> None:
         if not self.quiet:

@@ -1,9 +1,8 @@
-"""Plans as text and as JSON. Pure: a `PlanResponse` in, lines out.
+"""Plans as text and as plain data. Pure: a `PlanResponse` in, lines or a form out.
 
 `+` marks what is created, `~` what is changed, `-` what is deleted. Values of several lines are shown as a line diff.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
@@ -127,10 +126,10 @@ def _summary(plan: base.PlanResponse) -> str:
     return f"Plan: {', '.join(parts)}."
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- form -------------------------------------------------------------------------------------------------------------
 
 
-def plan_as_json(plan: base.PlanResponse) -> str:
+def plan_as_form(plan: base.PlanResponse) -> dict[str, Any]:
     form: dict[str, Any] = {"accepted": plan.accepted, "revision": plan.revision}
     if not plan.accepted:
         form |= {"rejection": plan.rejection, "rejectedBy": plan.rejectedBy}
@@ -144,7 +143,7 @@ def plan_as_json(plan: base.PlanResponse) -> str:
         }
         for entry in plan.entries
     ]
-    return json.dumps(form, ensure_ascii=False, indent=2)
+    return form
 
 
 def _workload_form(workload: base.PlannedWorkload) -> dict[str, Any]:
