@@ -29,15 +29,17 @@ GLOBAL_OPTIONS = (
     Option("-V, --version", "Print the version"),
 )
 
+GROUPS = {
+    "Look at the cluster": (GET, DESCRIBE, WHY, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
+    "Change the cluster": (PLAN, APPLY, ROLLOUT, RUN, SET, DELETE, ROLLBACK),
+    "Tools": (UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
+}
+
 ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(
-        *(GET, DESCRIBE, WHY, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
-        *(PLAN, APPLY, ROLLOUT, RUN, SET, DELETE, ROLLBACK),
-        *(UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
-    ),
+    children=tuple(command._replace(group=group) for group, commands in GROUPS.items() for command in commands),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)

@@ -2,7 +2,7 @@
 
 from ankaios.cli.command_line.argument_values import revision_number, tag, update_mask
 from ankaios.cli.command_line.arguments import Command, Option, Positional
-from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, CHANGE_GROUP, TEXT_OR_JSON, WORKLOADS
+from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, TEXT_OR_JSON, WORKLOADS
 
 _MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
 _AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
@@ -11,7 +11,6 @@ PLAN = Command(
     "plan",
     "Show what applying manifests would do, without doing it",
     "plan:run",
-    group=CHANGE_GROUP,
     bare_help=True,
     options=(
         _AGENT,
@@ -37,7 +36,6 @@ APPLY = Command(
     "apply",
     "Create or replace what manifests describe",
     "apply:run",
-    group=CHANGE_GROUP,
     bare_help=True,
     options=(
         _AGENT,
@@ -64,7 +62,6 @@ APPLY = Command(
 ROLLOUT = Command(
     "rollout",
     "Show atomic changes that the server monitors",
-    group=CHANGE_GROUP,
     children=(
         Command(
             "status",
@@ -86,7 +83,6 @@ ROLLOUT = Command(
 RUN = Command(
     "run",
     "Run a workload without a manifest",
-    group=CHANGE_GROUP,
     children=(
         Command(
             "workload",
@@ -112,7 +108,6 @@ RUN = Command(
 SET = Command(
     "set",
     "Set parts of the state",
-    group=CHANGE_GROUP,
     children=(
         Command(
             "state",
@@ -136,7 +131,6 @@ SET = Command(
 DELETE = Command(
     "delete",
     "Delete workloads, configuration items or device configurations",
-    group=CHANGE_GROUP,
     examples=(("ank delete workload web", "stop and remove a workload"),),
     children=(
         Command(

@@ -2,13 +2,12 @@
 
 from ankaios.cli.command_line.argument_values import revision_number
 from ankaios.cli.command_line.arguments import Command, Option
-from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, CHANGE_GROUP, INSPECT_GROUP, REVISION
+from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, REVISION
 
 HISTORY = Command(
     "history",
     "Show the changes of the desired state: when, by whom, and what",
     "history:list_revisions",
-    group=INSPECT_GROUP,
     options=(
         Option(
             "-w, --workload <WORKLOAD_NAME>",
@@ -39,7 +38,6 @@ DIFF = Command(
     "diff",
     "Show what changed between two revisions, or since a revision",
     "history:show_difference",
-    group=INSPECT_GROUP,
     positionals=(
         REVISION._replace(name="first", summary="The earlier revision"),
         REVISION._replace(name="second", display="[REVISION]", summary="The later one, by default the current"),
@@ -51,7 +49,6 @@ ROLLBACK = Command(
     "rollback",
     "Restore the desired state of an earlier revision",
     "history:roll_back",
-    group=CHANGE_GROUP,
     options=(
         Option(
             "-w, --workload <WORKLOAD_NAME>",

@@ -2,7 +2,7 @@
 
 from ankaios.cli.command_line.argument_values import line_count, milliseconds_since_1970, point_in_time
 from ankaios.cli.command_line.arguments import Command, Option, Positional
-from ankaios.cli.tree.shared_arguments import INSPECT_GROUP, TEXT_OR_JSON, WORKLOAD, WORKLOADS
+from ankaios.cli.tree.shared_arguments import TEXT_OR_JSON, WORKLOAD, WORKLOADS
 
 _FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")
 _STATE_MASKS = Positional(
@@ -15,7 +15,6 @@ _STATE_MASKS = Positional(
 GET = Command(
     "get",
     "Show the state, workloads, agents, configs, devices, or events as they happen",
-    group=INSPECT_GROUP,
     examples=(("ank get workloads", "a table of all workloads"),),
     children=(
         Command(
@@ -110,7 +109,6 @@ GET = Command(
 DESCRIBE = Command(
     "describe",
     "Show the details of one workload or device",
-    group=INSPECT_GROUP,
     examples=(("ank describe workload web", "state, reason, dependencies and devices of a workload"),),
     children=(
         Command(
@@ -136,7 +134,6 @@ WHY = Command(
     "why",
     "Explain why a workload is in its state, down to the root cause",
     "why:run",
-    group=INSPECT_GROUP,
     bare_help=True,
     options=(TEXT_OR_JSON,),
     positionals=(WORKLOAD,),
@@ -151,7 +148,6 @@ LOGS = Command(
     "logs",
     "Show the output of workloads",
     "logs:run",
-    group=INSPECT_GROUP,
     bare_help=True,
     options=(
         Option("-f, --follow", "Continue with new output"),
@@ -171,7 +167,6 @@ TOP = Command(
     "top",
     "Show nodes and workloads live, with CPU and memory",
     "top:run",
-    group=INSPECT_GROUP,
     details="Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows "
     "select, w explains the state of the selected workload, l follows its output, q ends.",
     examples=(("ank top", "what runs where, and what does it use?"),),
@@ -181,7 +176,6 @@ DASHBOARD = Command(
     "dashboard",
     "Show the cluster in a web browser",
     "dashboard:run",
-    group=INSPECT_GROUP,
     options=(
         Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
         Option("--open", "Open the pages in the web browser of this machine"),

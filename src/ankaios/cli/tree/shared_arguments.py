@@ -1,10 +1,7 @@
-"""Arguments and groups that several commands have."""
+"""Arguments that several commands have."""
 
 from ankaios.cli.command_line.argument_values import duration_ms, revision_number
 from ankaios.cli.command_line.arguments import Option, Positional
-
-INSPECT_GROUP = "Look at the cluster"
-CHANGE_GROUP = "Change the cluster"
 
 TEXT_OR_JSON = Option(
     "-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"

@@ -3,13 +3,10 @@
 from ankaios.cli.command_line.argument_values import days
 from ankaios.cli.command_line.arguments import Command, Option, Positional
 
-GROUP = "Tools"
-
 UP = Command(
     "up",
     "Run server and agents in this terminal, with the workloads of manifests",
     "up:run",
-    group=GROUP,
     offline=True,
     options=(
         Option(
@@ -46,7 +43,6 @@ VALIDATE = Command(
     "validate",
     "Check manifests without a server",
     "validate:run",
-    group=GROUP,
     offline=True,
     bare_help=True,
     options=(Option("--json", "Print the findings as JSON"),),
@@ -65,7 +61,6 @@ SIMULATE = Command(
     "simulate",
     "Run manifests on a simulated cluster and print what happens",
     "simulate:run",
-    group=GROUP,
     offline=True,
     bare_help=True,
     options=(
@@ -88,7 +83,6 @@ DOCTOR = Command(
     "doctor",
     "Check this machine and the connection to the server",
     "doctor:run",
-    group=GROUP,
     details="The exit code is 1 if something is wrong. Nothing is changed.",
     examples=(("ank doctor", "check everything"),),
 )
@@ -96,7 +90,6 @@ DOCTOR = Command(
 CERTS = Command(
     "certs",
     "Create certificates for mutual TLS",
-    group=GROUP,
     children=(
         Command(
             "create",
@@ -137,7 +130,6 @@ SCHEMA = Command(
     "schema",
     "Print the JSON schema of manifests",
     "schema:run",
-    group=GROUP,
     offline=True,
     examples=(("ank schema > manifest.schema.json", "let an editor check and complete manifests"),),
 )
