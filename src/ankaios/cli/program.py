@@ -15,6 +15,7 @@ from ankaios.cli.command_line.arguments import (
     ParsedCommandLine,
     UsageError,
     VersionRequested,
+    function_of,
 )
 from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.settings import CliSettings, load_settings
@@ -87,7 +88,7 @@ def _run_command(parsed: ParsedCommandLine, output: CliOutput) -> int:
         if not command.offline:
             raise
         settings = CliSettings()
-    module, _, function = command.run.partition(":")
+    module, _, function = function_of(parsed.path).partition(":")
     run_function = getattr(importlib.import_module(f"ankaios.cli.commands.{module}"), function)
     return run_function(CommandCall(parsed.path, parsed.values, settings, output)) or 0
 

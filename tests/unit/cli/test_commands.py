@@ -6,7 +6,7 @@ from inspect import signature
 
 import pytest
 
-from ankaios.cli.command_line.arguments import CommandPath
+from ankaios.cli.command_line.arguments import CommandPath, function_of
 from ankaios.cli.command_line.completion_values import FIXED, NAMES
 from ankaios.cli.command_line.help import help_text, usage_line
 from ankaios.cli.tree.ank import ANK
@@ -29,9 +29,8 @@ def plain(text: str, style: str) -> str:
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
 def test_a_command_has_children_or_a_function(path: CommandPath) -> None:
     command = path[-1]
-    assert command.is_group or command.run
-    if command.run:
-        module, _, name = command.run.partition(":")
+    if command.function or not command.is_group:
+        module, _, name = function_of(path).partition(":")
         function = getattr(import_module(f"ankaios.cli.commands.{module}"), name)
         assert len(signature(function).parameters) == 1
 

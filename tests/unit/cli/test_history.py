@@ -58,7 +58,7 @@ def test_differences_are_shown_as_lines_of_yaml() -> None:
 def test_history_lists_without_and_shows_with_a_subcommand() -> None:
     assert parse_command_line(ANK, ["history", "-w", "web"]).values == {"workload": ["web"], "limit": 20}
     shown = parse_command_line(ANK, ["history", "show", "7"])
-    assert shown.path[-1].run == "history:show_revision"
+    assert shown.path[-1].function == "history:show_revision"
     assert shown.values == {"revision": 7}
     with pytest.raises(HelpRequested):
         parse_command_line(ANK, ["history", "help"])

@@ -72,15 +72,17 @@ class Positional(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One word of the command line. It has `children`, or `run`: "module:function" in `ankaios.cli.commands`, or both.
+    """One word of the command line. It has `children`, or a function in `ankaios.cli.commands`, or both.
 
-    The function takes a `CommandCall` and returns the exit code; None means 0. An `offline` command does not connect to
-    a server, so it ignores connection settings that are invalid. `bare_help` prints the help if no argument is given.
+    The function takes a `CommandCall` and returns the exit code; None means 0. `function` is "module:function", by
+    default the function `run` of the module that is named as the command, such as `get_state`. An `offline` command
+    does not connect to a server, so it ignores connection settings that are invalid. `bare_help` prints the help if no
+    argument is given.
     """
 
     name: str
     summary: str
-    run: str = ""
+    function: str = ""
     group: str = ""
     aliases: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
@@ -109,6 +111,10 @@ class Command(NamedTuple):
 
 CommandPath = tuple[Command, ...]
 """The chosen command, after the commands that contain it."""
+
+
+def function_of(path: CommandPath) -> str:
+    return path[-1].function or f"{'_'.join(command.name for command in path[1:])}:run"
 
 
 class ParsedCommandLine(NamedTuple):

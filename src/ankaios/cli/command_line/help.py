@@ -17,7 +17,7 @@ def usage_line(path: CommandPath) -> str:
         words.append("[OPTIONS]")
     words += [option.display for option in command.options if option.required]
     if command.is_group:
-        words.append("[COMMAND]" if command.run else "<COMMAND>")
+        words.append("[COMMAND]" if command.function else "<COMMAND>")
     words += [positional.display for positional in command.positionals]
     return "Usage: " + " ".join(words)
 

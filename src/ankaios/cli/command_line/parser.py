@@ -25,7 +25,7 @@ def parse_command_line(root: Command, words: Sequence[str]) -> ParsedCommandLine
     global_values, rest = _parse_level(path, words)
     values = global_values
     while path[-1].is_group:
-        if not rest and path[-1].run:
+        if not rest and path[-1].function:
             break
         if not rest:
             raise HelpRequested(path, missing=True)

@@ -1,7 +1,7 @@
 """The command `ank` with its global options. `ANK` is the tree of all commands.
 
-To add a command, declare it in one of the modules of this package and write its function in `ankaios.cli.commands`. The
-declarations import no command, so that help, completion and usage errors are fast.
+To add a command, declare it in one of the modules of this package, add it to a group here, and write its function in
+`ankaios.cli.commands`. The declarations import no command, so that help, completion and usage errors are fast.
 """
 
 from ankaios.cli.command_line.argument_values import milliseconds

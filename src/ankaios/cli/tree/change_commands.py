@@ -10,7 +10,6 @@ _AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on t
 PLAN = Command(
     "plan",
     "Show what applying manifests would do, without doing it",
-    "plan:run",
     bare_help=True,
     options=(
         _AGENT,
@@ -35,7 +34,6 @@ PLAN = Command(
 APPLY = Command(
     "apply",
     "Create or replace what manifests describe",
-    "apply:run",
     bare_help=True,
     options=(
         _AGENT,
@@ -87,7 +85,6 @@ RUN = Command(
         Command(
             "workload",
             "Run a workload and wait until it runs",
-            "run_workload:run",
             options=(
                 Option("--runtime <RUNTIME_NAME>", "For example podman", required=True, complete="runtimes"),
                 Option("--config <RUNTIME_CONFIG>", "Configuration for the runtime", required=True),
@@ -112,7 +109,6 @@ SET = Command(
         Command(
             "state",
             "Set the parts of the state that masks select to the content of a file",
-            "set_state:run",
             positionals=(
                 Positional("masks", "<MASK>...", "Parts of the state", convert=update_mask, complete="masks"),
                 Positional(

@@ -20,7 +20,6 @@ GET = Command(
         Command(
             "state",
             "Show the complete state or parts of it",
-            "get_state:run",
             options=(_FORMAT,),
             positionals=(_STATE_MASKS,),
             examples=(
@@ -63,7 +62,6 @@ GET = Command(
         Command(
             "events",
             "Show changes of the state as they happen",
-            "get_events:run",
             options=(
                 _FORMAT,
                 Option("-c, --include-current-state", "Start with the current state"),
@@ -114,7 +112,6 @@ DESCRIBE = Command(
         Command(
             "workload",
             "Show state, reason, restarts, dependencies and devices of a workload",
-            "describe_workload:run",
             aliases=("workloads",),
             positionals=(WORKLOAD,),
             examples=(("ank describe workload web", "why does it not run?"),),
@@ -122,7 +119,6 @@ DESCRIBE = Command(
         Command(
             "device",
             "Show slots, users and properties of a device",
-            "describe_device:run",
             aliases=("devices",),
             positionals=(Positional("name", "<DEVICE_NAME>", "Name of the device", complete="devices"),),
             examples=(("ank describe device camera-1a2b3c", "which workload uses it?"),),
@@ -133,7 +129,6 @@ DESCRIBE = Command(
 WHY = Command(
     "why",
     "Explain why a workload is in its state, down to the root cause",
-    "why:run",
     bare_help=True,
     options=(TEXT_OR_JSON,),
     positionals=(WORKLOAD,),
@@ -147,7 +142,6 @@ WHY = Command(
 LOGS = Command(
     "logs",
     "Show the output of workloads",
-    "logs:run",
     bare_help=True,
     options=(
         Option("-f, --follow", "Continue with new output"),
@@ -166,7 +160,6 @@ LOGS = Command(
 TOP = Command(
     "top",
     "Show nodes and workloads live, with CPU and memory",
-    "top:run",
     details="Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows "
     "select, w explains the state of the selected workload, l follows its output, q ends.",
     examples=(("ank top", "what runs where, and what does it use?"),),
@@ -175,7 +168,6 @@ TOP = Command(
 DASHBOARD = Command(
     "dashboard",
     "Show the cluster in a web browser",
-    "dashboard:run",
     options=(
         Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
         Option("--open", "Open the pages in the web browser of this machine"),

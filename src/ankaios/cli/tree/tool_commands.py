@@ -6,7 +6,6 @@ from ankaios.cli.command_line.arguments import Command, Option, Positional
 UP = Command(
     "up",
     "Run server and agents in this terminal, with the workloads of manifests",
-    "up:run",
     offline=True,
     options=(
         Option(
@@ -42,7 +41,6 @@ UP = Command(
 VALIDATE = Command(
     "validate",
     "Check manifests without a server",
-    "validate:run",
     offline=True,
     bare_help=True,
     options=(Option("--json", "Print the findings as JSON"),),
@@ -60,7 +58,6 @@ VALIDATE = Command(
 SIMULATE = Command(
     "simulate",
     "Run manifests on a simulated cluster and print what happens",
-    "simulate:run",
     offline=True,
     bare_help=True,
     options=(
@@ -82,7 +79,6 @@ SIMULATE = Command(
 DOCTOR = Command(
     "doctor",
     "Check this machine and the connection to the server",
-    "doctor:run",
     details="The exit code is 1 if something is wrong. Nothing is changed.",
     examples=(("ank doctor", "check everything"),),
 )
@@ -129,7 +125,6 @@ CERTS = Command(
 SCHEMA = Command(
     "schema",
     "Print the JSON schema of manifests",
-    "schema:run",
     offline=True,
     examples=(("ank schema > manifest.schema.json", "let an editor check and complete manifests"),),
 )
