@@ -4,30 +4,21 @@ from pathlib import Path
 from typing import Any
 
 from ankaios.cli.command_line.arguments import CommandCall
-from ankaios.cli.terminal.output import CliError
 from ankaios.cli.terminal.table import printable
-from ankaios.common.errors import Rejected
 
 DEFAULT_SECONDS = 30
 
 
 def run(call: CommandCall) -> None:
     from ankaios.testing.cluster import TestCluster  # loads server and agent, which no other command needs
-    from ankaios.testing.story import StoryFailed, check_steps, run_story
+    from ankaios.testing.story import check_steps, run_story
 
-    failure = ""
-    try:
-        steps = check_steps(_steps(call.values["script"]))
-        with TestCluster(seed=call.values["seed"]) as cluster:
-            try:
-                run_story(cluster, [*(("apply", file) for file in call.values["files"]), *steps])
-            except StoryFailed as error:
-                failure = str(error)
+    steps = check_steps(_steps(call.values["script"]))
+    with TestCluster(seed=call.values["seed"]) as cluster:
+        try:
+            run_story(cluster, [*(("apply", file) for file in call.values["files"]), *steps])
+        finally:
             call.output.lines(map(printable, (*cluster.timeline, *cluster.internal_errors)))
-    except (Rejected, OSError) as error:
-        raise CliError(str(error)) from error
-    if failure:
-        raise CliError(failure)
 
 
 def _steps(script: str | None) -> Any:
