@@ -87,8 +87,8 @@ class ClusterForm:
 
     def workload(self, name: str) -> Entry | None:
         """None if it is neither desired nor has a state."""
-        desired = self.form.get("desiredState", {}).get("workloads", {}).get(name)
-        effective = self.form.get("effectiveState", {}).get("workloads", {}).get(name) or desired or {}
+        desired, rendered = self.definition(name)
+        effective = rendered or desired or {}
         instances = [
             instance_entry(agent, instance_id, state)
             for agent, workloads in self._states.items()
