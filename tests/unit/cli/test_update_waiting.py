@@ -34,7 +34,7 @@ def tables(names: list[str], **early: Any) -> list[str]:
     output = CliOutput(stdout := io.StringIO(), io.StringIO(), {})
     wait_list = WaitList([f"{name}.1.n1" for name in names], [], {}, ["n1"])
     waited_for = [name for name in names if name not in early.get("early", [])]
-    show_until_done(output, cast(Session, FakeSession(waited_for, **early)), wait_list)
+    show_until_done(output, cast(Session, FakeSession(waited_for, **early)), wait_list, {})
     return stdout.getvalue().split("\n\n")[:-1]
 
 

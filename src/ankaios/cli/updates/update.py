@@ -86,7 +86,7 @@ def initial_rows(rows: Mapping[Instance, WorkloadRow], added: Iterable[Instance]
 
 
 def show_until_done(
-    output: CliOutput, session: Session, wait_list: WaitList, rows: Mapping[Instance, WorkloadRow] | None = None
+    output: CliOutput, session: Session, wait_list: WaitList, rows: Mapping[Instance, WorkloadRow]
 ) -> None:
     """Show the wait table at the start, after every message, and after every step of the spinner.
 
@@ -99,7 +99,7 @@ def show_until_done(
 
         step, next_step = 0, monotonic()
         show()
-        if rows is not None and wait_list.replace_rows(rows):
+        if wait_list.replace_rows(rows):
             show()
         if early := session.kept_states():
             wait_list.update(early)
