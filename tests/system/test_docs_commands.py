@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.arguments import HelpRequested, UsageError, VersionRequested
-from ankaios.cli.parser import parse_command_line
+from ankaios.cli.command_line.arguments import HelpRequested, UsageError, VersionRequested
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
 from tests.support.leftovers import RUN_VARIABLE
 from tests.support.notes import note

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ankaios.cli.arguments import Command, CommandPath, Option
-from ankaios.cli.help import usage_line
+from ankaios.cli.command_line.arguments import Command, CommandPath, Option
+from ankaios.cli.command_line.help import usage_line
 from ankaios.cli.tree.ank import ANK
 from tools.reference.markdown import code, fence, heading, link, page_of, plain, sentence, table
 
@@ -62,8 +62,8 @@ def _command(path: CommandPath) -> Iterator[str]:
         yield _options(command.options)
     if command.details:
         yield plain(command.details)
-    if command.examples:
-        yield fence("sh", "\n\n".join(f"# {meaning}\n{typed}" for typed, meaning in command.examples))
+    if command.shown_examples:
+        yield fence("sh", "\n\n".join(f"# {meaning}\n{typed}" for typed, meaning in command.shown_examples))
 
 
 def _options(options: Iterable[Option]) -> str:

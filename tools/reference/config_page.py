@@ -21,7 +21,7 @@ import msgspec
 from ankaios.agent import settings as agent_settings
 from ankaios.agent.settings import make_parser
 from ankaios.cli import settings as cli_settings
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
 from ankaios.cli.tree.ank import GLOBAL_OPTIONS
 from ankaios.common import config
 from ankaios.server import settings as server_settings

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.output import CliError
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session, SessionLost
 from ankaios.cli.settings import PEM_HINT
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.config import BadPemFile
 from ankaios.common.local_user import local_user_name
 from ankaios.common.pb import grpc_api_pb2 as grpc

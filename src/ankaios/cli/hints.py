@@ -1,9 +1,9 @@
 """Hints for workload names and masks that match nothing. They need a request to the server, with a short time limit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean, nearest
@@ -17,29 +17,33 @@ _LIMIT_MS = 500
 def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequence[str]) -> None:
     if not unknown or call.output.quiet or call.settings.no_wait:
         return
-    state = _request(session, "desiredState.workloads.*.agent")
-    if state is not None:
+    known = _desired_workloads(session)
+    if known is not None:
         for name in unknown:
-            call.output.hint(did_you_mean("workload", name, state.desiredState.workloads.workloads))
+            call.output.hint(did_you_mean("workload", name, known))
+
+
+def unknown_workload_hint(session: Session, name: str) -> str:
+    known = _desired_workloads(session)
+    return did_you_mean("workload", name, known) if known is not None else ""
+
+
+def _desired_workloads(session: Session) -> Collection[str] | None:
+    """None if the server does not respond in time."""
+    state = _request(session, "desiredState.workloads.*.agent")
+    return state.desiredState.workloads.workloads if state is not None else None
 
 
 def hint_unmatched_masks(call: CommandCall, session: Session, masks: Iterable[str], form: Mapping[str, Any]) -> None:
     """Print a hint for each mask that selects nothing in the form."""
+    from ankaios.common.state_manipulation import expand_wildcards
+
     if call.output.quiet:
         return
     for mask in masks:
         parts = mask.split(".")
-        if not _values_at(form, parts):
+        if not expand_wildcards(form, tuple(parts)):
             call.output.hint(_mask_hint(session, mask, parts))
-
-
-def _values_at(form: Any, parts: Sequence[str]) -> list[Any]:
-    """All values that the mask selects in the form."""
-    values = [form]
-    for part in parts:
-        maps = [value for value in values if isinstance(value, dict)]
-        values = [inner for value in maps for key, inner in value.items() if part in ("*", key)]
-    return values
 
 
 def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
@@ -58,6 +62,7 @@ def _mask_hint(session: Session, mask: str, parts: Sequence[str]) -> str:
 def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     """The declared keys at this place of the state, or else the names that the server has there."""
     from ankaios.common.model.state import COMPLETE_STATE
+    from ankaios.common.state_manipulation import WILDCARD, expand_wildcards
 
     kind: Kind | None = COMPLETE_STATE
     for part in parent:
@@ -65,8 +70,8 @@ def _keys_below(session: Session, parent: Sequence[str]) -> list[str]:
     if kind is not None and kind.known_keys is not None:
         return list(kind.known_keys)
     state = _request(session, ".".join(parent))
-    found = [] if state is None else _values_at(COMPLETE_STATE.to_form(state), parent)
-    return sorted({key for value in found if isinstance(value, dict) for key in value})
+    form = {} if state is None else COMPLETE_STATE.to_form(state)
+    return sorted({path[-1] for path in expand_wildcards(form, (*parent, WILDCARD))})
 
 
 def _request(session: Session, mask: str) -> base.CompleteState | None:

@@ -9,10 +9,17 @@ import os
 from collections.abc import Sequence
 
 from ankaios import __version__
-from ankaios.cli.arguments import CommandCall, HelpRequested, ParsedCommandLine, UsageError, VersionRequested
-from ankaios.cli.output import CliError, CliOutput, OutputFailed
-from ankaios.cli.parser import parse_command_line
+from ankaios.cli.command_line.arguments import (
+    CommandCall,
+    HelpRequested,
+    ParsedCommandLine,
+    UsageError,
+    VersionRequested,
+    function_of,
+)
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.settings import CliSettings, load_settings
+from ankaios.cli.terminal.output import CliError, CliOutput, OutputFailed
 from ankaios.cli.tree.ank import ANK
 from ankaios.common.config import BadEnvironment
 from ankaios.common.errors import AnkaiosError
@@ -51,7 +58,7 @@ def _report_failed_output(output: CliOutput, error: OutputFailed) -> int:
 def _run_reporting_errors(words: Sequence[str], output: CliOutput) -> int:
     try:
         if shell := os.environ.get("COMPLETE"):
-            from ankaios.cli.completion import complete
+            from ankaios.cli.command_line.completion import complete
 
             return complete(shell, words, output)
         return _run_command(parse_command_line(ANK, words), output)
@@ -61,7 +68,7 @@ def _run_reporting_errors(words: Sequence[str], output: CliOutput) -> int:
         output.line(f"ank {__version__}")
         return 0
     except UsageError as error:
-        from ankaios.cli.help import usage_error_text
+        from ankaios.cli.command_line.help import usage_error_text
 
         output.stderr_line(usage_error_text(error, output.paint_stderr))
         return WRONG_USAGE
@@ -81,13 +88,13 @@ def _run_command(parsed: ParsedCommandLine, output: CliOutput) -> int:
         if not command.offline:
             raise
         settings = CliSettings()
-    module, _, function = command.run.partition(":")
+    module, _, function = function_of(parsed.path).partition(":")
     run_function = getattr(importlib.import_module(f"ankaios.cli.commands.{module}"), function)
     return run_function(CommandCall(parsed.path, parsed.values, settings, output)) or 0
 
 
 def _print_help(request: HelpRequested, output: CliOutput) -> int:
-    from ankaios.cli.help import help_text
+    from ankaios.cli.command_line.help import help_text
 
     if request.missing:
         output.stderr_line(help_text(request.path, output.paint_stderr, output.width))

@@ -18,8 +18,16 @@ from ankaios.middleware.connecting import ConnectionLost
 STATE_LOST = "Channel preliminary closed."
 UPDATE_LOST = "Connection to server interrupted"
 LOGS_LOST = "Error streaming workload logs: channel preliminary closed."
-UNSUPPORTED = "The server ended the connection instead of an answer"
-_UNSUPPORTED_HINT = "a server of Eclipse Ankaios does not support this command"
+_ADDITIONS = {
+    "history": "revisions",
+    "plan": "plans",
+    "records": "records of workloads",
+    "rollouts": "rollouts",
+    "servers": "states of servers",
+    "usage": "values of resource usage",
+    "why": "explanations of workloads",
+}
+"""What is requested by the requests that servers of Eclipse Ankaios do not have."""
 _GOODBYE_SECONDS = 1.0
 _MAX_KEPT_STATES = 100_000
 
@@ -55,6 +63,10 @@ def execution_error(error: RequestFailed) -> str:
     return 'ExecutionError("' + "".join(escapes.get(char, char) for char in str(error)) + '")'
 
 
+def update_request(new_state: base.CompleteState, masks: Iterable[str]) -> base.Request:
+    return base.Request(updateStateRequest=base.UpdateStateRequest(newState=new_state, updateMask=masks))
+
+
 class Session:
     def __init__(self, connection: BlockingConnection, timeout_ms: int) -> None:
         self._connection = connection
@@ -76,23 +88,18 @@ class Session:
     def send_state_request(self, *masks: str) -> str:
         """Send the request without waiting; `receive_state` returns the response."""
         wanted = base.CompleteStateRequest(fieldMask=masks)
-        return self._send_new(base.Request(completeStateRequest=wanted), STATE_LOST)
+        return self.send(base.Request(completeStateRequest=wanted))
 
     def receive_state(self, request_id: str, limit_ms: int | None = None) -> base.CompleteState:
         response = self._response(request_id, ("completeStateResponse",), STATE_LOST, limit_ms)
         return response.completeStateResponse.completeState
 
     def update(self, new_state: base.CompleteState, masks: Iterable[str]) -> base.UpdateStateSuccess:
-        return self.receive_success(self.send_update(new_state, masks))
-
-    def send_update(self, new_state: base.CompleteState, masks: Iterable[str]) -> str:
-        """Send the update without waiting; `receive_success` returns the response."""
-        update = base.UpdateStateRequest(newState=new_state, updateMask=masks)
-        return self.send_change(base.Request(updateStateRequest=update))
+        return self.receive_success(self.send_change(update_request(new_state, masks)))
 
     def send_change(self, request: base.Request) -> str:
-        """Send a request that is answered with an `UpdateStateSuccess`."""
-        return self._send_new(request, UPDATE_LOST)
+        """Send a request that is answered with an `UpdateStateSuccess`, which `receive_success` returns."""
+        return self.send(request, UPDATE_LOST)
 
     def receive_success(self, request_id: str) -> base.UpdateStateSuccess:
         response = self._response(request_id, ("UpdateStateSuccess", "error"), UPDATE_LOST)
@@ -100,59 +107,19 @@ class Session:
             raise RequestFailed(f"SetState failed with: '{response.error.message}'")
         return response.UpdateStateSuccess
 
-    def plan(self, update: base.UpdateStateRequest) -> base.PlanResponse:
-        request = base.Request(planRequest=base.PlanRequest(update=update))
-        return self._extension(request, "planResponse", "plans").planResponse
-
-    def _extension(self, request: base.Request, kind: str, what: str) -> base.Response:
-        """The response to a request that servers of Eclipse Ankaios do not have."""
-        unsupported = f"the server supports no {what}; servers of Eclipse Ankaios do not have them"
+    def request_addition(self, request: base.Request) -> base.Response:
+        """The response to one of the requests that servers of Eclipse Ankaios do not have."""
+        name = str(request.WhichOneof("RequestContent")).removesuffix("Request")
         try:
-            response = self._response(self._send_new(request, unsupported), (kind, "error"), unsupported)
+            response = self._response(self.send(request, UPDATE_LOST), (f"{name}Response", "error"), UPDATE_LOST)
         except RequestFailed as error:
-            if error.is_timeout:
-                raise RequestFailed(f"{unsupported} (no response within {duration_text(self._timeout_ms)})") from error
-            raise
+            if self.accepts_additions:
+                raise
+            limit = f" (no response within {duration_text(self._timeout_ms)})" if error.is_timeout else ""
+            unsupported = f"the server supports no {_ADDITIONS[name]}; servers of Eclipse Ankaios do not have them"
+            raise RequestFailed(f"{unsupported}{limit}") from error
         if response.HasField("error"):
-            raise RequestRejected(what, response.error.message)
-        return response
-
-    def why(self, workload: str) -> list[base.Cause]:
-        request = base.Request(whyRequest=base.WhyRequest(workload=workload))
-        return list(self._extension(request, "whyResponse", "explanations of workloads").whyResponse.causes)
-
-    def records(self, wanted: base.RecordsRequest) -> tuple[str, list[base.WorkloadRecord]]:
-        """The id of the request, and the records so far; `next_records` returns those that follow."""
-        response = self._extension(base.Request(recordsRequest=wanted), "recordsResponse", "records of workloads")
-        return response.requestId, list(response.recordsResponse.records)
-
-    def rollouts(self, wanted: base.RolloutsRequest) -> tuple[str, list[base.RolloutInfo]]:
-        """The id of the request, and the rollouts; with `follow`, `next_rollouts` returns their changes."""
-        response = self._extension(base.Request(rolloutsRequest=wanted), "rolloutsResponse", "rollouts")
-        return response.requestId, list(response.rolloutsResponse.rollouts)
-
-    def next_rollouts(self, request_id: str) -> list[base.RolloutInfo]:
-        while True:
-            message = self._receive(None, UPDATE_LOST)
-            response = message.response if message else None
-            if response and response.requestId == request_id and response.HasField("rolloutsResponse"):
-                return list(response.rolloutsResponse.rollouts)
-
-    def next_records(self, request_id: str) -> list[base.WorkloadRecord]:
-        while True:
-            message = self._receive(None, UPDATE_LOST)
-            response = message.response if message else None
-            if response and response.requestId == request_id and response.HasField("recordsResponse"):
-                return list(response.recordsResponse.records)
-
-    def ask(self, request: base.Request, kind: str) -> base.Response:
-        """Send a request that only servers of this project support; return its response of this kind."""
-        try:
-            response = self._response(self._send_new(request, UNSUPPORTED), (kind, "error"), UNSUPPORTED)
-        except RequestFailed as error:
-            raise RequestFailed(str(error), error.hint or _UNSUPPORTED_HINT) from error
-        if response.HasField("error"):
-            raise RequestFailed(response.error.message)
+            raise RequestRejected(_ADDITIONS[name], response.error.message)
         return response
 
     @property
@@ -163,45 +130,24 @@ class Session:
         """
         return self._connection.accepts_additions
 
-    def usage(self, seconds: int, limit_ms: int | None = None) -> base.UsageResponse:
-        """The resource usage of all workloads. Agents go on measuring for so many seconds."""
-        return self.receive_usage(self.send_usage_request(seconds), limit_ms)
-
-    def send_usage_request(self, seconds: int) -> str:
-        if not self.accepts_additions:
-            raise RequestFailed("the server does not report resource usage")
-        return self._send_new(base.Request(usageRequest=base.UsageRequest(seconds=seconds)), STATE_LOST)
-
-    def receive_usage(self, request_id: str, limit_ms: int | None = None) -> base.UsageResponse:
-        response = self._response(request_id, ("usageResponse", "error"), STATE_LOST, limit_ms)
-        if response.HasField("error"):
-            raise RequestFailed(response.error.message)
-        return response.usageResponse
-
-    def subscribe(self, masks: Iterable[str]) -> tuple[str, base.CompleteStateResponse]:
-        """Subscribe to events. Returns the id of the subscription and the current state."""
+    def subscribe(self, masks: Iterable[str]) -> base.Response:
+        """Subscribe to events. Returns the current state; `next_response` with the same id returns the events."""
         wanted = base.CompleteStateRequest(fieldMask=masks, subscribeForEvents=True)
-        subscription = self._send_new(base.Request(completeStateRequest=wanted), STATE_LOST)
-        response = self._response(subscription, ("completeStateResponse",), STATE_LOST)
-        return subscription, response.completeStateResponse
+        subscription = self.send(base.Request(completeStateRequest=wanted))
+        return self._response(subscription, ("completeStateResponse",), STATE_LOST)
 
-    def next_event(self, subscription: str) -> base.CompleteStateResponse:
+    def next_response(self, request_id: str, *kinds: str, lost: str = UPDATE_LOST) -> base.Response:
+        """The next response of these kinds to a request that has several. Other messages are ignored."""
         while True:
-            message = self._receive(None, UPDATE_LOST)
+            message = self._receive(None, lost)
             response = message.response if message else None
-            if response and response.requestId == subscription and response.HasField("completeStateResponse"):
-                return response.completeStateResponse
+            if response and response.requestId == request_id and response.WhichOneof("ResponseContent") in kinds:
+                return response
 
     def request_logs(self, wanted: base.LogsRequest) -> base.Response:
         """Returns the acceptance or the error. The id of the response is the id of the log campaign."""
-        campaign = self._send_new(base.Request(logsRequest=wanted), LOGS_LOST)
+        campaign = self.send(base.Request(logsRequest=wanted), LOGS_LOST)
         return self._response(campaign, ("logsRequestAccepted", "error"), LOGS_LOST)
-
-    def next_log_response(self, campaign: str) -> base.Response:
-        while True:
-            message = self._receive(None, LOGS_LOST)
-            if message and message.response.requestId == campaign:
-                return message.response
 
     def cancel_logs(self, campaign: str) -> None:
         """Cancel without waiting for the response: the command ends afterwards."""
@@ -240,9 +186,12 @@ class Session:
         except Unavailable:
             return
 
-    def send(self, request: base.Request) -> str:
+    def send(self, request: base.Request, lost: str = STATE_LOST) -> str:
         """Send any request without waiting; `take_response` returns the response once it is there."""
-        return self._send_new(request, STATE_LOST)
+        request.requestId = os.urandom(16).hex()
+        self._awaited[request.requestId] = None
+        self._send(request, lost)
+        return request.requestId
 
     def take_response(self, request_id: str) -> base.Response | None:
         """The response if it has arrived, which `next_states` notices while it waits. It is returned only once."""
@@ -250,16 +199,6 @@ class Session:
         if response is not None:
             del self._awaited[request_id]
         return response
-
-    def forget(self, request_id: str) -> None:
-        """The response is not needed any more."""
-        self._awaited.pop(request_id, None)
-
-    def _send_new(self, request: base.Request, lost: str) -> str:
-        request.requestId = os.urandom(16).hex()
-        self._awaited[request.requestId] = None
-        self._send(request, lost)
-        return request.requestId
 
     def _response(
         self, request_id: str, kinds: tuple[str, ...], lost: str, limit_ms: int | None = None
@@ -277,6 +216,7 @@ class Session:
             self._awaited[request_id] = None
             message = self._receive(_remaining(end), lost)
             if message is None:
+                del self._awaited[request_id]
                 raise _timed_out(limit_ms, rejection)
             self._keep(message)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.terminal.output import CliError, CliOutput
 from ankaios.common.config import (
     PEM_WINS_WARNING,
     BadPemFile,
@@ -56,15 +56,17 @@ def load_settings(
         given = values.get("ank_config")
         defaults = [] if given else _default_files(environ, output)
         file = load_config_file(given, defaults, default_table=True)
-        output.quiet = choose(values.get("quiet"), None, file, "quiet", default=False)
-        output.verbose = choose(values.get("verbose"), None, file, "verbose", default=False)
+
+        def chosen(name: str, default: Any, variable: str | None = None) -> Any:
+            return choose(values.get(name), variable, file, name, default, environ=environ)
+
+        output.quiet = chosen("quiet", False)
+        output.verbose = chosen("verbose", False)
         return CliSettings(
-            server_url=choose(
-                values.get("server_url"), "ANK_SERVER_URL", file, "server_url", DEFAULT_SERVER_URL, environ=environ
-            ),
-            timeout_ms=choose(values.get("response_timeout"), None, file, "response_timeout", DEFAULT_TIMEOUT_MS),
-            no_wait=choose(values.get("no_wait"), None, file, "no_wait", default=False),
-            insecure=choose(values.get("insecure"), "ANK_INSECURE", file, "insecure", default=False, environ=environ),
+            server_url=chosen("server_url", DEFAULT_SERVER_URL, "ANK_SERVER_URL"),
+            timeout_ms=chosen("response_timeout", DEFAULT_TIMEOUT_MS),
+            no_wait=chosen("no_wait", False),
+            insecure=chosen("insecure", False, "ANK_INSECURE"),
             given_pem=load_pem_material(values, "ANK", file, environ=environ),
         )
     except BadPemFile as error:

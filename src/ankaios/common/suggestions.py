@@ -15,6 +15,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
+def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The end of a message about an unknown word: the similar word, or else another text."""
+    guess = nearest(word, known)
+    return f"; did you mean '{guess}'?" if guess else otherwise
+
+
 def did_you_mean(kind: str, word: str, known: Iterable[str]) -> str:
     """The hint for an unknown name: the similar name, or else the existing names.
 

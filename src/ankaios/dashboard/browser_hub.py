@@ -1,7 +1,7 @@
-"""Sends what changes to all open pages. A page that does not read in time gets a complete snapshot instead.
+"""Sends changes to all open pages. A page that does not read in time gets a complete snapshot instead.
 
-Input: patches. Output: one queue of server-sent events for each page. Owns the queues, and the patches of the last
-moments, which leave together.
+Input: patches. Output: one queue of server-sent events for each page. Owns the queues, and the patches that were not
+sent yet: the patches of a short time are sent as one event.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class BrowserHub:
         self._pages: set[asyncio.Queue[bytes | None]] = set()
         self._pending: Entry = {}
         self._flush: asyncio.TimerHandle | None = None
-        self.changed = asyncio.Event()
+        self.page_opened = asyncio.Event()
 
     @property
     def has_pages(self) -> bool:
         return bool(self._pages)
 
     def patch(self, patch: Entry, changes: list[Entry]) -> None:
-        """Changes of the same entry within a moment leave as one."""
+        """Add to the next event. Of several changes of an entry, the last one is sent."""
         if not self._pages:
             return
         for kind, entries in patch.items():
@@ -68,18 +68,18 @@ class BrowserHub:
         for queue in self._pages:
             if queue.qsize() < MAX_QUEUED - 1:
                 queue.put_nowait(event)
-            else:  # the page does not read: what waits is replaced by a snapshot once it does
+            else:  # the page does not read: a snapshot replaces the queued events
                 while not queue.empty():
                     queue.get_nowait()
                 queue.put_nowait(None)
 
     async def events(self) -> AsyncIterator[bytes]:
-        """What one page is sent: a snapshot, then everything that changes."""
+        """The events for one page: a snapshot, then all changes."""
         if len(self._pages) >= MAX_PAGES:
             raise TooManyPages
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
         self._pages.add(queue)
-        self.changed.set()
+        self.page_opened.set()
         try:
             yield self._snapshot()
             while True:

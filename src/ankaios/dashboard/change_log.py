@@ -1,4 +1,4 @@
-"""The recent changes of the cluster, as texts for people, with the times at which the dashboard saw them.
+"""The recent changes of the cluster as texts, with the times at which the dashboard received them.
 
 Input: entries of `ClusterForm` before and after a change. Output: changes, newest last. Owns a limited number of them,
 and for each workload the times of its last states. No I/O.
@@ -46,7 +46,7 @@ class ChangeLog:
         return list(self._timelines.get(workload, ()))
 
     def compare(self, before: Mapping[str, Entry], after: Mapping[str, Entry], now_ms: int) -> list[Entry]:
-        """Note what differs between two patches of the same names; returns the new changes."""
+        """Store and return the changes between two patches of the same names."""
         found: list[Entry] = []
         for name, entry in after["workloads"].items():
             found += self._workload(name, before["workloads"].get(name), entry, now_ms)

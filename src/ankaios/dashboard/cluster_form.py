@@ -1,7 +1,7 @@
-"""The complete state as the dashboard follows it: plain form, changed by events, and what browsers are sent of it.
+"""The complete state as a plain form that follows the events of the server, and the entries of it for browsers.
 
-Input: the first state and events of the server. Output: compact entries for browsers, and which of them an event
-changes. Owns the form. No I/O.
+Input: the first state and events of the server. Output: compact entries for browsers, and the names of those that an
+event changes. Owns the form. No I/O.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ from ankaios.common.state_manipulation import MISSING, Form, Path, get_value, pa
 Entry = dict[str, Any]
 
 
-class Touched(Struct):
-    """The names of what an event changed."""
+class ChangedNames(Struct):
+    """The names of the workloads, agents and devices that an event changes."""
 
     workloads: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
 
-    def note(self, path: Path) -> None:
+    def add(self, path: Path) -> None:
         match path:
             case ("workloadStates", _, workload, *_):
                 self.workloads.add(workload)
@@ -43,18 +43,18 @@ class ClusterForm:
 
     # --- events ---
 
-    def concerned(self, event: base.CompleteStateResponse) -> Touched:
-        """What the event changes; call it before `apply`. A path above single entries concerns all entries below it."""
+    def names_changed_by(self, event: base.CompleteStateResponse) -> ChangedNames:
+        """Call it before `apply`. A path above single entries changes all entries below it."""
         changed = COMPLETE_STATE.to_form(event.completeState)
-        touched = Touched()
+        names = ChangedNames()
         altered = event.alteredFields
         for text in (*altered.addedFields, *altered.updatedFields, *altered.removedFields):
             if path := parse_path(text):
-                touched.note(path)
+                names.add(path)
                 for form in (changed, self.form):
                     for below in _entry_paths(get_value(form, path), path):
-                        touched.note(below)
-        return touched
+                        names.add(below)
+        return names
 
     def apply(self, event: base.CompleteStateResponse) -> None:
         """Apply the event to the form."""
@@ -87,10 +87,10 @@ class ClusterForm:
 
     def workload(self, name: str) -> Entry | None:
         """None if it is neither desired nor has a state."""
-        desired = self.form.get("desiredState", {}).get("workloads", {}).get(name)
-        effective = self.form.get("effectiveState", {}).get("workloads", {}).get(name) or desired or {}
+        desired, rendered = self.definition(name)
+        effective = rendered or desired or {}
         instances = [
-            _instance(agent, instance_id, state)
+            instance_entry(agent, instance_id, state)
             for agent, workloads in self._states.items()
             for instance_id, state in workloads.get(name, {}).items()
         ]
@@ -150,16 +150,16 @@ class ClusterForm:
             "devices": _present((name, self.device(name)) for name in self.form.get("deviceInstances", {})),
         }
 
-    def patch(self, touched: Touched) -> Entry:
-        """The new entries of what was touched; None for what is gone."""
+    def patch(self, names: ChangedNames) -> Entry:
+        """The entries of these names; None for a name that does not exist."""
         return {
-            "workloads": {name: self.workload(name) for name in touched.workloads},
-            "agents": {name: self.agent(name) for name in touched.agents},
-            "devices": {name: self.device(name) for name in touched.devices},
+            "workloads": {name: self.workload(name) for name in names.workloads},
+            "agents": {name: self.agent(name) for name in names.agents},
+            "devices": {name: self.device(name) for name in names.devices},
         }
 
 
-def _instance(agent: str, instance_id: str, state: Form) -> Entry:
+def instance_entry(agent: str, instance_id: str, state: Form) -> Entry:
     return {
         "agent": agent,
         "id": instance_id,

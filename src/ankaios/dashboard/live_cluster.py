@@ -43,11 +43,11 @@ class LiveCluster:
         self.hub.resync()
 
     def _event(self, event: base.CompleteStateResponse) -> None:
-        """The entries before are needed to describe what changed; they are made only for what the event names."""
-        touched = self.cluster.concerned(event)
-        before = self.cluster.patch(touched)
+        """The entries before the event are needed to describe the changes."""
+        names = self.cluster.names_changed_by(event)
+        before = self.cluster.patch(names)
         self.cluster.apply(event)
-        after = self.cluster.patch(touched)
+        after = self.cluster.patch(names)
         changes = self.log.compare(before, after, self._now_ms())
         self.hub.patch(after, changes)
 
@@ -75,8 +75,8 @@ class LiveCluster:
         """Request resource usage again and again while a page is open."""
         while True:
             if not self.hub.has_pages:
-                self.hub.changed.clear()
-                await self.hub.changed.wait()
+                self.hub.page_opened.clear()
+                await self.hub.page_opened.wait()
             if self.connected and self.client.has_additions:
                 await self._measure_once()
             await asyncio.sleep(USAGE_SECONDS)

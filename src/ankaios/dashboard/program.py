@@ -1,6 +1,6 @@
 """Runs the dashboard: listens, follows the server, and ends on request.
 
-Input: settings. Output: the address that people open. Owns the tasks.
+Input: settings. Output: the address of the pages. Owns the tasks.
 """
 
 import logging
@@ -41,7 +41,7 @@ class DashboardSettings(Struct, frozen=True):
     tls: PemMaterial | None = None
 
 
-def checked_settings(settings: DashboardSettings) -> DashboardSettings:
+def _check_access(settings: DashboardSettings) -> None:
     """Raises `Rejected` if an address that others can reach would be open without a token or certificate."""
     if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
         raise Rejected(f"the token is shorter than {MIN_TOKEN_LENGTH} characters")
@@ -50,11 +50,11 @@ def checked_settings(settings: DashboardSettings) -> DashboardSettings:
             f"'{settings.host}' can be reached by others: give '--token-file', or '--tls-crt' and '--tls-key', "
             "or listen on 127.0.0.1"
         )
-    return settings
 
 
 async def serve_dashboard(settings: DashboardSettings, ready: Callable[[str], None]) -> None:
     """Until it is cancelled. `ready` is called with the address once it listens."""
+    _check_access(settings)
     listening = _listen(settings)
     port: int = listening.getsockname()[1]
     rules = AccessRules(

@@ -1,7 +1,7 @@
 """The connection of the dashboard to the Ankaios server: follows the state, and sends the requests of browsers.
 
 Input: connection settings, and requests. Output: the first state and all events through callbacks, responses, or an
-error with a text for people. Owns the connection and makes it again after it is lost.
+error with a text for the page. Owns the connection and opens it again after it is lost.
 """
 
 import asyncio
@@ -85,18 +85,13 @@ class ServerClient:
 
     def _deliver(self, response: base.Response) -> None:
         queue = self._waiting.get(response.requestId)
-        if queue is None:
-            return
-        if queue.full():  # the browser does not read its stream
-            queue.get_nowait()
-        queue.put_nowait(response)
+        if queue is not None:
+            _put(queue, response)
 
     def _lost(self, reason: str) -> None:
         self._connection = None
         for queue in self._waiting.values():
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(None)
+            _put(queue, None)
         self._on_lost(reason)
 
     # --- requests ---
@@ -151,6 +146,13 @@ class ServerClient:
             await self._connection.send(ToServer(request=cancel))
         except Unavailable:
             return
+
+
+def _put(queue: asyncio.Queue[base.Response | None], response: base.Response | None) -> None:
+    """If the browser does not read its stream, the oldest response is discarded."""
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(response)
 
 
 def _hello() -> ToServer:

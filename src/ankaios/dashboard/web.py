@@ -5,13 +5,12 @@ the routes; the state is in `LiveCluster`.
 """
 
 import mimetypes
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from importlib.resources import files
 from typing import Any
 
 import msgspec
-from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -20,12 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ankaios import __version__
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import TRIGGERED_AT_RUNTIME
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
+from ankaios.dashboard.browser_forms import history_form, manifest_update, message_form, plan_form, record_form
 from ankaios.dashboard.browser_hub import TooManyPages, encode_event
 from ankaios.dashboard.live_cluster import LiveCluster
-from ankaios.dashboard.manifest_request import history_as_form, plan_as_form, update_request
 from ankaios.dashboard.security import (
     COOKIE,
     RESPONSE_HEADERS,
@@ -41,10 +39,6 @@ from ankaios.dashboard.server_client import NotAvailable
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SHOWN_REVISIONS = 50
 LOG_TAIL = 500
-STATIC = (
-    *("index.html", "style.css", "icon.svg", "app.js", "dom.js", "model.js", "pages.js", "graph.js", "charts.js"),
-    "differences.js",
-)
 
 
 class RollbackBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,8 +61,8 @@ def make_app(live: LiveCluster, rules: AccessRules) -> ASGIApp:
         Route("/api/apply", handlers.apply, methods=["POST"]),
         Route("/api/rollback", handlers.rollback, methods=["POST"]),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found})
-    return GuardedApp(app, rules)
+    handlers_of_errors = {404: _not_found, 405: _not_found, NotAvailable: _not_available, Rejected: _rejected}
+    return GuardedApp(Starlette(routes=routes, exception_handlers=handlers_of_errors), rules)
 
 
 class GuardedApp:
@@ -122,7 +116,7 @@ class DashboardHandlers:
         self._live = live
         self._rules = rules
         folder = files("ankaios.dashboard") / "static"
-        self._files = {name: (folder / name).read_bytes() for name in STATIC}
+        self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -167,11 +161,13 @@ class DashboardHandlers:
 
     async def why(self, request: Request) -> Response:
         wanted = base.Request(whyRequest=base.WhyRequest(workload=request.path_params["name"]))
-        return await self._answered(wanted, lambda response: _form(response.whyResponse)["causes"])
+        response = await self._live.client.request(wanted)
+        return _data(message_form(response.whyResponse)["causes"])
 
     async def records(self, request: Request) -> Response:
         wanted = base.Request(recordsRequest=base.RecordsRequest(workloads=[request.path_params["name"]]))
-        return await self._answered(wanted, lambda response: list(map(_record, response.recordsResponse.records)))
+        response = await self._live.client.request(wanted)
+        return _data([record_form(record) for record in response.recordsResponse.records])
 
     async def logs(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -204,77 +200,36 @@ class DashboardHandlers:
 
     async def history(self, request: Request) -> Response:
         wanted = base.Request(historyRequest=base.HistoryRequest(limit=SHOWN_REVISIONS, values=True))
-        return await self._answered(wanted, lambda response: history_as_form(response.historyResponse))
+        return _data(history_form((await self._live.client.request(wanted)).historyResponse))
 
     async def plan(self, request: Request) -> Response:
-        update = await _manifest(request)
-        if isinstance(update, Response):
-            return update
-        wanted = base.Request(planRequest=base.PlanRequest(update=update))
-        return await self._answered(wanted, lambda response: plan_as_form(response.planResponse))
+        wanted = base.Request(planRequest=base.PlanRequest(update=await _update(request)))
+        return _data(plan_form((await self._live.client.request(wanted)).planResponse))
 
     async def apply(self, request: Request) -> Response:
-        update = await _manifest(request)
-        if isinstance(update, Response):
-            return update
-        return await self._answered(
-            base.Request(updateStateRequest=update), lambda response: _form(response.UpdateStateSuccess)
-        )
+        return await self._change(base.Request(updateStateRequest=await _update(request)))
 
     async def rollback(self, request: Request) -> Response:
         try:
             revision = msgspec.json.decode(await request.body(), type=RollbackBody).revision
         except msgspec.DecodeError as error:
-            return _invalid(f"The request is not understood: {error}")
-        return await self._answered(
-            base.Request(rollbackRequest=base.RollbackRequest(revision=revision)),
-            lambda response: _form(response.UpdateStateSuccess),
-        )
+            raise Rejected(f"The request is not understood: {error}") from error
+        return await self._change(base.Request(rollbackRequest=base.RollbackRequest(revision=revision)))
 
-    async def _answered(self, request: base.Request, convert: Callable[[base.Response], Any]) -> Response:
-        """The data, or the fault as a text for the page: what a server does not offer is no error of the page."""
-        try:
-            return _json({"data": convert(await self._live.client.request(request))})
-        except NotAvailable as error:
-            return _json({"fault": str(error)})
+    async def _change(self, wanted: base.Request) -> Response:
+        return _data(message_form((await self._live.client.request(wanted)).UpdateStateSuccess))
 
 
-async def _manifest(request: Request) -> base.UpdateStateRequest | Response:
+async def _update(request: Request) -> base.UpdateStateRequest:
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_BODY_BYTES:
-            return _invalid(f"The manifest is larger than {MAX_BODY_BYTES} bytes.")
-    try:
-        update = update_request(body.decode(errors="replace"))
-    except Rejected as error:
-        return _invalid(str(error))
-    return update if update.updateMask else _invalid("The manifest contains nothing to apply.")
-
-
-def _invalid(reason: str) -> Response:
-    return _json({"fault": reason, "invalid": True})
-
-
-def _form(message: Any) -> dict[str, Any]:
-    form: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
-    return form
-
-
-def _record(record: base.WorkloadRecord) -> dict[str, Any]:
-    from ankaios.common.model.state import EXECUTION_STATE
-
-    state = EXECUTION_STATE.to_form(record.executionState)
-    words = state.get("state", "Unknown"), state.get("subState", "")
-    return {
-        "time": record.timeMs,
-        "agent": record.instanceName.agentName,
-        "state": words[0] if words[0] == words[1] else f"{words[0]}({words[1]})",
-        "info": info if (info := state.get("additionalInfo", "")) != TRIGGERED_AT_RUNTIME else "",
-        "health": state["health"]["status"].lower() if "health" in state else "",
-        "exitCode": record.exitCode if record.HasField("exitCode") else None,
-        "output": list(record.output),
-    }
+            raise Rejected(f"The manifest is larger than {MAX_BODY_BYTES} bytes.")
+    update = manifest_update(body.decode(errors="replace"))
+    if not update.updateMask:
+        raise Rejected("The manifest contains nothing to apply.")
+    return update
 
 
 def _events(events: AsyncIterator[bytes]) -> Response:
@@ -285,9 +240,22 @@ def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type="application/json")
 
 
+def _data(data: Any) -> Response:
+    return _json({"data": data})
+
+
 def _text(text: str, status: int) -> Response:
     return Response(text + "\n", status, media_type="text/plain")
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     return _text("There is no such page.", 404)
+
+
+async def _not_available(request: Request, error: Exception) -> Response:
+    """What a server does not offer is no error of the page, so the page gets the fault as a text."""
+    return _json({"fault": str(error)})
+
+
+async def _rejected(request: Request, error: Exception) -> Response:
+    return _json({"fault": str(error), "invalid": True})

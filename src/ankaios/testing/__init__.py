@@ -13,7 +13,8 @@ The fixture `cluster` comes with the package. The real server and agents run on 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ankaios.testing.cluster import TestCluster, WorkloadUnderTest
+    from ankaios.testing.cluster import TestCluster
+    from ankaios.testing.workload_under_test import WorkloadUnderTest
 
 __all__ = ["TestCluster", "WorkloadUnderTest"]
 

@@ -1,4 +1,4 @@
-"""A cluster for tests: commands and faults without waiting, and assertions about what the cluster did.
+"""A cluster for tests: commands and faults without waiting, and observations.
 
 Input: manifests, faults, and the time that passes. Output: states of workloads, and a timeline. Owns one simulated
 cluster, which runs only while one of the methods is called. The same calls give the same result, always.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, SUCCEEDED_OK
-from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WORDS
-from ankaios.common.manifest import load_manifest
+from ankaios.common.manifest import change_of, load_manifest
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_manipulation import get_value
+from ankaios.common.state_manipulation import WILDCARD, expand_wildcards, get_value
 from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
@@ -28,6 +27,9 @@ from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.operator import Operator, Subscriber
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.virtual_time import VirtualTimeLoop
+from ankaios.testing.workload_under_test import WorkloadUnderTest, reported_state_text
+
+__tracebackhide__ = True  # a failed call points at the line of the test, not at this module
 
 RUNTIMES = ("podman", "podman-kube", "containerd", "native")
 _STATE_DEPTH = 4  # workloadStates, agent, workload, id
@@ -101,7 +103,6 @@ class TestCluster:
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass."""
-        __tracebackhide__ = True
         if seconds < 0:
             raise ValueError(f"cannot advance by {seconds} s: time does not go back")
         self._run(asyncio.sleep(seconds))
@@ -120,27 +121,19 @@ class TestCluster:
 
         Raises `RejectedByServer`, with the reason.
         """
-        __tracebackhide__ = True
-        state = load_manifest(_manifest_text(manifest), "the manifest")
-        for workload in state.get("workloads", {}).values():
+        change = change_of([load_manifest(_manifest_text(manifest), "the manifest")], need_agent=False)
+        for workload in change.desired_state.get("workloads", {}).values():
             if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
                 self.add_node(agent)
-        masks = [
-            f"desiredState.{section}.{name}"
-            for section in ("workloads", "configs", "deviceConfigurations")
-            for name in state.get(section, {})
-        ]
-        self._update({"desiredState": state}, masks)
+        self._update({"desiredState": change.desired_state}, change.masks)
 
     def delete(self, workload: str) -> None:
-        __tracebackhide__ = True
         known = self.state("desiredState.workloads").get("desiredState", {}).get("workloads", {})
         if workload not in known:
             raise ValueError(did_you_mean("workload", workload, known))
         self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
 
-    def _update(self, state: Mapping[str, Any], masks: list[str]) -> None:
-        __tracebackhide__ = True
+    def _update(self, state: Mapping[str, Any], masks: Sequence[str]) -> None:
         self._changed_at = self.now
         update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
         response = self._run(self._operator.request(base.Request(updateStateRequest=update)))
@@ -153,77 +146,75 @@ class TestCluster:
 
     def kill(self, node: str) -> None:
         """Cut the power of a node: its agent and its workloads end without a message."""
-        __tracebackhide__ = True
-        known = self._known(node)
         with self._seeded():
-            self._cluster.power_off_node(known)
+            self._cluster.power_off_node(self._known(node))
 
     def kill_agent(self, node: str) -> None:
         """End the agent of a node; its workloads continue."""
-        __tracebackhide__ = True
         self._cluster.kill_agent(self._known(node))
 
     def start(self, node: str) -> None:
         """Start the agent of a node again."""
-        __tracebackhide__ = True
-        known = self._known(node)
-        self._run(self._call(lambda: self._cluster.start_agent(known)))
+        self._call_in_loop(self._cluster.start_agent, self._known(node))
 
     def kill_server(self) -> None:
         self._cluster.kill_server("server0")
 
     def start_server(self) -> None:
-        self._run(self._call(lambda: self._cluster.start_server("server0")))
+        self._call_in_loop(self._cluster.start_server, "server0")
 
     def partition(self, node: str, other: str = "server0") -> None:
         """Nothing passes between two hosts until `heal`."""
-        __tracebackhide__ = True
         self._cluster.network.block(self._known(node), other)
 
     def heal(self) -> None:
-        self._run(self._call(self._cluster.network.unblock_all))
+        self._call_in_loop(self._cluster.network.unblock_all)
 
     def end_workload(self, workload: str, *, success: bool = False) -> None:
         """The container or process of a workload ends."""
-        __tracebackhide__ = True
-        node, container = self._container(workload)
+        running = self._running(workload)
+        if not running:
+            raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
+        node, container = running[0]
         state = SUCCEEDED_OK if success else FAILED_EXEC_FAILED
-        self._run(self._call(lambda: self._cluster.nodes[node].containers.end(container.id, state)))
+        self._call_in_loop(self._cluster.nodes[node].containers.end, container.id, state)
 
     def fail_starts(self, node: str, rate: float = 1.0) -> None:
         """From now on, this share of the calls of the runtime fails; 0 ends it."""
-        __tracebackhide__ = True
         self._cluster.nodes[self._known(node)].containers.faults.failure_rate = rate
 
     def plug(self, node: str, device: str, handler: str = "udev", **properties: str) -> None:
         """A device appears on a node, for the discovery handler of this name."""
-        __tracebackhide__ = True
         devices = self._cluster.nodes[self._known(node)].handler
-        self._run(self._call(lambda: devices.plug(handler, device, properties)))
+        self._call_in_loop(devices.plug, handler, device, properties)
 
     def unplug(self, node: str, device: str, handler: str = "udev") -> None:
-        __tracebackhide__ = True
         devices = self._cluster.nodes[self._known(node)].handler
         if device not in (plugged := devices.plugged(handler)):
             raise ValueError(did_you_mean(f"device of handler '{handler}' on node '{node}'", device, plugged))
-        self._run(self._call(lambda: devices.unplug(handler, device)))
+        self._call_in_loop(devices.unplug, handler, device)
 
-    async def _call(self, work: Any) -> None:
-        work()
+    def _call_in_loop(self, function: Callable[..., object], *arguments: object) -> None:
+        """The simulation starts tasks, so it needs the running event loop."""
+
+        async def call() -> None:
+            function(*arguments)
+
+        self._run(call())
 
     def _known(self, node: str) -> str:
-        __tracebackhide__ = True
         if node not in self._cluster.nodes:
             raise ValueError(did_you_mean("node", node, self._cluster.nodes))
         return node
 
-    def _container(self, workload: str) -> tuple[str, SimulatedContainer]:
-        for name, node in self._cluster.nodes.items():
-            for container in node.containers.running():
-                if container.instance_name.workload == workload:
-                    return name, container
-        __tracebackhide__ = True
-        raise ValueError(f"cannot end workload '{workload}': it runs on no node\n{self.last_lines}")
+    def _running(self, workload: str) -> list[tuple[str, SimulatedContainer]]:
+        """The nodes on which it runs, with its containers."""
+        return [
+            (name, container)
+            for name, node in self._cluster.nodes.items()
+            for container in node.containers.running()
+            if container.instance_name.workload == workload
+        ]
 
     # --- observations ---
 
@@ -239,12 +230,7 @@ class TestCluster:
 
     def running_on(self, workload: str) -> list[str]:
         """The nodes on which the workload really runs, independent of its reported state."""
-        return [
-            name
-            for name, node in self._cluster.nodes.items()
-            for container in node.containers.running()
-            if container.instance_name.workload == workload
-        ]
+        return [node for node, _ in self._running(workload)]
 
     @property
     def timeline(self) -> list[str]:
@@ -270,9 +256,10 @@ class TestCluster:
         """Reports of workload states are part of the timeline. A path may be above or below a state."""
         copy = self._subscriber.copy
         for path in dict.fromkeys(path[:_STATE_DEPTH] for path in paths if path[0] == "workloadStates"):
-            for (agent, workload), state in _states_below(path[1:], get_value(copy, path)):
+            for found in expand_wildcards(copy, path + (WILDCARD,) * (_STATE_DEPTH - len(path))):
+                state = get_value(copy, found)
                 info = f": {state['additionalInfo']}" if state.get("additionalInfo") else ""
-                self._cluster.note(agent, f"{workload} is {_state_text(state)}{info}")
+                self._cluster.note(found[1], f"{found[2]} is {reported_state_text(state)}{info}")
 
 
 def _manifest_text(manifest: str | Path) -> str:
@@ -282,95 +269,5 @@ def _manifest_text(manifest: str | Path) -> str:
     try:
         return Path(manifest).read_text()
     except OSError as fault:
-        __tracebackhide__ = True
         reason = fault.strerror or str(fault)
         raise ValueError(f"cannot read the manifest '{manifest}': {reason}; a text of one line is a path") from None
-
-
-def _states_below(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
-    """The states in a part of the tree agent, workload, id."""
-    if len(path) == _STATE_DEPTH - 1:
-        yield (path[0], path[1]), value
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _states_below((*path, name), part)
-
-
-class WorkloadUnderTest:
-    """One workload, with assertions whose messages contain the timeline."""
-
-    def __init__(self, cluster: TestCluster, name: str) -> None:
-        self._cluster = cluster
-        self.name = name
-
-    @property
-    def states(self) -> dict[str, dict[str, Any]]:
-        """The reported execution states by agent; an agent without the workload is left out."""
-        found = self._cluster.state("workloadStates").get("workloadStates", {})
-        return {agent: state for agent, workloads in found.items() for state in workloads.get(self.name, {}).values()}
-
-    @property
-    def state(self) -> str:
-        """The reported state, such as `Running(Ok)`; empty if there is none."""
-        return ", ".join(_state_text(state) for state in self.states.values())
-
-    @property
-    def reason(self) -> str:
-        """Why it is in this state."""
-        return ", ".join(filter(None, (state.get("additionalInfo", "") for state in self.states.values())))
-
-    def should_be_running(self, on: str | None = None) -> None:
-        """It runs exactly once, and is reported so by the node on which it runs."""
-        __tracebackhide__ = True
-        nodes = self._cluster.running_on(self.name)
-        self._check(
-            len(nodes) == 1 and on in (None, *nodes), f"runs on {nodes or 'no node'}", f"run on {on or 'one node'}"
-        )
-        reported = _state_text(self.states.get(nodes[0], {}))
-        self._check(reported == "Running(Ok)", f"is reported as '{reported}'", "be reported as 'Running(Ok)'")
-
-    def should_not_be_running(self) -> None:
-        __tracebackhide__ = True
-        nodes = self._cluster.running_on(self.name)
-        self._check(not nodes, f"runs on {nodes}", "not run")
-
-    def should_be(self, state: str) -> None:
-        """It is reported with this state, such as `Pending(WaitingToStart)` or `Pending`."""
-        __tracebackhide__ = True
-        _check_words(state)
-        reported = self.state
-        holds = state in (reported, reported.partition("(")[0])
-        reason = f" ({self.reason})" if self.reason else ""
-        self._check(holds, f"is '{reported}'{reason}" if reported else "has no state", f"be '{state}'")
-
-    def _check(self, holds: bool, found: str, expected: str) -> None:
-        __tracebackhide__ = True
-        if not holds:
-            text = f"workload '{self.name}' {found}; it should {expected}"
-            raise AssertionError("\n".join(filter(None, (text, self._hint(), self._cluster.last_lines))))
-
-    def _hint(self) -> str:
-        """What is probably wrong in the test."""
-        state = self._cluster.state("desiredState.workloads", "workloadStates")
-        known = {*state.get("desiredState", {}).get("workloads", {})}
-        known |= {name for workloads in state.get("workloadStates", {}).values() for name in workloads}
-        if self.name not in known:
-            return f"Note: {did_you_mean('workload', self.name, known)}"
-        if not self._cluster.has_time_passed:
-            return "Note: no time has passed since the last change; let it pass with cluster.advance(seconds)"
-        return ""
-
-
-def _check_words(state: str) -> None:
-    """A word that is no state would make a test fail for the wrong reason."""
-    __tracebackhide__ = True
-    word, _, details = state.partition("(")
-    if word not in STATE_WORDS:
-        raise ValueError(did_you_mean("state", word, STATE_WORDS))
-    if details and details.removesuffix(")") not in SUB_STATE_WORDS:
-        raise ValueError(did_you_mean("substate", details.removesuffix(")"), SUB_STATE_WORDS))
-
-
-def _state_text(state: Mapping[str, Any]) -> str:
-    name, details = state.get("state", ""), state.get("subState", "")
-    return name if details in ("", name) else f"{name}({details})"

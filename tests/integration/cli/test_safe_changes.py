@@ -1,4 +1,4 @@
-"""`why`, `rollout status`, `--atomic` and `get events --since` against servers that do not have them."""
+"""`why`, `rollout status`, `history`, `--atomic` and other additions against servers that do not have them."""
 
 from pathlib import Path
 
@@ -17,6 +17,8 @@ LIMIT = ("--response-timeout", "300")
         (("why", "web"), "explanations of workloads"),
         (("rollout", "status"), "rollouts"),
         (("get", "events", "--since", "10m"), "records of workloads"),
+        (("history",), "revisions"),
+        (("get", "servers"), "states of servers"),
     ],
 )
 def test_a_server_of_eclipse_ankaios_is_reported_within_the_time_limit(words: tuple[str, ...], what: str) -> None:

@@ -21,7 +21,7 @@ NOT_FOR_TABLES = {
     "urllib.parse",
     "ankaios.cli.input_file",
     "ankaios.cli.interruptible",
-    "ankaios.cli.live_display",
+    "ankaios.cli.terminal.live_display",
     "ankaios.common.model",
     "ankaios.common.workload",
 }
@@ -48,7 +48,7 @@ def loaded(*words: str, stdin: str = "") -> set[str]:
 def test_get_workloads_loads_nothing_that_a_table_does_not_need() -> None:
     with ScriptedServer(example_state()) as server:
         modules = loaded("-k", "-s", server.url, "get", "workloads")
-    assert "ankaios.cli.workload_rows" in modules
+    assert "ankaios.cli.views.workload_rows" in modules
     assert not modules & NOT_FOR_TABLES
 
 

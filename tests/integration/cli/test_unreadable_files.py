@@ -108,3 +108,11 @@ def test_an_error_of_the_machine_is_not_reported_as_an_error_of_the_output(tmp_p
     assert done.returncode == 1
     assert done.stderr.startswith(f"{ERROR}cannot use '/nowhere/at/all/ank-up-")
     assert done.stderr.splitlines()[0].endswith("No such file or directory")
+
+
+def test_a_missing_story_of_simulate(tmp_path: Path) -> None:
+    done = ank("simulate", "web.yaml", "--script", "missing.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"{ERROR}cannot use 'missing.yaml': No such file or directory\nhint: check the name; you are in '{tmp_path}'\n"
+    )

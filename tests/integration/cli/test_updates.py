@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.workload_rows import ROW_FIELDS
+from ankaios.cli.views.workload_rows import ROW_FIELDS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 from tests.integration.cli.ank import ERROR, ank, example_state, start

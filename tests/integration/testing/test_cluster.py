@@ -134,4 +134,4 @@ def test_a_failed_assertion_points_at_the_line_of_the_test(tmp_path: Path) -> No
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "test_it.py:3: in test_it" in done.stdout
     assert "unknown workload 'web'; none exists" in done.stdout
-    assert "testing/cluster.py" not in done.stdout
+    assert "ankaios/testing/" not in done.stdout

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ankaios.cli.argument_values import milliseconds, point_in_time, update_mask
+from ankaios.cli.command_line.argument_values import milliseconds, point_in_time, update_mask
 
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "1.5", "9" * 30])

@@ -6,9 +6,9 @@ from inspect import signature
 
 import pytest
 
-from ankaios.cli.arguments import CommandPath
-from ankaios.cli.completion_values import FIXED, MASKS
-from ankaios.cli.help import help_text, usage_line
+from ankaios.cli.command_line.arguments import CommandPath, function_of
+from ankaios.cli.command_line.completion_values import FIXED, NAMES
+from ankaios.cli.command_line.help import help_text, usage_line
 from ankaios.cli.tree.ank import ANK
 
 
@@ -29,9 +29,8 @@ def plain(text: str, style: str) -> str:
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
 def test_a_command_has_children_or_a_function(path: CommandPath) -> None:
     command = path[-1]
-    assert command.is_group or command.run
-    if command.run:
-        module, _, name = command.run.partition(":")
+    if command.function or not command.is_group:
+        module, _, name = function_of(path).partition(":")
         function = getattr(import_module(f"ankaios.cli.commands.{module}"), name)
         assert len(signature(function).parameters) == 1
 
@@ -48,7 +47,7 @@ def test_every_help_has_usage_options_and_an_example(path: CommandPath) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
 def test_every_kind_of_completion_is_known(path: CommandPath) -> None:
     kinds = {option.complete for option in path[-1].options} | {p.complete for p in path[-1].positionals}
-    assert kinds <= {"", "files", "revisions", *FIXED, *MASKS}
+    assert kinds <= {"", "files", "revisions", "masks", *FIXED, *NAMES}
 
 
 @pytest.mark.parametrize("width", [80, 100, 65535])

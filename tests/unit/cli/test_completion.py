@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from ankaios.cli.completion import FILES, CursorContext, candidates
-from ankaios.cli.completion_values import known_values, values_of
+from ankaios.cli.command_line.completion import FILES, CursorContext, candidates
+from ankaios.cli.command_line.completion_values import known_values, names_of, possible_masks
 from ankaios.cli.tree.ank import ANK
 from ankaios.common.model.state import COMPLETE_STATE
 
@@ -74,13 +74,13 @@ def test_values_come_from_the_state() -> None:
             "deviceInstances": {"d": {}},
         }
     )
-    assert [values_of(kind, state) for kind in ("workloads", "configs", "agents", "devices")] == [
+    assert [names_of(kind, state) for kind in ("workloads", "configs", "agents", "devices")] == [
         ["w"],
         ["c"],
         ["a"],
         ["d"],
     ]
-    assert values_of("masks", state) == [
+    assert possible_masks(state) == [
         *("desiredState", "desiredState.workloads", "desiredState.configs", "workloadStates", "agents"),
         *("desiredState.workloads.w", "desiredState.configs.c"),
         *("workloadStates.a", "workloadStates.a.w", "agents.a", "agents.a.status", "agents.a.tags"),

@@ -4,8 +4,8 @@ import io
 
 from ankaios.cli.commands.describe_device import describe_device
 from ankaios.cli.commands.describe_workload import describe_workload, exists
-from ankaios.cli.device_rows import agents_of, device_rows, resource_rows, slots_of, slots_used_by
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.views.device_rows import agents_of, device_rows, resource_rows, slots_of, slots_used_by
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 

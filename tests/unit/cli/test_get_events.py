@@ -2,7 +2,8 @@
 
 import pytest
 
-from ankaios.cli.commands.get_events import event_text, timestamp
+from ankaios.cli.commands.get_events import event_text
+from ankaios.cli.views.times import rfc3339_time
 from ankaios.common.pb import ank_base_pb2 as base
 
 SECOND = 1_772_352_930
@@ -18,7 +19,7 @@ SECOND = 1_772_352_930
     ],
 )
 def test_time_stamps_have_as_many_groups_of_digits_as_needed(nanoseconds: int, text: str) -> None:
-    assert timestamp((SECOND) * 10**9 + nanoseconds) == text
+    assert rfc3339_time((SECOND) * 10**9 + nanoseconds) == text
 
 
 def test_empty_lists_are_left_out_and_the_order_is_fixed() -> None:

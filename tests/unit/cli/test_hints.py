@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.hints import hint_unmatched_masks
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.cli.settings import CliSettings
+from ankaios.cli.terminal.output import CliOutput
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 

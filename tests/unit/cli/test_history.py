@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from ankaios.cli.arguments import HelpRequested
+from ankaios.cli.command_line.arguments import HelpRequested
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.commands.history import revision_row
-from ankaios.cli.parser import parse_command_line
-from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.tree.ank import ANK
+from ankaios.cli.views.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -58,7 +58,7 @@ def test_differences_are_shown_as_lines_of_yaml() -> None:
 def test_history_lists_without_and_shows_with_a_subcommand() -> None:
     assert parse_command_line(ANK, ["history", "-w", "web"]).values == {"workload": ["web"], "limit": 20}
     shown = parse_command_line(ANK, ["history", "show", "7"])
-    assert shown.path[-1].run == "history:show_revision"
+    assert shown.path[-1].function == "history:show_revision"
     assert shown.values == {"revision": 7}
     with pytest.raises(HelpRequested):
         parse_command_line(ANK, ["history", "help"])

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from ankaios.cli.live_display import LiveDisplay, visible_lines
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.live_display import LiveDisplay, visible_lines
+from ankaios.cli.terminal.output import CliOutput
 
 
 class FakeOutput(CliOutput):
@@ -14,7 +14,8 @@ class FakeOutput(CliOutput):
 
     def __init__(self, *, terminal: bool, lines: int = 24, quiet: bool = False) -> None:
         self.stream = io.StringIO()
-        super().__init__(self.stream, io.StringIO(), {}, quiet=quiet)
+        super().__init__(self.stream, io.StringIO(), {})
+        self.quiet = quiet
         self.is_terminal = terminal
         self._lines = lines
 

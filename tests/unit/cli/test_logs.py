@@ -4,7 +4,7 @@ import pytest
 
 from ankaios.cli.commands.logs import NoLogs, check_accepted, log_lines, not_started, resolve
 from ankaios.cli.session import RequestFailed
-from ankaios.cli.workload_rows import workload_instances
+from ankaios.cli.views.workload_rows import workload_instances
 from ankaios.common.pb import ank_base_pb2 as base
 
 _MAP = base.WorkloadStatesMap()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ankaios.cli.commands.doctor import print_results
-from ankaios.cli.machine_checks import (
+from ankaios.cli.doctor.machine_checks import (
     EARLIEST_SANE_CLOCK,
     LOCAL_CHECKS,
     CheckResult,
@@ -21,7 +21,7 @@ from ankaios.cli.machine_checks import (
     check_podman,
     check_run_folder,
 )
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
 
 
 def podman_info(version: str = "4.3.1", **host: Any) -> Callable[..., ProgramResult]:

@@ -2,14 +2,16 @@
 
 import io
 
-from ankaios.cli.output import PIPE_WIDTH, CliOutput
+from ankaios.cli.terminal.output import PIPE_WIDTH, CliOutput
 
 
 def an_output(
     *, quiet: bool = False, verbose: bool = False, **environ: str
 ) -> tuple[CliOutput, io.StringIO, io.StringIO]:
     stdout, stderr = io.StringIO(), io.StringIO()
-    return CliOutput(stdout, stderr, environ, quiet=quiet, verbose=verbose), stdout, stderr
+    output = CliOutput(stdout, stderr, environ)
+    output.quiet, output.verbose = quiet, verbose
+    return output, stdout, stderr
 
 
 def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.cli.arguments import Command, HelpRequested, Option, Positional, UsageError, VersionRequested
-from ankaios.cli.parser import parse_command_line
+from ankaios.cli.command_line.arguments import Command, HelpRequested, Option, Positional, UsageError, VersionRequested
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.tree.ank import ANK
 
 

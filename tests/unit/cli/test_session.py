@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from ankaios.cli.session import RequestFailed, Session, duration_text, execution_error
+from ankaios.cli.session import LOGS_LOST, RequestFailed, Session, duration_text, execution_error, update_request
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer, UpdateWorkloadState
 from ankaios.middleware.blocking_client import BlockingConnection
@@ -98,7 +98,7 @@ def test_requests_may_be_sent_together_and_the_responses_may_come_in_any_order()
     connection = FakeConnection()
     session = session_with(connection)
     request = session.send_state_request("a")
-    update = session.send_update(base.CompleteState(), ["m"])
+    update = session.send_change(update_request(base.CompleteState(), ["m"]))
     assert [message.request.WhichOneof("RequestContent") for message in connection.sent] == [
         "completeStateRequest",
         "updateStateRequest",
@@ -143,8 +143,8 @@ def test_the_text_for_a_lost_stream_depends_on_the_awaited_response() -> None:
         lambda session: session.complete_state(),
         lambda session: session.update(base.CompleteState(), []),
         lambda session: session.next_states(),
-        lambda session: session.next_event("x"),
-        lambda session: session.next_log_response("x"),
+        lambda session: session.next_response("x", "completeStateResponse"),
+        lambda session: session.next_response("x", "logsStopResponse", lost=LOGS_LOST),
     ]
     for call in calls:
         connection = FakeConnection()
@@ -171,8 +171,8 @@ def test_events_and_logs_of_other_requests_are_ignored() -> None:
         connection.give(
             FromServer(response=base.Response(requestId=request_id, logsStopResponse=base.LogsStopResponse()))
         )
-    assert session.next_event("mine") == base.CompleteStateResponse()
-    assert (session.next_log_response("mine")).requestId == "mine"
+    assert session.next_response("mine", "completeStateResponse").requestId == "mine"
+    assert session.next_response("mine", "logsStopResponse").requestId == "mine"
 
 
 def test_goodbye_waits_for_the_end_of_the_stream() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.output import CliError, CliOutput
 from ankaios.cli.settings import DEFAULT_SERVER_URL, CliSettings, load_settings
+from ankaios.cli.terminal.output import CliError, CliOutput
 
 
 def loaded(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.cli.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, one_line, printable, table_lines
+from ankaios.cli.terminal.table import CUT_LAST, CUT_LINES, WRAP, clip, display_width, one_line, printable, table_lines
 
 HEADER = ("A", "LAST")
 

@@ -1,8 +1,8 @@
 import pytest
 
-from ankaios.cli.keyboard import split_keys
-from ankaios.cli.top_model import SORTS, NodeRow, TopRow, View, node_rows, press, top_rows
-from ankaios.cli.workload_rows import Instance, WorkloadRow
+from ankaios.cli.terminal.keyboard import split_keys
+from ankaios.cli.top.top_model import SORTS, NodeRow, TopRow, View, node_rows, press, top_rows
+from ankaios.cli.views.workload_rows import Instance, WorkloadRow
 from ankaios.common.pb import ank_base_pb2 as base
 
 RUNNING = base.ExecutionState(running=base.RUNNING_OK)
@@ -25,7 +25,7 @@ def rows(view: View = View()) -> list[TopRow]:  # noqa: B008
         for name, state in STATES.items()
     }
     usage = {instance(name): base.ResourceUsage(cpuMillis=cpu, memoryBytes=1000 - cpu) for name, cpu in CPU.items()}
-    return top_rows(table, {instance(name): state for name, state in STATES.items()}, usage, view)
+    return top_rows(table.values(), usage, view)
 
 
 def names(view: View = View()) -> list[str]:  # noqa: B008

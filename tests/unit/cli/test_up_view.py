@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.cli.up_view import (
+from ankaios.cli.up.up_view import (
     SETTLE_SECONDS,
     WAITING_SETTLE_SECONDS,
     command_lines,
@@ -14,7 +14,7 @@ from ankaios.cli.up_view import (
     own_command,
     settle_seconds,
 )
-from ankaios.cli.workload_rows import WorkloadRow
+from ankaios.cli.views.workload_rows import WorkloadRow
 
 
 def row(name: str, state: str) -> WorkloadRow:

@@ -1,6 +1,6 @@
 """The masks of the requests around an update, and the rows of the wait table."""
 
-from ankaios.cli.update import agent_masks, changed_rows, row_masks
+from ankaios.cli.updates.update import agent_masks, changed_rows, row_masks
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 

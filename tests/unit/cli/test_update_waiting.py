@@ -3,11 +3,11 @@
 import io
 from typing import Any, cast
 
-from ankaios.cli.live_display import MANY_ROWS
-from ankaios.cli.output import CliOutput
 from ankaios.cli.session import Session
-from ankaios.cli.update import show_until_done
-from ankaios.cli.wait_list import WaitList
+from ankaios.cli.terminal.live_display import MANY_ROWS
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.updates.update import show_until_done
+from ankaios.cli.updates.wait_list import WaitList
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -34,7 +34,7 @@ def tables(names: list[str], **early: Any) -> list[str]:
     output = CliOutput(stdout := io.StringIO(), io.StringIO(), {})
     wait_list = WaitList([f"{name}.1.n1" for name in names], [], {}, ["n1"])
     waited_for = [name for name in names if name not in early.get("early", [])]
-    show_until_done(output, cast(Session, FakeSession(waited_for, **early)), wait_list)
+    show_until_done(output, cast(Session, FakeSession(waited_for, **early)), wait_list, {})
     return stdout.getvalue().split("\n\n")[:-1]
 
 

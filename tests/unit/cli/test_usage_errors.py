@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.cli import program
-from ankaios.cli.output import CliOutput
+from ankaios.cli.terminal.output import CliOutput
 
 TRANSCRIPT = (Path(__file__).parent / "usage_errors.txt").read_text()
 ENTRIES = re.findall(r"^\$ (ank .*)\n((?:(?!\$ ).*\n)+?)(?=\n\$ |\Z)", TRANSCRIPT, re.MULTILINE)

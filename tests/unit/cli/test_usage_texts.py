@@ -1,6 +1,6 @@
 import pytest
 
-from ankaios.cli.usage_texts import cpu_text, memory_text, time_text, usage_cells
+from ankaios.cli.views.usage_texts import cpu_text, memory_text, time_text, usage_cells
 from ankaios.common.pb import ank_base_pb2 as base
 
 

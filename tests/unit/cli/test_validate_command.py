@@ -3,25 +3,25 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.command_line.parser import parse_command_line
 from ankaios.cli.commands.validate import run
-from ankaios.cli.output import CliOutput
-from ankaios.cli.parser import parse_command_line
 from ankaios.cli.settings import CliSettings
+from ankaios.cli.terminal.output import CliOutput
 from ankaios.cli.tree.ank import ANK
 
 GOOD = "apiVersion: v1\nworkloads:\n  web: {agent: n, runtime: podman, runtimeConfig: 'image: x'}\n"
 BAD = GOOD.replace("podman", "podmen")
 
 
-def ran(*words: str, **options: Any) -> tuple[int, str]:
+def ran(*words: str, quiet: bool = False) -> tuple[int, str]:
     out = io.StringIO()
     parsed = parse_command_line(ANK, ["validate", *words])
-    output = CliOutput(out, io.StringIO(), environ={}, **options)
+    output = CliOutput(out, io.StringIO(), environ={})
+    output.quiet = quiet
     return run(CommandCall(parsed.path, parsed.values, CliSettings(), output)), out.getvalue()
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ankaios.cli.wait_list import WaitList, parse_instance
-from ankaios.cli.workload_rows import Instance, WorkloadRow
+from ankaios.cli.updates.wait_list import WaitList, parse_instance
+from ankaios.cli.views.workload_rows import Instance, WorkloadRow
 from ankaios.common.pb import ank_base_pb2 as base
 
 A: Instance = ("a", "1", "n1")

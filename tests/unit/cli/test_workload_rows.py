@@ -2,9 +2,8 @@
 
 import pytest
 
-from ankaios.cli.output import CliOutput
-from ankaios.cli.workload_rows import (
-    Instance,
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.views.workload_rows import (
     WorkloadFilter,
     WorkloadRow,
     health_text,
@@ -13,7 +12,6 @@ from ankaios.cli.workload_rows import (
     instance_of,
     state_style,
     state_text,
-    update_row,
     workload_rows,
     workload_table,
 )
@@ -130,20 +128,6 @@ def test_the_runtime_of_a_workload_placed_by_the_server_is_known() -> None:
     desired.placement.SetInParent()
     state.workloadStates.agentStateMap["n2"].wlNameStateMap["cam"].idStateMap["1"].running = base.RUNNING_OK
     assert [row.cells()[:3] for row in workload_rows(state).values()] == [("cam", "n2", "native")]
-
-
-def test_watched_rows_follow_the_states() -> None:
-    instance: Instance = ("a", "1", "n")
-    rows = {instance: WorkloadRow(instance, "podman", "Pending(Initial)", "")}
-
-    def state(**content: int) -> base.WorkloadState:
-        name = base.WorkloadInstanceName(workloadName="a", agentName="n", id="1")
-        return base.WorkloadState(instanceName=name, executionState=base.ExecutionState(additionalInfo="", **content))  # type: ignore[arg-type]
-
-    assert update_row(rows, state(running=0)) and rows[instance].state == "Running(Ok)"
-    assert update_row(rows, state(removed=0)) and not rows
-    assert update_row(rows, state(removed=0))
-    assert not update_row(rows, state(running=0))
 
 
 def test_health_has_a_column_if_a_workload_has_health_checks() -> None:

@@ -33,10 +33,10 @@ class Follower:
 
     def take(self, effects: list[Any]) -> None:
         for event in self._states(effects):
-            touched = self.form.concerned(event)
-            before = self.form.patch(touched)
+            names = self.form.names_changed_by(event)
+            before = self.form.patch(names)
             self.form.apply(event)
-            self.changes += self.log.compare(before, self.form.patch(touched), 7)
+            self.changes += self.log.compare(before, self.form.patch(names), 7)
 
     def matches(self) -> None:
         """Compared as entries: a form may keep empty maps."""
@@ -153,7 +153,7 @@ def test_a_removed_map_concerns_all_its_entries() -> None:
     state = COMPLETE_STATE.from_form({"agents": {"n1": {}, "n2": {}}})
     form = ClusterForm(state)
     event = base.CompleteStateResponse(alteredFields=base.AlteredFields(removedFields=["agents"]))
-    assert form.concerned(event).agents == {"n1", "n2"}
+    assert form.names_changed_by(event).agents == {"n1", "n2"}
     form.apply(event)
     form.apply(event)
     assert form.snapshot()["agents"] == {}

@@ -1,14 +1,16 @@
 """`ank apply`: creates or replaces the workloads and configs of manifests, or deletes them (`-d`)."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_update import read_update
-from ankaios.cli.update import update_and_wait
+from ankaios.cli.updates.manifest_files import read_update
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
+
+_WORKLOAD = "desiredState.workloads."
 
 
 def run(call: CommandCall) -> None:
-    update = read_update(call, deletes=call.values["delete"])
+    update = read_update(call)
     if update is None:
         return
     if call.values["dry_run"]:
@@ -16,17 +18,14 @@ def run(call: CommandCall) -> None:
 
         print_plan(call, request_plan(call, update))
         return
+    update.MergeFrom(base.UpdateStateRequest(ifRevision=call.values["if_revision"]))
     with open_session(call) as session:
         if call.values["atomic"]:
-            from ankaios.cli.atomic_update import atomic_options, change_atomically
+            from ankaios.cli.updates.atomic_update import atomic_options, change_atomically
 
-            request = base.UpdateStateRequest(
-                newState=update.new_state,
-                updateMask=update.masks,
-                ifRevision=call.values["if_revision"],
-                atomic=atomic_options(call),
-            )
-            change_atomically(call, session, base.Request(updateStateRequest=request))
+            update.atomic.CopyFrom(atomic_options(call))
+            change_atomically(call, session, base.Request(updateStateRequest=update))
         else:
-            update_and_wait(call, session, update.new_state, update.masks, update.names, call.values["if_revision"])
+            names = [mask.removeprefix(_WORKLOAD) for mask in update.updateMask if mask.startswith(_WORKLOAD)]
+            change_and_wait(call, session, base.Request(updateStateRequest=update), names)
         session.goodbye()

@@ -2,18 +2,15 @@
 
 from pathlib import Path
 
-from ankaios.cli.arguments import CommandCall
 from ankaios.cli.certificates import create_certificates
-from ankaios.cli.output import CliError
-from ankaios.common.errors import AnkaiosError
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.output import CliError
 
 
 def run(call: CommandCall) -> None:
     folder, agents = Path(call.values["folder"]), list(call.values["agent"])
     try:
         created = create_certificates(folder, agents, call.values["algorithm"], call.values["days"])
-    except AnkaiosError as error:
-        raise CliError(str(error)) from error
     except OSError as error:
         is_file = isinstance(error, FileExistsError | NotADirectoryError)
         hint = "name a folder" if is_file else "make it writable for your user, or name another folder"

@@ -6,8 +6,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.output import CliError
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.config import PemMaterial, load_pem_material
 from ankaios.common.errors import Rejected
 from ankaios.common.observation_settings import parse_metrics_address
@@ -20,21 +20,19 @@ EXTRA_HINT = "install it with: pip install 'ankaios[dashboard]'"
 
 def run(call: CommandCall) -> None:
     try:
-        from ankaios.dashboard.program import DashboardSettings, checked_settings, serve_dashboard
+        from ankaios.dashboard.program import DashboardSettings, serve_dashboard
     except ImportError as error:
         raise CliError(f"The dashboard needs the Python package '{error.name}'", EXTRA_HINT) from error
     connection = ConnectionSettings(call.settings.server_url, call.settings.security(call.output))
     address_of(connection.shown_url)  # a wrong address is an error now, not a page without connection
     host, port = _listen_address(call.values["listen"] or DEFAULT_LISTEN)
-    settings = checked_settings(
-        DashboardSettings(
-            connection=connection,
-            host=host,
-            port=port,
-            allow_changes=bool(call.values["allow_changes"]),
-            token=_token(call.values["token_file"]),
-            tls=_tls(call),
-        )
+    settings = DashboardSettings(
+        connection=connection,
+        host=host,
+        port=port,
+        allow_changes=bool(call.values["allow_changes"]),
+        token=_token(call.values["token_file"]),
+        tls=_tls(call),
     )
 
     def ready(url: str) -> None:

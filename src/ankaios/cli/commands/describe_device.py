@@ -1,12 +1,11 @@
 """`ank describe device`: slots, users, properties and device nodes of one discovered device."""
 
-from datetime import UTC, datetime
-
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.device_rows import SLOTS_HEADER, agents_of, slots_of
-from ankaios.cli.output import CliError
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.device_rows import SLOTS_HEADER, agents_of, slots_of
+from ankaios.cli.views.times import utc_second
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 
@@ -45,7 +44,5 @@ def describe_device(name: str, instance: base.DeviceInstance) -> Description:
 def _online(instance: base.DeviceInstance) -> str:
     if instance.attributes.online:
         return "yes"
-    since = ""
-    if instance.HasField("offlineSinceMs"):
-        since = datetime.fromtimestamp(instance.offlineSinceMs / 1000, UTC).strftime(", since %Y-%m-%d %H:%M:%S UTC")
+    since = f", since {utc_second(instance.offlineSinceMs)}" if instance.HasField("offlineSinceMs") else ""
     return f"no{since}{', lost' if instance.lost else ''}"

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.device_rows import slots_used_by
-from ankaios.cli.output import CliError
-from ankaios.cli.record_rows import detail_text, local_time
-from ankaios.cli.session import Session
-from ankaios.cli.workload_rows import (
+from ankaios.cli.hints import unknown_workload_hint
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.device_rows import slots_used_by
+from ankaios.cli.views.record_rows import detail_text
+from ankaios.cli.views.times import local_time
+from ankaios.cli.views.workload_rows import (
     health_style,
     health_text,
     reason_text,
@@ -18,7 +19,6 @@ from ankaios.cli.workload_rows import (
     workload_instances,
 )
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean
 
 _MOST_RECORDS = 15
 
@@ -28,11 +28,11 @@ def run(call: CommandCall) -> None:
     with open_session(call, "Failed to describe workload") as session:
         state = session.complete_state(f"desiredState.workloads.{name}", "workloadStates", "agents", "deviceInstances")
         if not exists(name, state):
-            raise _unknown_workload(session, name)
+            raise CliError(f"Workload name '{name}' does not exist.", unknown_workload_hint(session, name))
         description = describe_workload(name, state)
         if session.accepts_additions:
-            _, records = session.records(base.RecordsRequest(workloads=[name]))
-            add_timeline(description, records)
+            wanted = base.Request(recordsRequest=base.RecordsRequest(workloads=[name]))
+            add_timeline(description, session.request_addition(wanted).recordsResponse.records)
         call.output.line(description.text(call.output))
 
 
@@ -40,12 +40,6 @@ def exists(name: str, state: base.CompleteState) -> bool:
     return name in state.desiredState.workloads.workloads or any(
         instance[0] == name for instance, _ in workload_instances(state.workloadStates)
     )
-
-
-def _unknown_workload(session: Session, name: str) -> CliError:
-    state = session.complete_state("desiredState.workloads.*.agent")
-    hint = did_you_mean("workload", name, state.desiredState.workloads.workloads)
-    return CliError(f"Workload name '{name}' does not exist.", hint)
 
 
 def describe_workload(name: str, state: base.CompleteState) -> Description:

@@ -3,13 +3,22 @@
 import time
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.certificate_checks import check_certificates
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.command_line.help import wrap
 from ankaios.cli.connection import open_session
-from ankaios.cli.help import wrap
-from ankaios.cli.machine_checks import LOCAL_CHECKS, CheckResult, CheckStatus, Machine, Results, fine, note, wrong
-from ankaios.cli.output import CliError, CliOutput
+from ankaios.cli.doctor.certificate_checks import check_certificates
+from ankaios.cli.doctor.machine_checks import (
+    LOCAL_CHECKS,
+    CheckResult,
+    CheckStatus,
+    Machine,
+    Results,
+    fine,
+    note,
+    wrong,
+)
 from ankaios.cli.session import RequestFailed
+from ankaios.cli.terminal.output import CliError, CliOutput
 from ankaios.common.config import require_security
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.middleware.connecting import effective_url
@@ -45,7 +54,7 @@ def _check_storage(call: CommandCall) -> Results:
             session.complete_state("agents")
             if not session.accepts_additions:
                 return
-            found = session.ask(base.Request(serversRequest=base.ServersRequest()), "serversResponse").serversResponse
+            found = session.request_addition(base.Request(serversRequest=base.ServersRequest())).serversResponse
     except CliError as error:
         yield note("storage", str(error), error.hint)
         return

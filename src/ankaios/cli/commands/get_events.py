@@ -3,10 +3,11 @@
 import time
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import follow_servers, open_session
 from ankaios.cli.interruptible import until_signal
 from ankaios.cli.session import Session
+from ankaios.cli.views.times import rfc3339_time
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.yaml_text import dump_yaml
@@ -24,38 +25,40 @@ def _follow(call: CommandCall, session: Session, is_again: bool) -> None:
 
 
 def _print_events(call: CommandCall, session: Session, is_again: bool) -> None:
-    subscription, current = session.subscribe(call.values["masks"])
+    response = session.subscribe(call.values["masks"])
     if call.values["include_current_state"] and not is_again:
-        _print(call, current)
+        _print(call, response.completeStateResponse)
     while True:
-        _print(call, session.next_event(subscription))
+        response = session.next_response(response.requestId, "completeStateResponse")
+        _print(call, response.completeStateResponse)
 
 
 def _print_records(call: CommandCall) -> None:
     """What happened to workloads since then; with `-f` also what happens from now on."""
-    from ankaios.cli.record_rows import HEADER, record_as_json, record_rows
-    from ankaios.cli.table import WRAP, print_table
+    from ankaios.cli.terminal.table import WRAP, print_table
+    from ankaios.cli.views.record_rows import HEADER, record_as_json, record_rows
 
     wanted = base.RecordsRequest(
         workloads=call.values["masks"], sinceMs=call.values["since"], follow=call.values["follow"]
     )
     with open_session(call, "Failed to get events") as session:
-        request_id, records = session.records(wanted)
-        as_json = call.values["format"] == "json"
-        if not as_json:
+        response = session.request_addition(base.Request(recordsRequest=wanted))
+        records = response.recordsResponse.records
+        if call.values["format"] == "json":
+            for record in records:
+                call.output.line(record_as_json(record))
+        else:
             print_table(call.output, HEADER, record_rows(records), WRAP)
-        for record in records if as_json else ():
-            call.output.line(record_as_json(record))
         if call.values["follow"]:
-            until_signal(session, lambda: _follow_records(call, session, request_id))
+            until_signal(session, lambda: _follow_records(call, session, response.requestId))
         session.goodbye()
 
 
 def _follow_records(call: CommandCall, session: Session, request_id: str) -> None:
-    from ankaios.cli.record_rows import record_as_json, record_rows
+    from ankaios.cli.views.record_rows import record_as_json, record_rows
 
     while True:
-        for record in session.next_records(request_id):
+        for record in session.next_response(request_id, "recordsResponse").recordsResponse.records:
             if call.values["format"] == "json":
                 call.output.line(record_as_json(record))
             else:
@@ -64,7 +67,7 @@ def _follow_records(call: CommandCall, session: Session, request_id: str) -> Non
 
 def _print(call: CommandCall, event: base.CompleteStateResponse) -> None:
     if not call.output.quiet:
-        call.output.write(event_text(event, timestamp(time.time_ns()), call.values["format"]))
+        call.output.write(event_text(event, rfc3339_time(time.time_ns()), call.values["format"]))
 
 
 def event_text(event: base.CompleteStateResponse, time_text: str, output_format: str) -> str:
@@ -84,13 +87,3 @@ def event_text(event: base.CompleteStateResponse, time_text: str, output_format:
 
         return json.dumps({"timestamp": time_text, **form}, ensure_ascii=False, separators=(",", ":")) + "\n"
     return f"---\ntimestamp: {time_text}\n{dump_yaml(form)}"
-
-
-def timestamp(nanoseconds: int) -> str:
-    """UTC in RFC 3339 format, with 0, 3, 6 or 9 digits after the second, as few as possible."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    digits = f"{rest:09}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    fraction = f".{digits}" if digits else ""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + fraction + "+00:00"

@@ -1,10 +1,10 @@
 """`ank get state`: the complete state, or the parts that masks select, as YAML or JSON."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.hints import hint_unmatched_masks
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed
+from ankaios.cli.terminal.output import CliError
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.yaml_text import dump_yaml
@@ -23,13 +23,8 @@ def run(call: CommandCall) -> None:
             form = COMPLETE_STATE.to_form(state)
         except Rejected as error:
             raise CliError(_FAILED, str(error)) from error
-        call.output.line(_text(form, call.values["format"]))
+        if call.values["format"] == "json":
+            call.output.json(form)
+        else:
+            call.output.line(dump_yaml(form))
         hint_unmatched_masks(call, session, masks, form)
-
-
-def _text(form: dict[str, object], output_format: str) -> str:
-    if output_format == "json":
-        import json
-
-        return json.dumps(form, indent=2, ensure_ascii=False)
-    return dump_yaml(form)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.device_rows import DEVICES_HEADER, RESOURCES_HEADER, device_rows, resource_rows
-from ankaios.cli.table import print_table
+from ankaios.cli.terminal.table import print_table
+from ankaios.cli.views.device_rows import DEVICES_HEADER, RESOURCES_HEADER, device_rows, resource_rows
 from ankaios.common.pb import ank_base_pb2 as base
 
 AGENTS_HEADER = ("NAME", "WORKLOADS", "CPU USAGE", "FREE MEMORY")
@@ -32,7 +32,7 @@ def get_resources(call: CommandCall) -> None:
 
 def get_servers(call: CommandCall) -> None:
     with open_session(call, "Failed to get servers") as session:
-        response = session.ask(base.Request(serversRequest=base.ServersRequest()), "serversResponse")
+        response = session.request_addition(base.Request(serversRequest=base.ServersRequest()))
         session.goodbye()
     print_table(call.output, SERVERS_HEADER, server_rows(response.serversResponse))
     for server in response.serversResponse.servers:

@@ -2,23 +2,22 @@
 
 from time import monotonic
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed, Session
-from ankaios.cli.usage_texts import usage_by_instance
-from ankaios.cli.workload_rows import (
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.views.workload_rows import (
     ROW_MASKS,
     Instance,
     WorkloadFilter,
     WorkloadRow,
-    update_row,
+    usage_by_instance,
     wide_table,
     workload_rows,
     workload_table,
 )
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean, nearest
+from ankaios.common.suggestions import did_you_mean, suggestion
 
 _COLLECT_SECONDS = 0.1
 _MEASURED_SECONDS = 1
@@ -47,8 +46,12 @@ def run(call: CommandCall) -> None:
 
 def _usage(call: CommandCall, session: Session) -> dict[Instance, base.ResourceUsage]:
     """Missing values are no reason to show nothing."""
+    if not session.accepts_additions:
+        call.output.hint("CPU and memory are unknown: the server does not report resource usage")
+        return {}
     try:
-        response = session.usage(_MEASURED_SECONDS)
+        wanted = base.UsageRequest(seconds=_MEASURED_SECONDS)
+        response = session.request_addition(base.Request(usageRequest=wanted)).usageResponse
     except RequestFailed as error:
         call.output.hint(f"CPU and memory are unknown: {error}")
         return {}
@@ -69,20 +72,19 @@ def _print_hints(call: CommandCall, rows: dict[Instance, WorkloadRow]) -> None:
 
 def _hint_unmatched(call: CommandCall, where: str, wanted: str | None, known: set[str]) -> None:
     if wanted is not None and wanted.lower() not in map(str.lower, known):
-        guess = nearest(wanted, known)
-        call.output.hint(f"no workload is {where} '{wanted}'" + (f"; did you mean '{guess}'?" if guess else ""))
+        call.output.hint(f"no workload is {where} '{wanted}'{suggestion(wanted, known)}")
 
 
 def _watch(call: CommandCall, session: Session, wanted: WorkloadFilter) -> None:
-    from ankaios.cli.live_display import MANY_ROWS, LiveDisplay
+    from ankaios.cli.followed_workloads import FollowedWorkloads
+    from ankaios.cli.terminal.live_display import MANY_ROWS, LiveDisplay
 
+    workloads = FollowedWorkloads(session)
     with LiveDisplay(call.output) as display:
-        rows = workload_rows(session.complete_state(*ROW_MASKS))
+        workloads.request()
         while True:
-            display.show(workload_table(call.output, filter(wanted.matches, rows.values())))
-            states = _next_changes(session, 0 if len(rows) <= MANY_ROWS else _COLLECT_SECONDS)
-            if not all(update_row(rows, state) for state in states):
-                rows = workload_rows(session.complete_state(*ROW_MASKS))
+            display.show(workload_table(call.output, filter(wanted.matches, workloads.rows.values())))
+            workloads.update(_next_changes(session, 0 if len(workloads.rows) <= MANY_ROWS else _COLLECT_SECONDS))
 
 
 def _next_changes(session: Session, seconds: float) -> list[base.WorkloadState]:

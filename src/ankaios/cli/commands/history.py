@@ -1,16 +1,16 @@
 """`ank history`, `ank history show`, `ank diff` and `ank rollback`: the revisions of the desired state."""
 
-import time
 from collections.abc import Iterable
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.description import Description
-from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.revision_diff import EntryDifference, difference_lines, net_differences
 from ankaios.cli.session import Session
-from ankaios.cli.table import CUT_LAST, printable, styled_table
-from ankaios.cli.update import wait_for_success
+from ankaios.cli.terminal.description import Description
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.terminal.table import CUT_LAST, printable, styled_table
+from ankaios.cli.updates.update import change_and_wait
+from ankaios.cli.views.revision_diff import EntryDifference, difference_lines, net_differences
+from ankaios.cli.views.times import local_second
 from ankaios.common.pb import ank_base_pb2 as base
 
 HEADER = ("REVISION", "TIME", "REQUESTER", "CHANGES", "NOTE")
@@ -40,10 +40,6 @@ def _sign(entry: base.EntryChange) -> str:
 
 def _short_name(entry: base.EntryChange) -> str:
     return entry.name if entry.kind == "workload" else f"{entry.kind}:{entry.name}"
-
-
-def local_second(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
 def show_revision(call: CommandCall) -> None:
@@ -88,17 +84,17 @@ def roll_back(call: CommandCall) -> None:
     wanted = base.RollbackRequest(revision=call.values["revision"], workloads=call.values["workload"])
     with open_session(call, "Failed to roll back") as session:
         if call.values["atomic"]:
-            from ankaios.cli.atomic_update import atomic_options, change_atomically
+            from ankaios.cli.updates.atomic_update import atomic_options, change_atomically
 
             wanted.atomic.CopyFrom(atomic_options(call))
             change_atomically(call, session, base.Request(rollbackRequest=wanted))
         else:
-            wait_for_success(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
+            change_and_wait(call, session, base.Request(rollbackRequest=wanted), call.values["workload"] or None)
         session.goodbye()
 
 
 def _history(session: Session, wanted: base.HistoryRequest) -> base.HistoryResponse:
-    return session.ask(base.Request(historyRequest=wanted), "historyResponse").historyResponse
+    return session.request_addition(base.Request(historyRequest=wanted)).historyResponse
 
 
 def _unknown_revision(number: int, response: base.HistoryResponse) -> CliError:

@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Sequence
 from time import monotonic, sleep
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.commands.get_events import timestamp
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import follow_servers
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.session import RequestFailed, Session, SessionLost, execution_error
-from ankaios.cli.workload_rows import Instance, info_text, instance_name, instance_of, state_text, workload_instances
+from ankaios.cli.session import LOGS_LOST, RequestFailed, Session, SessionLost, execution_error
+from ankaios.cli.views.times import rfc3339_time
+from ankaios.cli.views.workload_rows import (
+    Instance,
+    info_text,
+    instance_name,
+    instance_of,
+    state_text,
+    workload_instances,
+)
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.suggestions import did_you_mean
 
@@ -28,7 +35,7 @@ def run(call: CommandCall) -> None:
 def _print_from(call: CommandCall, session: Session, lost_at: float | None) -> None:
     """After a lost connection, from that time on."""
     if lost_at is not None:
-        call.values |= {"since": timestamp(int(lost_at * 1e9)), "tail": -1}
+        call.values |= {"since": rfc3339_time(int(lost_at * 1e9)), "tail": -1}
     try:
         _print_logs(call, session, is_again=lost_at is not None)
     except NoLogs:
@@ -133,7 +140,9 @@ class LogCampaign:
 
     def print_until_stopped(self) -> None:
         while self._running:
-            response = self._session.next_log_response(self._campaign)
+            response = self._session.next_response(
+                self._campaign, "logEntriesResponse", "logsStopResponse", lost=LOGS_LOST
+            )
             if response.HasField("logEntriesResponse"):
                 self._print(response.logEntriesResponse.logEntries)
             elif response.HasField("logsStopResponse"):

@@ -1,34 +1,32 @@
 """`ank plan` and `ank apply --dry-run`: print what applying manifests would do, without doing it."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.manifest_update import ManifestUpdate, read_update
-from ankaios.cli.output import CliError
-from ankaios.cli.plan_view import has_changes, plan_as_json, plan_lines
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.manifest_files import read_update
+from ankaios.cli.views.plan_view import has_changes, plan_as_form, plan_lines
 from ankaios.common.pb import ank_base_pb2 as base
 
 CHANGES = 3
 
 
 def run(call: CommandCall) -> int:
-    update = read_update(call, deletes=call.values["delete"])
+    update = read_update(call)
     if update is None:
         return 0
     plan = request_plan(call, update)
     if call.values["format"] == "json":
-        call.output.line(plan_as_json(plan))
-        return 1 if not plan.accepted else _exit_code(call, plan)
-    print_plan(call, plan)
-    return _exit_code(call, plan)
-
-
-def _exit_code(call: CommandCall, plan: base.PlanResponse) -> int:
+        call.output.json(plan_as_form(plan))
+        if not plan.accepted:
+            return 1
+    else:
+        print_plan(call, plan)
     return CHANGES if call.values["exit_code"] and has_changes(plan) else 0
 
 
-def request_plan(call: CommandCall, update: ManifestUpdate) -> base.PlanResponse:
+def request_plan(call: CommandCall, update: base.UpdateStateRequest) -> base.PlanResponse:
     with open_session(call) as session:
-        plan = session.plan(base.UpdateStateRequest(newState=update.new_state, updateMask=update.masks))
+        plan = session.request_addition(base.Request(planRequest=base.PlanRequest(update=update))).planResponse
         session.goodbye()
         return plan
 
@@ -36,5 +34,4 @@ def request_plan(call: CommandCall, update: ManifestUpdate) -> base.PlanResponse
 def print_plan(call: CommandCall, plan: base.PlanResponse) -> None:
     if not plan.accepted:
         raise CliError(f"Plan rejected by rule '{plan.rejectedBy}': {plan.rejection}", "nothing was changed")
-    for line in plan_lines(call.output, plan):
-        call.output.line(line)
+    call.output.lines(plan_lines(call.output, plan))

@@ -1,15 +1,15 @@
 """`ank rollout status`: running atomic changes, and the last ones that have ended."""
 
-import json
-import time
+from collections.abc import Iterable
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.interruptible import until_signal
-from ankaios.cli.output import CliError
-from ankaios.cli.rollout_rows import HEADER, rollout_form, rollout_lines, rollout_rows
 from ankaios.cli.session import RequestRejected, Session
-from ankaios.cli.table import WRAP, print_table
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.terminal.table import WRAP, print_table
+from ankaios.cli.views.rollout_rows import HEADER, is_running, rollout_form, rollout_lines, rollout_rows
+from ankaios.cli.views.times import current_ms
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -17,36 +17,33 @@ def show_status(call: CommandCall) -> None:
     names: list[str] = call.values["names"]
     with open_session(call, "Failed to get rollouts") as session:
         try:
-            request_id, rollouts = session.rollouts(base.RolloutsRequest(names=names, follow=call.values["follow"]))
+            wanted = base.RolloutsRequest(names=names, follow=call.values["follow"])
+            response = session.request_addition(base.Request(rolloutsRequest=wanted))
         except RequestRejected as error:
             raise CliError(f"Failed to get rollouts: {error.message}", "see 'ank rollout status'") from error
-        _show(call, rollouts, bool(names))
+        _show(call, response.rolloutsResponse.rollouts, bool(names))
         if call.values["follow"]:
-            until_signal(session, lambda: _follow(call, session, request_id, rollouts))
+            until_signal(session, lambda: _follow(call, session, response))
         session.goodbye()
 
 
-def _follow(call: CommandCall, session: Session, request_id: str, rollouts: list[base.RolloutInfo]) -> None:
+def _follow(call: CommandCall, session: Session, response: base.Response) -> None:
+    rollouts = response.rolloutsResponse.rollouts
     shown = rollout_rows(rollouts, 0)
     while any(is_running(rollout) for rollout in rollouts):
-        rollouts = session.next_rollouts(request_id)
+        rollouts = session.next_response(response.requestId, "rolloutsResponse").rolloutsResponse.rollouts
         if rollout_rows(rollouts, 0) != shown:
             shown = rollout_rows(rollouts, 0)
             _show(call, rollouts, True)
 
 
-def is_running(rollout: base.RolloutInfo) -> bool:
-    return rollout.phase in (base.ROLLOUT_WAITING, base.ROLLOUT_SETTLING, base.ROLLOUT_RESTORING)
-
-
-def _show(call: CommandCall, rollouts: list[base.RolloutInfo], in_detail: bool) -> None:
-    now_ms = time.time_ns() // 1_000_000
+def _show(call: CommandCall, rollouts: Iterable[base.RolloutInfo], in_detail: bool) -> None:
+    now = current_ms()
     if call.values["format"] == "json":
-        call.output.line(json.dumps([rollout_form(rollout) for rollout in rollouts], ensure_ascii=False, indent=2))
+        call.output.json([rollout_form(rollout) for rollout in rollouts])
         return
     if not in_detail:
-        print_table(call.output, HEADER, rollout_rows(rollouts, now_ms), WRAP)
+        print_table(call.output, HEADER, rollout_rows(rollouts, now), WRAP)
         return
     for rollout in rollouts:
-        for line in rollout_lines(call.output, rollout, now_ms):
-            call.output.line(line)
+        call.output.lines(rollout_lines(call.output, rollout, now))

@@ -1,8 +1,9 @@
 """`ank run workload`: runs one workload without a manifest."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.update import update_and_wait
+from ankaios.cli.session import update_request
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.pb import ank_base_pb2 as base
 
 
@@ -19,5 +20,5 @@ def run(call: CommandCall) -> None:
         )
     )
     with open_session(call, "Failed to run workloads") as session:
-        update_and_wait(call, session, new_state, [f"desiredState.workloads.{name}"], [name])
+        change_and_wait(call, session, update_request(new_state, [f"desiredState.workloads.{name}"]), [name])
         session.goodbye()

@@ -1,6 +1,6 @@
 """`ank schema`: the JSON schema of manifests, for editors and other tools."""
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.common.model.schema import schema_text
 
 

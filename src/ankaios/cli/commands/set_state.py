@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
 from ankaios.cli.input_file import STANDARD_INPUT, advice, read_input
-from ankaios.cli.output import CliError
-from ankaios.cli.update import update_and_wait
+from ankaios.cli.session import update_request
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.updates.update import change_and_wait
 from ankaios.common.errors import Rejected
 from ankaios.common.manifest import violations
 from ankaios.common.model.state import COMPLETE_STATE
@@ -19,7 +20,7 @@ _PREFIX = "Failed to set state"
 def run(call: CommandCall) -> None:
     new_state = _read_state(call.values["file"])
     with open_session(call, _PREFIX) as session:
-        update_and_wait(call, session, new_state, call.values["masks"], None)
+        change_and_wait(call, session, update_request(new_state, call.values["masks"]), None)
         session.goodbye()
 
 

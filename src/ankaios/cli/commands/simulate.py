@@ -3,39 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall
-from ankaios.cli.output import CliError
-from ankaios.cli.table import printable
-from ankaios.common.errors import Rejected
+from ankaios.cli.command_line.arguments import CommandCall
+from ankaios.cli.terminal.table import printable
 
 DEFAULT_SECONDS = 30
 
 
-def run(call: CommandCall) -> int:
+def run(call: CommandCall) -> None:
     from ankaios.testing.cluster import TestCluster  # loads server and agent, which no other command needs
     from ankaios.testing.story import check_steps, run_story
 
-    try:
-        steps = check_steps(_steps(call.values["script"]))
-        with TestCluster(seed=call.values["seed"]) as cluster:
-            failure = _failure(lambda: run_story(cluster, [*(("apply", it) for it in call.values["files"]), *steps]))
-            for line in cluster.timeline:
-                call.output.line(printable(line))
-            for error in cluster.internal_errors:
-                call.output.line(printable(error))
-    except (Rejected, OSError) as error:
-        raise CliError(str(error)) from error
-    if failure is not None:
-        raise CliError(failure)
-    return 0
-
-
-def _failure(work: Any) -> str | None:
-    try:
-        work()
-    except Rejected as fault:
-        return str(fault)
-    return None
+    steps = check_steps(_steps(call.values["script"]))
+    with TestCluster(seed=call.values["seed"]) as cluster:
+        try:
+            run_story(cluster, [*(("apply", file) for file in call.values["files"]), *steps])
+        finally:
+            call.output.lines(map(printable, (*cluster.timeline, *cluster.internal_errors)))
 
 
 def _steps(script: str | None) -> Any:

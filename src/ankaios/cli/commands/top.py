@@ -7,29 +7,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
+from ankaios.cli.followed_workloads import FollowedWorkloads
 from ankaios.cli.interruptible import run_until_killed
-from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.session import Session
-from ankaios.cli.top_model import TopRow, View, node_rows, press, top_rows
-from ankaios.cli.top_screen import HELP, Picture
-from ankaios.cli.usage_texts import usage_by_instance
-from ankaios.cli.workload_rows import (
-    ROW_MASKS,
-    Instance,
-    WorkloadRow,
-    instance_name,
-    instance_of,
-    update_row,
-    workload_instances,
-    workload_rows,
-)
+from ankaios.cli.session import RequestFailed, Session, SessionLost
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.top.top_model import TopRow, View, node_rows, press, top_rows
+from ankaios.cli.top.top_screen import HELP, Picture
+from ankaios.cli.views.workload_rows import Instance, instance_name, usage_by_instance
 from ankaios.common.pb import ank_base_pb2 as base
 
 KEY_SECONDS = 0.1
 REFRESH_SECONDS = 1.0
-WHY_SECONDS = 2.0
 USAGE_SECONDS = 5
 MAX_LOG_LINES = 1000
 LOG_TAIL = 200
@@ -40,7 +30,7 @@ UNKNOWN_HEIGHT = 24
 def run(call: CommandCall) -> None:
     if not call.output.is_terminal:
         raise CliError("'ank top' needs a terminal", "use 'ank get workloads -o wide' in scripts")
-    from ankaios.cli.keyboard import Keyboard
+    from ankaios.cli.terminal.keyboard import Keyboard
 
     with open_session(call, "Failed to show workloads") as session:
         cluster = ClusterState(session)
@@ -58,8 +48,7 @@ class ClusterState:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.rows: dict[Instance, WorkloadRow] = {}
-        self.states: dict[Instance, base.ExecutionState] = {}
+        self._workloads = FollowedWorkloads(session)
         self.usage: dict[Instance, base.ResourceUsage] = {}
         self.agents: dict[str, base.AgentAttributes] = {}
         self.notice = ""
@@ -70,12 +59,12 @@ class ClusterState:
 
     def refresh(self) -> None:
         """Request everything and wait for it."""
-        state = self._session.complete_state(*ROW_MASKS, "agents")
-        self.rows = workload_rows(state)
-        self.states = dict(workload_instances(state.workloadStates))
-        self.agents = dict(state.agents.agents)
+        self.agents = dict(self._workloads.request("agents").agents.agents)
         if not self._session.accepts_additions:
             self.notice = "this server reports no resource usage"
+
+    def rows(self, view: View) -> list[TopRow]:
+        return top_rows(self._workloads.rows.values(), self.usage, view)
 
     def request_values(self) -> None:
         """Request agents and usage without waiting. What was requested before and is still missing is not repeated."""
@@ -91,19 +80,9 @@ class ClusterState:
     def receive(self, seconds: float) -> bool:
         """Wait so long for changes of workloads; returns whether there is something new."""
         changed = self._session.next_states(seconds)
-        for state in changed:
-            self._store(state)
+        self._workloads.update(changed)
         taken = [what for what in list(self._requests) if self._take(what)]
         return bool(changed or taken)
-
-    def _store(self, state: base.WorkloadState) -> None:
-        instance = instance_of(state.instanceName)
-        if not update_row(self.rows, state):
-            self.refresh()
-        elif instance in self.rows:
-            self.states[instance] = state.executionState
-        else:
-            self.states.pop(instance, None)
 
     def _take(self, what: str) -> bool:
         response = self._session.take_response(self._requests[what])
@@ -123,20 +102,19 @@ class ClusterState:
 
     def why(self, instance: Instance) -> list[str]:
         """Why the workload is in its state, as far as the server explains it."""
-        row = self.rows.get(instance)
+        row = self._workloads.rows.get(instance)
         known = [f"{row.state} on {row.agent or 'no node'}", row.info] if row is not None else ["It is removed."]
         if not self._session.accepts_additions:
             return [*known, "", "This server does not explain states."]
-        request_id = self._session.send(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
-        end = monotonic() + WHY_SECONDS
-        while (response := self._session.take_response(request_id)) is None and monotonic() < end:
-            for state in self._session.next_states(KEY_SECONDS):
-                self._store(state)
-        self._session.forget(request_id)
-        if response is None or not response.HasField("whyResponse"):
+        try:
+            response = self._session.request_addition(base.Request(whyRequest=base.WhyRequest(workload=instance[0])))
+        except SessionLost:
+            raise
+        except RequestFailed:
             return [*known, "", "The server has no further explanation."]
-        causes = response.whyResponse.causes
-        lines = [f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(causes)]
+        lines = [
+            f"{'  ' * depth}{cause.workload}: {cause.text}" for depth, cause in enumerate(response.whyResponse.causes)
+        ]
         return [*known, "", *lines] if lines else [*known, "", "It runs as desired."]
 
     def follow_logs(self, instance: Instance | None) -> None:
@@ -169,7 +147,7 @@ class TopLoop:
         self._pane_lines: Sequence[str] = ()
 
     def run(self) -> None:
-        from ankaios.cli.live_display import full_screen
+        from ankaios.cli.terminal.live_display import full_screen
 
         next_values, drawn = 0.0, None
         with full_screen(self._output) as show:
@@ -186,11 +164,8 @@ class TopLoop:
                     show(self._picture(), *size)
                     drawn = size
 
-    def _rows(self) -> list[TopRow]:
-        return top_rows(self._cluster.rows, self._cluster.states, self._cluster.usage, self._view)
-
     def _press(self, key: str) -> None:
-        before, rows = self._view.pane, self._rows()
+        before, rows = self._view.pane, self._cluster.rows(self._view)
         self._view = press(self._view, key, rows)
         if self._view.pane == before:
             return
@@ -202,8 +177,7 @@ class TopLoop:
             self._pane_lines = self._cluster.why(self._view.selected)
 
     def _picture(self) -> Picture:
-        rows = self._rows()
-        every = top_rows(self._cluster.rows, self._cluster.states, self._cluster.usage, View())
+        rows, every = self._cluster.rows(self._view), self._cluster.rows(View())
         lines = {"logs": self._cluster.log_lines, "why": self._pane_lines, "help": HELP}.get(self._view.pane, ())
         nodes = node_rows(self._cluster.agents, every)
         return Picture(rows, len(every), nodes, self._view, list(lines), self._cluster.notice)

@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ankaios.cli.arguments import CommandCall, UsageError
+from ankaios.cli.command_line.arguments import CommandCall, UsageError
 from ankaios.cli.input_file import STANDARD_INPUT, hint_of
-from ankaios.cli.manifest_files import read_change
-from ankaios.cli.output import CliError
 from ankaios.cli.session import RequestFailed
-from ankaios.cli.up_cluster import LocalCluster
+from ankaios.cli.terminal.output import CliError
+from ankaios.cli.up.up_cluster import LocalCluster
+from ankaios.cli.updates.manifest_files import read_change
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.log import setup_logging
 from ankaios.common.names import check_agent_name

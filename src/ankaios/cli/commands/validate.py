@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.input_file import STANDARD_INPUT, advice, read_input
-from ankaios.cli.output import CliOutput
-from ankaios.cli.table import printable
+from ankaios.cli.terminal.output import CliOutput
+from ankaios.cli.terminal.table import printable
 from ankaios.cli.validation.checks import validate
 from ankaios.cli.validation.findings import ERROR, HINT, WARNING, ManifestFinding
 
@@ -18,9 +18,7 @@ def run(call: CommandCall) -> int:
     texts, unreadable = _read(call.values["files"])
     findings = unreadable + validate(texts, complete=not unreadable)
     if call.values["json"]:
-        import json
-
-        call.output.line(json.dumps([finding._asdict() for finding in findings], indent=2, ensure_ascii=False))
+        call.output.json([finding._asdict() for finding in findings])
     else:
         _print(call.output, findings, len(call.values["files"]))
     return 1 if any(finding.severity == ERROR for finding in findings) else 0

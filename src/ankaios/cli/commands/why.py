@@ -1,17 +1,15 @@
 """`ank why`: the chain of causes of a workload's state, down to the root cause."""
 
-import json
-import time
 from collections.abc import Iterable, Iterator
 
-from ankaios.cli.arguments import CommandCall
+from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.connection import open_session
-from ankaios.cli.output import CliError, CliOutput
-from ankaios.cli.record_rows import since_text, span_text, utc_time
-from ankaios.cli.session import RequestRejected, Session
-from ankaios.cli.table import one_line, printable
+from ankaios.cli.hints import unknown_workload_hint
+from ankaios.cli.session import RequestRejected
+from ankaios.cli.terminal.output import CliError, CliOutput
+from ankaios.cli.terminal.table import one_line, printable
+from ankaios.cli.views.times import current_ms, since_text, span_text, utc_time
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean
 
 _GOOD = {"running", "succeeded"}
 
@@ -20,20 +18,16 @@ def run(call: CommandCall) -> None:
     name: str = call.values["name"]
     with open_session(call, "Failed to explain the workload") as session:
         try:
-            causes = session.why(name)
+            response = session.request_addition(base.Request(whyRequest=base.WhyRequest(workload=name)))
         except RequestRejected as error:
-            raise CliError(f"Failed to explain the workload: {error.message}", _suggestion(session, name)) from error
+            hint = unknown_workload_hint(session, name)
+            raise CliError(f"Failed to explain the workload: {error.message}", hint) from error
         session.goodbye()
+    causes = response.whyResponse.causes
     if call.values["format"] == "json":
-        call.output.line(json.dumps([cause_form(cause) for cause in causes], ensure_ascii=False, indent=2))
-        return
-    for line in cause_lines(call.output, causes, time.time_ns() // 1_000_000):
-        call.output.line(line)
-
-
-def _suggestion(session: Session, name: str) -> str:
-    state = session.complete_state("desiredState.workloads.*.agent")
-    return did_you_mean("workload", name, state.desiredState.workloads.workloads)
+        call.output.json([cause_form(cause) for cause in causes])
+    else:
+        call.output.lines(cause_lines(call.output, causes, current_ms()))
 
 
 def cause_lines(output: CliOutput, causes: Iterable[base.Cause], now_ms: int) -> Iterator[str]:

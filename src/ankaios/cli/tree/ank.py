@@ -1,11 +1,11 @@
 """The command `ank` with its global options. `ANK` is the tree of all commands.
 
-To add a command, declare it in one of the modules of this package and write its function in `ankaios.cli.commands`. The
-declarations import no command, so that help, completion and usage errors are fast.
+To add a command, declare it in one of the modules of this package, add it to a group here, and write its function in
+`ankaios.cli.commands`. The declarations import no command, so that help, completion and usage errors are fast.
 """
 
-from ankaios.cli.argument_values import milliseconds
-from ankaios.cli.arguments import Command, Option
+from ankaios.cli.command_line.argument_values import milliseconds
+from ankaios.cli.command_line.arguments import Command, Option
 from ankaios.cli.tree.change_commands import APPLY, DELETE, PLAN, ROLLOUT, RUN, SET
 from ankaios.cli.tree.history_commands import DIFF, HISTORY, ROLLBACK
 from ankaios.cli.tree.inspect_commands import DASHBOARD, DESCRIBE, GET, LOGS, TOP, WHY
@@ -29,15 +29,17 @@ GLOBAL_OPTIONS = (
     Option("-V, --version", "Print the version"),
 )
 
+GROUPS = {
+    "Look at the cluster": (GET, DESCRIBE, WHY, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
+    "Change the cluster": (PLAN, APPLY, ROLLOUT, RUN, SET, DELETE, ROLLBACK),
+    "Tools": (UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
+}
+
 ANK = Command(
     "ank",
     "Command line of Ankaios: see and change the workloads of a cluster.",
     options=GLOBAL_OPTIONS,
-    children=(
-        *(GET, DESCRIBE, WHY, LOGS, TOP, DASHBOARD, HISTORY, DIFF),
-        *(PLAN, APPLY, ROLLOUT, RUN, SET, DELETE, ROLLBACK),
-        *(UP, VALIDATE, SIMULATE, DOCTOR, CERTS, SCHEMA),
-    ),
+    children=tuple(command._replace(group=group) for group, commands in GROUPS.items() for command in commands),
     details="""\
 Exit codes:
   0    success (also if a started workload failed later)

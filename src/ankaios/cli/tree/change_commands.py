@@ -1,39 +1,20 @@
 """Declarations of the commands that change the cluster: `plan`, `apply`, `run`, `set` and `delete`."""
 
-from ankaios.cli.argument_values import duration_ms, revision_number, tag, update_mask
-from ankaios.cli.arguments import Command, Option, Positional
-
-GROUP = "Change the cluster"
+from ankaios.cli.command_line.argument_values import revision_number, tag, update_mask
+from ankaios.cli.command_line.arguments import Command, Option, Positional
+from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, TEXT_OR_JSON, WORKLOADS
 
 _MANIFESTS = Positional("files", "[FILE]...", "Manifests, or - for standard input", complete="files")
 _AGENT = Option("--agent <AGENT_NAME>", "Run all workloads of the manifests on this agent", complete="agents")
 
-ATOMIC_OPTIONS = (
-    Option("--atomic", "Let the server monitor the change and restore the previous state if it fails"),
-    Option(
-        "--timeout <DURATION>",
-        "With --atomic: time for the workloads to become ready, default 60s",
-        convert=duration_ms,
-        default=60_000,
-    ),
-    Option(
-        "--settle <DURATION>",
-        "With --atomic: time for which they have to stay ready, default 5s",
-        convert=duration_ms,
-        default=5_000,
-    ),
-)
-
 PLAN = Command(
     "plan",
     "Show what applying manifests would do, without doing it",
-    "plan:run",
-    group=GROUP,
     bare_help=True,
     options=(
         _AGENT,
         Option("-d", "Plan to delete what the manifests describe", key="delete"),
-        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
+        TEXT_OR_JSON,
         Option("--exit-code", "Exit with 3 if something would change"),
     ),
     positionals=(_MANIFESTS,),
@@ -53,8 +34,6 @@ PLAN = Command(
 APPLY = Command(
     "apply",
     "Create or replace what manifests describe",
-    "apply:run",
-    group=GROUP,
     bare_help=True,
     options=(
         _AGENT,
@@ -78,43 +57,34 @@ APPLY = Command(
     ),
 )
 
-_STATUS_EXAMPLE = ("ank rollout status", "all running rollouts, and the last ones that have ended")
 ROLLOUT = Command(
     "rollout",
     "Show atomic changes that the server monitors",
-    group=GROUP,
-    examples=(_STATUS_EXAMPLE,),
     children=(
         Command(
             "status",
             "Show running rollouts and the last ones that have ended",
             "rollout:show_status",
             options=(
-                Option(
-                    "-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"
-                ),
+                TEXT_OR_JSON,
                 Option("-f, --follow", "Continue until the rollouts have ended"),
             ),
             positionals=(Positional("names", "[ROLLOUT]...", "Only these rollouts, with their workloads"),),
-            examples=(_STATUS_EXAMPLE, ("ank rollout status -f rollout-3", "follow one rollout until it has ended")),
+            examples=(
+                ("ank rollout status", "all running rollouts, and the last ones that have ended"),
+                ("ank rollout status -f rollout-3", "follow one rollout until it has ended"),
+            ),
         ),
     ),
 )
 
-_RUN_EXAMPLE = (
-    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
-    "run a container on an agent",
-)
 RUN = Command(
     "run",
     "Run a workload without a manifest",
-    group=GROUP,
-    examples=(_RUN_EXAMPLE,),
     children=(
         Command(
             "workload",
             "Run a workload and wait until it runs",
-            "run_workload:run",
             options=(
                 Option("--runtime <RUNTIME_NAME>", "For example podman", required=True, complete="runtimes"),
                 Option("--config <RUNTIME_CONFIG>", "Configuration for the runtime", required=True),
@@ -122,22 +92,23 @@ RUN = Command(
                 Option("--tags <KEY=VALUE>", "A tag, may be given several times", convert=tag, repeat=True),
             ),
             positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the new workload"),),
-            examples=(_RUN_EXAMPLE,),
+            examples=(
+                (
+                    "ank run workload web --runtime podman --agent n1 --config 'image: alpine:3'",
+                    "run a container on an agent",
+                ),
+            ),
         ),
     ),
 )
 
-_SET_EXAMPLE = ("ank set state desiredState.workloads.web.tags state.yaml", "set the tags of a workload")
 SET = Command(
     "set",
     "Set parts of the state",
-    group=GROUP,
-    examples=(_SET_EXAMPLE,),
     children=(
         Command(
             "state",
             "Set the parts of the state that masks select to the content of a file",
-            "set_state:run",
             positionals=(
                 Positional("masks", "<MASK>...", "Parts of the state", convert=update_mask, complete="masks"),
                 Positional(
@@ -145,7 +116,10 @@ SET = Command(
                 ),
             ),
             details="A part that is not in the file is deleted.",
-            examples=(_SET_EXAMPLE, ("ank get state | edit | ank set state desiredState -", "replace everything")),
+            examples=(
+                ("ank set state desiredState.workloads.web.tags state.yaml", "set the tags of a workload"),
+                ("ank get state | edit | ank set state desiredState -", "replace everything"),
+            ),
         ),
     ),
 )
@@ -153,7 +127,6 @@ SET = Command(
 DELETE = Command(
     "delete",
     "Delete workloads, configuration items or device configurations",
-    group=GROUP,
     examples=(("ank delete workload web", "stop and remove a workload"),),
     children=(
         Command(
@@ -161,7 +134,7 @@ DELETE = Command(
             "Delete workloads and wait until they are removed",
             "delete:delete_workloads",
             aliases=("workloads",),
-            positionals=(Positional("names", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+            positionals=(WORKLOADS,),
             examples=(("ank delete workload web db", "stop and remove two workloads"),),
         ),
         Command(

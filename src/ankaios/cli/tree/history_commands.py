@@ -1,20 +1,13 @@
 """Declarations of the commands about revisions of the desired state: `history`, `diff` and `rollback`."""
 
-from ankaios.cli.argument_values import revision_number
-from ankaios.cli.arguments import Command, Option, Positional
-from ankaios.cli.tree.change_commands import ATOMIC_OPTIONS
-from ankaios.cli.tree.change_commands import GROUP as CHANGE_GROUP
-from ankaios.cli.tree.inspect_commands import GROUP as INSPECT_GROUP
-
-_REVISION = Positional(
-    "revision", "<REVISION>", "Number of a revision, from 'ank history'", convert=revision_number, complete="revisions"
-)
+from ankaios.cli.command_line.argument_values import revision_number
+from ankaios.cli.command_line.arguments import Command, Option
+from ankaios.cli.tree.shared_arguments import ATOMIC_OPTIONS, REVISION
 
 HISTORY = Command(
     "history",
     "Show the changes of the desired state: when, by whom, and what",
     "history:list_revisions",
-    group=INSPECT_GROUP,
     options=(
         Option(
             "-w, --workload <WORKLOAD_NAME>",
@@ -29,7 +22,7 @@ HISTORY = Command(
             "show",
             "Show one change with the values before and after",
             "history:show_revision",
-            positionals=(_REVISION,),
+            positionals=(REVISION,),
             examples=(("ank history show 7", "what revision 7 changed"),),
         ),
     ),
@@ -45,16 +38,9 @@ DIFF = Command(
     "diff",
     "Show what changed between two revisions, or since a revision",
     "history:show_difference",
-    group=INSPECT_GROUP,
     positionals=(
-        Positional("first", "<REVISION>", "The earlier revision", convert=revision_number, complete="revisions"),
-        Positional(
-            "second",
-            "[REVISION]",
-            "The later one, by default the current",
-            convert=revision_number,
-            complete="revisions",
-        ),
+        REVISION._replace(name="first", summary="The earlier revision"),
+        REVISION._replace(name="second", display="[REVISION]", summary="The later one, by default the current"),
     ),
     examples=(("ank diff 5", "what changed after revision 5"), ("ank diff 5 7", "what revisions 6 and 7 changed")),
 )
@@ -63,7 +49,6 @@ ROLLBACK = Command(
     "rollback",
     "Restore the desired state of an earlier revision",
     "history:roll_back",
-    group=CHANGE_GROUP,
     options=(
         Option(
             "-w, --workload <WORKLOAD_NAME>",
@@ -73,7 +58,7 @@ ROLLBACK = Command(
         ),
         *ATOMIC_OPTIONS,
     ),
-    positionals=(_REVISION,),
+    positionals=(REVISION,),
     details="A rollback is a new change and a new revision, so it can be reverted, too.",
     examples=(
         ("ank rollback 5", "return to the desired state of revision 5"),

@@ -1,9 +1,8 @@
 """Declarations of the commands that inspect the cluster: `get`, `describe`, `why` and `logs`."""
 
-from ankaios.cli.argument_values import line_count, milliseconds_since_1970, point_in_time
-from ankaios.cli.arguments import Command, Option, Positional
-
-GROUP = "Look at the cluster"
+from ankaios.cli.command_line.argument_values import line_count, milliseconds_since_1970, point_in_time
+from ankaios.cli.command_line.arguments import Command, Option, Positional
+from ankaios.cli.tree.shared_arguments import TEXT_OR_JSON, WORKLOAD, WORKLOADS
 
 _FORMAT = Option("-o <FORMAT>", "Output format, default yaml", key="format", choices=("yaml", "json"), default="yaml")
 _STATE_MASKS = Positional(
@@ -16,13 +15,11 @@ _STATE_MASKS = Positional(
 GET = Command(
     "get",
     "Show the state, workloads, agents, configs, devices, or events as they happen",
-    group=GROUP,
     examples=(("ank get workloads", "a table of all workloads"),),
     children=(
         Command(
             "state",
             "Show the complete state or parts of it",
-            "get_state:run",
             options=(_FORMAT,),
             positionals=(_STATE_MASKS,),
             examples=(
@@ -65,7 +62,6 @@ GET = Command(
         Command(
             "events",
             "Show changes of the state as they happen",
-            "get_events:run",
             options=(
                 _FORMAT,
                 Option("-c, --include-current-state", "Start with the current state"),
@@ -111,21 +107,18 @@ GET = Command(
 DESCRIBE = Command(
     "describe",
     "Show the details of one workload or device",
-    group=GROUP,
     examples=(("ank describe workload web", "state, reason, dependencies and devices of a workload"),),
     children=(
         Command(
             "workload",
             "Show state, reason, restarts, dependencies and devices of a workload",
-            "describe_workload:run",
             aliases=("workloads",),
-            positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+            positionals=(WORKLOAD,),
             examples=(("ank describe workload web", "why does it not run?"),),
         ),
         Command(
             "device",
             "Show slots, users and properties of a device",
-            "describe_device:run",
             aliases=("devices",),
             positionals=(Positional("name", "<DEVICE_NAME>", "Name of the device", complete="devices"),),
             examples=(("ank describe device camera-1a2b3c", "which workload uses it?"),),
@@ -136,13 +129,9 @@ DESCRIBE = Command(
 WHY = Command(
     "why",
     "Explain why a workload is in its state, down to the root cause",
-    "why:run",
-    group=GROUP,
     bare_help=True,
-    options=(
-        Option("-o <FORMAT>", "Output format, default text", key="format", choices=("text", "json"), default="text"),
-    ),
-    positionals=(Positional("name", "<WORKLOAD_NAME>", "Name of the workload", complete="workloads"),),
+    options=(TEXT_OR_JSON,),
+    positionals=(WORKLOAD,),
     details=(
         "Each line explains the one above it: dependencies, failed starts, restarts, devices, placement, health, "
         "agents that are not connected, and how a workload ended, with its last lines of output."
@@ -153,8 +142,6 @@ WHY = Command(
 LOGS = Command(
     "logs",
     "Show the output of workloads",
-    "logs:run",
-    group=GROUP,
     bare_help=True,
     options=(
         Option("-f, --follow", "Continue with new output"),
@@ -163,7 +150,7 @@ LOGS = Command(
         Option("-s, --since <TIMESTAMP>", "Only output after this RFC 3339 time", convert=point_in_time),
         Option("-u, --until <TIMESTAMP>", "Only output before this RFC 3339 time", convert=point_in_time),
     ),
-    positionals=(Positional("workloads", "<WORKLOAD_NAME>...", "Names of the workloads", complete="workloads"),),
+    positionals=(WORKLOADS,),
     examples=(
         ("ank logs -f --tail 10 web", "the last ten lines and all new ones"),
         ("ank logs -n web db --since 2026-03-01T08:00:00Z", "two workloads since eight o'clock"),
@@ -173,8 +160,6 @@ LOGS = Command(
 TOP = Command(
     "top",
     "Show nodes and workloads live, with CPU and memory",
-    "top:run",
-    group=GROUP,
     details="Problems are listed first, then the workloads with the highest load. Keys: / filters, s sorts, the arrows "
     "select, w explains the state of the selected workload, l follows its output, q ends.",
     examples=(("ank top", "what runs where, and what does it use?"),),
@@ -183,8 +168,6 @@ TOP = Command(
 DASHBOARD = Command(
     "dashboard",
     "Show the cluster in a web browser",
-    "dashboard:run",
-    group=GROUP,
     options=(
         Option("-l, --listen <HOST:PORT>", "Where to serve the pages, default 127.0.0.1:8080"),
         Option("--open", "Open the pages in the web browser of this machine"),

@@ -1,15 +1,11 @@
 """Declarations of the tools: `up`, `validate`, `simulate`, `doctor`, `certs` and `schema`."""
 
-from ankaios.cli.argument_values import days
-from ankaios.cli.arguments import Command, Option, Positional
-
-GROUP = "Tools"
+from ankaios.cli.command_line.argument_values import days
+from ankaios.cli.command_line.arguments import Command, Option, Positional
 
 UP = Command(
     "up",
     "Run server and agents in this terminal, with the workloads of manifests",
-    "up:run",
-    group=GROUP,
     offline=True,
     options=(
         Option(
@@ -45,8 +41,6 @@ UP = Command(
 VALIDATE = Command(
     "validate",
     "Check manifests without a server",
-    "validate:run",
-    group=GROUP,
     offline=True,
     bare_help=True,
     options=(Option("--json", "Print the findings as JSON"),),
@@ -64,8 +58,6 @@ VALIDATE = Command(
 SIMULATE = Command(
     "simulate",
     "Run manifests on a simulated cluster and print what happens",
-    "simulate:run",
-    group=GROUP,
     offline=True,
     bare_help=True,
     options=(
@@ -87,21 +79,13 @@ SIMULATE = Command(
 DOCTOR = Command(
     "doctor",
     "Check this machine and the connection to the server",
-    "doctor:run",
-    group=GROUP,
     details="The exit code is 1 if something is wrong. Nothing is changed.",
     examples=(("ank doctor", "check everything"),),
 )
 
-_CERTS_EXAMPLE = (
-    "ank certs create ./certs --agent front --agent rear",
-    "for a server, two agents and the command line",
-)
 CERTS = Command(
     "certs",
     "Create certificates for mutual TLS",
-    group=GROUP,
-    examples=(_CERTS_EXAMPLE,),
     children=(
         Command(
             "create",
@@ -127,7 +111,13 @@ CERTS = Command(
                 "Existing files are kept, so agents can be added later. Do not copy 'ca-key.pem' to the nodes: its "
                 "owner can create certificates that the server trusts."
             ),
-            examples=(_CERTS_EXAMPLE, ("ank certs create ./certs", "one certificate that any agent may use")),
+            examples=(
+                (
+                    "ank certs create ./certs --agent front --agent rear",
+                    "for a server, two agents and the command line",
+                ),
+                ("ank certs create ./certs", "one certificate that any agent may use"),
+            ),
         ),
     ),
 )
@@ -135,8 +125,6 @@ CERTS = Command(
 SCHEMA = Command(
     "schema",
     "Print the JSON schema of manifests",
-    "schema:run",
-    group=GROUP,
     offline=True,
     examples=(("ank schema > manifest.schema.json", "let an editor check and complete manifests"),),
 )

@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem
+from ankaios.cli.validation.findings import ERROR, WARNING, Form, Problem, problems_of
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.model.state import DEVICE_CONFIGURATION
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, ResourceRequest
 from ankaios.devices.core.configuration import check_configurations
 from ankaios.devices.core.extended_resource import check_resource_name
@@ -36,18 +36,15 @@ def check_device_configuration(name: str, form: Form, manifests: ManifestSet) ->
     configurations = manifests.device_configurations
     found = _DEVICE_NAME.fullmatch(name)
     related = [other for other in (name, found[1] if found else "") if other in configurations]
-    try:
-        check_configurations({other: DEVICE_CONFIGURATION.from_form(configurations[other].form) for other in related})
-    except Rejected as error:
-        yield Problem((), str(error))
+    messages = {other: DEVICE_CONFIGURATION.from_form(configurations[other].form) for other in related}
+    yield from problems_of((), check_configurations, messages)
     yield from _check_handler(form["discoveryHandler"])
 
 
 def _check_handler(handler: Form) -> Iterator[Problem]:
     name = handler["name"]
     if name not in _HANDLERS:
-        guess = nearest(name, _HANDLERS)
-        hint = f"; did you mean '{guess}'?" if guess else ": one of this name must register with the agents"
+        hint = suggestion(name, _HANDLERS, ": one of this name must register with the agents")
         yield Problem(("discoveryHandler", "name"), f"'{name}' is no built-in discovery handler{hint}", WARNING)
         return
     given = handler.get("discoveryProperties", {})

@@ -1,13 +1,14 @@
 """Findings of `ank validate`. Checks report problems by path; the report adds the file and the line."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from ankaios.cli.validation.yaml_positions import YamlPositions, find_positions
+from ankaios.common.errors import Rejected
 
 Form = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -39,6 +40,14 @@ class Problem(NamedTuple):
     message: str
     severity: str = ERROR
     text_line: int | None = None
+
+
+def problems_of(path: Path, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
+    """The problem at the path if the check rejects the arguments."""
+    try:
+        check(*arguments)
+    except Rejected as error:
+        yield Problem(path, str(error))
 
 
 class ManifestFile(Struct, dict=True):

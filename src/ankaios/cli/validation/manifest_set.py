@@ -14,7 +14,7 @@ from ankaios.common.errors import Rejected
 from ankaios.common.manifest import change_of
 from ankaios.common.model.state import API_VERSION, SECTIONS, STATE
 from ankaios.common.model.values import Malformed
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 from ankaios.server.core.conventions import check_config_item, check_config_references, check_device_configuration_name
 
 _NO_AGENT = "has no agent: 'ank apply' needs '--agent' for it, and the server rejects it in a startup manifest"
@@ -67,8 +67,7 @@ class ManifestSet(Struct):
     def suggestion(self, section: str, name: str) -> str:
         """The end of a message about an unknown name."""
         self.suggestions_left -= 1
-        found = nearest(name, self.names[section]) if self.suggestions_left >= 0 else None
-        return f"; did you mean '{found}'?" if found else ""
+        return suggestion(name, self.names[section]) if self.suggestions_left >= 0 else ""
 
 
 def combine(files: Sequence[ManifestFile], report: ValidationReport, *, complete: bool) -> ManifestSet:

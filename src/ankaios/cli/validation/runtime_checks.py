@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from ankaios.agent.workload_files import FilesFailed, content_of, relative_mount_point
-from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of
+from ankaios.agent.workload_files import content_of, relative_mount_point
+from ankaios.cli.validation.findings import HINT, Form, Path, Problem, path_of, problems_of
 from ankaios.cli.validation.unknown_keys import check_key
 from ankaios.cli.validation.yaml_positions import find_positions
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 from ankaios.common.workload import File
 from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.container_config import ContainerConfig
@@ -41,8 +41,7 @@ def check_runtime_name(form: Form) -> Iterator[Problem]:
     """The name of the runtime is never a template, so it is checked before rendering."""
     runtime = form["runtime"]
     if runtime not in RUNTIME_NAMES:
-        guess = nearest(runtime, RUNTIME_NAMES)
-        hint = f"; did you mean '{guess}'?" if guess else f"; known: {', '.join(RUNTIME_NAMES)}"
+        hint = suggestion(runtime, RUNTIME_NAMES, f"; known: {', '.join(RUNTIME_NAMES)}")
         yield Problem(("runtime",), f"unknown runtime '{runtime}'{hint}")
 
 
@@ -128,16 +127,14 @@ def _check_pods(form: Form) -> Iterator[Problem]:
 def _check_pod_targets(form: Form, config: KubeConfig) -> Iterator[Problem]:
     """The containers that get the control interface and the devices must exist."""
     if form.get("controlInterfaceAccess", {}).get("allowRules"):
-        try:
-            target = Target.parse(config.control_interface_target)
-            add_control_interface(config.manifest, target, FilePath("/"))
-        except Rejected as error:
-            yield Problem(_CONFIG_PATH, str(error))
+        yield from problems_of(_CONFIG_PATH, _check_control_interface_target, config)
     for index, request in enumerate(form.get("resources", ())):
-        try:
-            add_grants(config.manifest, [DeviceGrant(container=request.get("container"))])
-        except Rejected as error:
-            yield Problem(("resources", index), str(error))
+        grants = [DeviceGrant(container=request.get("container"))]
+        yield from problems_of(("resources", index), add_grants, config.manifest, grants)
+
+
+def _check_control_interface_target(config: KubeConfig) -> None:
+    add_control_interface(config.manifest, Target.parse(config.control_interface_target), FilePath("/"))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -146,11 +143,5 @@ def _check_pod_targets(form: Form, config: KubeConfig) -> Iterator[Problem]:
 def _check_files(files: list[Form]) -> Iterator[Problem]:
     for index, given in enumerate(files):
         file = File(given["mountPoint"], given.get("data"), given.get("binaryData"))
-        try:
-            relative_mount_point(file.mount_point)
-        except FilesFailed as error:
-            yield Problem(("files", index, "mountPoint"), str(error))
-        try:
-            content_of(file)
-        except FilesFailed as error:
-            yield Problem(("files", index, "binaryData"), str(error))
+        yield from problems_of(("files", index, "mountPoint"), relative_mount_point, file.mount_point)
+        yield from problems_of(("files", index, "binaryData"), content_of, file)

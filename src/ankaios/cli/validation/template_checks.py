@@ -7,7 +7,7 @@ from ankaios.cli.validation.findings import WARNING, Form, Path, Problem
 from ankaios.cli.validation.manifest_set import ManifestSet
 from ankaios.common.errors import Rejected
 from ankaios.common.state_manipulation import MISSING
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
 from ankaios.server.core.conventions import check_rendered_workload
 
@@ -56,8 +56,7 @@ def _check_unrendered(form: Form) -> Iterator[Problem]:
 
 def _suggestion(message: str, known: Form) -> str:
     missing = _MISSING_VARIABLE.search(message)
-    found = nearest(missing[1], _variables(known, "")) if missing else None
-    return f"; did you mean '{found}'?" if found else ""
+    return suggestion(missing[1], _variables(known, "")) if missing else ""
 
 
 def _variables(values: Form, prefix: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from ankaios.cli.validation.findings import WARNING, Path, Problem
 from ankaios.common.model.kind import Kind
 from ankaios.common.model.state import STATE
-from ankaios.common.suggestions import nearest
+from ankaios.common.suggestions import suggestion
 
 
 def unknown_keys(manifest: Any) -> Iterator[Problem]:
@@ -19,9 +19,7 @@ def unknown_keys(manifest: Any) -> Iterator[Problem]:
 def check_key(path: Path, key: Any, known: Collection[str]) -> Iterator[Problem]:
     if key in known or not isinstance(key, str) or key.startswith("x-"):
         return
-    guess = nearest(key, known)
-    hint = f"; did you mean '{guess}'?" if guess else "; it has no effect"
-    yield Problem((*path, key), f"unknown key '{key}'{hint}", WARNING)
+    yield Problem((*path, key), f"unknown key '{key}'{suggestion(key, known, '; it has no effect')}", WARNING)
 
 
 def _walk(value: Any, kind: Kind | None, path: Path) -> Iterator[Problem]:

@@ -1,0 +1,1 @@
+"""The checks of `ank doctor`."""

@@ -1,0 +1,1 @@
+"""What `ank` prints and reads: messages, tables, live displays and keys."""

@@ -1,0 +1,1 @@
+"""The rows and the screen of `ank top`."""

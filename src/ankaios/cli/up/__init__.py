@@ -1,0 +1,1 @@
+"""The cluster of `ank up` and its view."""

@@ -1,0 +1,1 @@
+"""Messages of the server as rows, lines and JSON. Pure: messages in, texts out."""
