@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 LONGEST_LINE = 16 * 1024
 STREAMS = (b"stdout", b"stderr")
@@ -52,10 +53,8 @@ class Log:
     def _rotate(self) -> None:
         """Keep the present file until the new one is open, so that the next line can try again."""
         old = self._file
-        try:  # noqa: SIM105
+        with suppress(FileNotFoundError):  # renamed by an earlier attempt, or removed
             os.replace("log", "log.1")  # noqa: PTH105
-        except FileNotFoundError:
-            pass  # renamed by an earlier attempt, or removed
         self._open()
         os.close(old)
 
@@ -68,7 +67,5 @@ def time_stamp() -> bytes:
 
 def keep_output(log: Log, number: int, data: bytes, end: bool = False) -> None:
     """Write to the log. On a full disk, log lines are lost but the workload continues."""
-    try:  # noqa: SIM105 - contextlib costs memory here
+    with suppress(OSError):
         log.add(number, data, end)
-    except OSError:
-        pass

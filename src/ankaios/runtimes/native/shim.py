@@ -14,6 +14,7 @@ import os
 import select
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from ankaios.runtimes.native.cgroups import END_LIMIT, PAUSE, make_cgroups, remove_cgroups, was_killed_for_memory
@@ -71,10 +72,8 @@ def keep(order: dict[str, Any], report: int) -> None:
 
 def send_result(report: int, text: bytes) -> None:
     """Without a reader, continue: the agent may have killed the starter, and finds the workload by its folder."""
-    try:  # noqa: SIM105 - contextlib costs memory here
+    with suppress(OSError):
         os.write(report, text)
-    except OSError:
-        pass
     os.close(report)
 
 
@@ -91,10 +90,8 @@ def lock_start(token: str) -> int:
     import fcntl
 
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:  # noqa: SIM105
+    with suppress(OSError):  # a file system without locks
         fcntl.flock(folder, fcntl.LOCK_EX)
-    except OSError:
-        pass  # a file system without locks
     if read_bytes("start") != token.encode():
         raise NotStarted("another start has replaced this one")
     write_file("keeper", identity(os.getpid()))
@@ -105,10 +102,8 @@ def unlock_start(folder: int) -> None:
     """Unlock explicitly: the process of the workload may have inherited the descriptor, so closing it is not enough."""
     import fcntl
 
-    try:  # noqa: SIM105
+    with suppress(OSError):
         fcntl.flock(folder, fcntl.LOCK_UN)
-    except OSError:
-        pass
     os.close(folder)
 
 
@@ -286,10 +281,8 @@ def end_group(child: int) -> int:
 
     The id of the group cannot be reused until its leader is reaped.
     """
-    try:  # noqa: SIM105
+    with suppress(OSError):  # the group is empty
         os.killpg(child, SIGKILL)
-    except OSError:
-        pass  # the group is empty
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 
@@ -299,11 +292,9 @@ def end_descendants() -> None:
     until = time.monotonic() + END_LIMIT
     while time.monotonic() < until and (found := children()):
         for pid in found:
-            try:
+            with suppress(OSError):
                 os.kill(pid, SIGKILL)
                 os.waitpid(pid, os.WNOHANG)  # a process that waits for a dead disk ends later
-            except OSError:
-                pass
         time.sleep(PAUSE)
 
 
