@@ -45,7 +45,7 @@ class StateCache(Generic[T]):
         self._listeners: list[Callable[[], None]] = []
 
     def reset(self) -> None:
-        """Invalidate the loaded listing and the one that is being loaded, after a change."""
+        """Invalidate the loaded listing and the one that is being loaded, after a container changed."""
         self._valid_from = self._clock()
 
     def on_new(self, listener: Callable[[], None]) -> None:

@@ -136,7 +136,7 @@ async def test_without_containers_nothing_is_inspected() -> None:
     cli = RecordingNerdctl()
     runtime = ContainerdRuntime(cli)
     assert await runtime.existing_workloads("agent_A") == []
-    assert (await cli.states()).get() == {}
+    assert (await cli.listings.get()).get() == {}
     assert cli.lines == ["ps --all --no-trunc --filter label=agent=agent_A --format=json", PS]
 
 
@@ -189,7 +189,7 @@ async def test_a_container_that_is_removed_meanwhile_does_not_hide_the_others(
     error: CommandFailed, states: dict[str, ExecutionState]
 ) -> None:
     cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
-    assert (await cli.states()).get() == states
+    assert (await cli.listings.get()).get() == states
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_containers_that_cannot_be_inspected_do_not_count_as_removed(error
     """A removed container is restarted, so a second one would run beside it."""
     cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
     with pytest.raises(RuntimeFailed):
-        (await cli.states()).get()
+        (await cli.listings.get()).get()
 
 
 async def test_if_nerdctl_fails_the_state_is_unknown() -> None:

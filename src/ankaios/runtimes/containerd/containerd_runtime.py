@@ -42,7 +42,7 @@ class NerdctlStateGetter:
 
     async def get_state(self) -> ExecutionState:
         try:
-            states = (await self._cli.states()).get()
+            states = (await self._cli.listings.get()).get()
         except RuntimeFailed:
             return NERDCTL_UNREADABLE
         return states.get(self._container, FAILED_LOST)
@@ -65,7 +65,7 @@ class ContainerdRuntime:
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         containers = await self._cli.labelled("agent", agent)
-        states = (await self._cli.states()).get() if containers else {}
+        states = (await self._cli.listings.get()).get() if containers else {}
         found: dict[InstanceName, Existing] = {}
         for container, labels in containers.items():
             name = InstanceName.parse(labels.get("name", ""))

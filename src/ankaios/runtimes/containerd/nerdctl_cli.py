@@ -22,7 +22,7 @@ from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.check_command import run_in_container
 from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
 from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
-from ankaios.runtimes.state_cache import Loaded, StateCache
+from ankaios.runtimes.state_cache import StateCache
 
 MAX_CHECKS = 1000
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
@@ -46,7 +46,7 @@ class NerdctlCli:
         self._slots = CallSlots(settings.calls_at_a_time)
         self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
-        self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
+        self.listings: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
 
     async def _call(self, arguments: Sequence[str], limit: float) -> str:
         async with self._slots.slot():
@@ -60,7 +60,7 @@ class NerdctlCli:
         try:
             container = (await self._call(arguments, self.settings.run_limit)).strip()
         finally:
-            self._states.reset()
+            self.listings.reset()
         if not container:
             raise CommandFailed(command_text(self.settings.program, arguments), "nerdctl printed no container id")
         return container.rsplit(maxsplit=1)[-1]
@@ -71,7 +71,7 @@ class NerdctlCli:
             for arguments in (["stop", container], ["rm", container]):
                 await self._remove_step(arguments)
         finally:
-            self._states.reset()
+            self.listings.reset()
 
     async def _remove_step(self, arguments: Sequence[str]) -> None:
         try:
@@ -85,9 +85,6 @@ class NerdctlCli:
         """Return the labels of each container with this label, by container id."""
         arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
         return parse_labels(await self._call(arguments, self.settings.query_limit))
-
-    async def states(self) -> Loaded[dict[str, ExecutionState]]:
-        return await self._states.get()
 
     async def _list_states(self) -> dict[str, ExecutionState]:
         limit = self.settings.query_limit
@@ -117,7 +114,7 @@ class NerdctlCli:
         return stream_command(self.settings.program, arguments, self.settings.environment)
 
     async def close(self) -> None:
-        await self._states.close()
+        await self.listings.close()
 
 
 def parse_labels(text: str) -> dict[str, Mapping[str, str]]:

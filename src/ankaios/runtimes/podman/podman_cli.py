@@ -8,10 +8,9 @@ a time limit, few calls run at the same time, and one listing serves all request
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import inf
 
 from ankaios.common.health import ExecCheck
 from ankaios.runtimes.call_slots import CallSlots
@@ -23,7 +22,7 @@ from ankaios.runtimes.podman.environment import options_take_environment, settin
 from ankaios.runtimes.podman.listing import Listing, parse_listing, parse_pod_names, parse_pods, parse_volumes
 from ankaios.runtimes.podman.podman_settings import LIST_CONTAINERS, PodmanSettings
 from ankaios.runtimes.runtime_connector import CommandResult
-from ankaios.runtimes.state_cache import MAX_AGE, Loaded, StateCache
+from ankaios.runtimes.state_cache import StateCache
 
 MAX_CHECKS = 1000
 
@@ -45,10 +44,10 @@ class PodmanCli:
         self._stop_slots = CallSlots(settings.stops_at_a_time)
         self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
         self.calls_under_way = 0  # calls that may change the state of containers
-        self._states: StateCache[Listing] = StateCache(self._list)
+        self.listings: StateCache[Listing] = StateCache(self._list)
         self._list_limit = min(settings.list_limit, settings.query_limit)
         if early is not None and (process := early.take()):
-            self._states.begin(early.asked, partial(self._finish_listing, process))
+            self.listings.begin(early.asked, partial(self._finish_listing, process))
 
     async def _call(
         self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
@@ -90,7 +89,7 @@ class PodmanCli:
         try:
             container = (await self._call(arguments, self.settings.run_limit, environment=environment)).strip()
         finally:
-            self._states.reset()  # [impl->swdd~podman-state-getter-reset-cache~1]
+            self.listings.reset()  # [impl->swdd~podman-state-getter-reset-cache~1]
         if not container:
             raise CommandFailed(command_text(self.settings.program, arguments), "podman printed no container id")
         return container.rsplit(maxsplit=1)[-1]
@@ -105,7 +104,7 @@ class PodmanCli:
         try:
             await self._stop(["rm", "--force", "--ignore", container])
         finally:
-            self._states.reset()
+            self.listings.reset()
 
     def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
         return stream_command(self.settings.program, arguments, self._environment)
@@ -148,21 +147,6 @@ class PodmanCli:
         text = command_text(self.settings.program, LIST_CONTAINERS)
         return parse_listing(await finish_command(process, text, limit=self._list_limit))
 
-    async def listing(self, not_before: float = 0.0, max_age: float = MAX_AGE) -> Loaded[Listing]:
-        """Return a listing that started at most `max_age` seconds ago and not before the given time."""
-        return await self._states.get(max_age, not_before)
-
-    def newest_listing(self, max_age: float = inf) -> Loaded[Listing] | None:
-        """Return the last listing without calling podman."""
-        return self._states.newest(max_age)
-
-    def outdate_listing(self) -> None:
-        """Invalidate earlier listings, because the state of a container changed."""
-        self._states.reset()
-
-    def on_new_listing(self, listener: Callable[[], None]) -> None:
-        self._states.on_new(listener)
-
     # -- manifests
 
     async def kube_play(self, general: Sequence[str], options: Sequence[str], manifest: str) -> list[str]:
@@ -174,13 +158,13 @@ class PodmanCli:
         try:
             return parse_pods(await self._call(arguments, self.settings.run_limit, manifest))
         finally:
-            self._states.reset()
+            self.listings.reset()
 
     async def kube_down(self, options: Sequence[str], manifest: str) -> None:
         try:
             await self._stop(["kube", "down", *options, "-"], manifest)
         finally:
-            self._states.reset()
+            self.listings.reset()
 
     async def pods(self) -> dict[str, str]:
         """Return the name of each pod by its id."""
@@ -191,7 +175,7 @@ class PodmanCli:
         try:
             await self._stop(["pod", "rm", "--force", "--ignore", *pods])
         finally:
-            self._states.reset()
+            self.listings.reset()
 
     # -- volumes that store data
 
@@ -218,4 +202,4 @@ class PodmanCli:
         return True
 
     async def close(self) -> None:
-        await self._states.close()
+        await self.listings.close()

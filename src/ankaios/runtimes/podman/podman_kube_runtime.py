@@ -68,7 +68,7 @@ class PodmanKubeRuntime:
         The containers are listed first, because the other podman connector waits for the same listing.
         [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
         """
-        listing = await self._cli.listing(max_age=LISTED_BEFORE)
+        listing = await self._cli.listings.get(max_age=LISTED_BEFORE)
         texts = await self._cli.stored(f".{agent}.(config|pods)$")
         names = [
             InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if volume.endswith(CONFIG_SUFFIX)
@@ -135,7 +135,7 @@ class PodmanKubeRuntime:
     async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
         """Record the existing pods first, so that the pods of a failed start can be identified and removed."""
         if workload not in self._others:
-            self._others[workload] = (await self._cli.listing()).get().pods()
+            self._others[workload] = (await self._cli.listings.get()).get().pods()
         try:
             pods = await self._cli.kube_play(config.general_options, config.play_options, manifest)
         except RuntimeFailed:
@@ -249,7 +249,7 @@ class PodmanKubeRuntime:
 
     async def _containers(self, workload: WorkloadId) -> list[Container]:
         known = await self._known(workload)
-        listing = (await self._cli.listing()).get()
+        listing = (await self._cli.listings.get()).get()
         pods = known.pods if known and known.pods else ()
         return [each for pod in pods for each in listing.of_pod(pod) if not each.infra]
 

@@ -27,7 +27,7 @@ class PodmanResync:
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
-        cli.on_new_listing(watch.hint_all)
+        cli.listings.on_new(watch.hint_all)
         watch.on_states_written = self._written.set
 
     def begin(self) -> None:
@@ -42,7 +42,7 @@ class PodmanResync:
             if not self._watch.watching:
                 return
             self._written.clear()
-            loaded = await self._cli.listing(not_before=self._watch.now())
+            loaded = await self._cli.listings.get(not_before=self._watch.now())
             took = loaded.took
             self._watch.watch_folders()
             if isinstance(loaded.value, Exception):

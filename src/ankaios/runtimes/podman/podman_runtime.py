@@ -43,14 +43,14 @@ class Podman:
 
     def __init__(self, cli: PodmanCli) -> None:
         self.cli = cli
-        self.watch = PodmanWatch(cli.outdate_listing)
+        self.watch = PodmanWatch(cli.listings.reset)
         self.resync = PodmanResync(cli, self.watch)
 
     async def pid_of(self, container: str) -> int:
         """Return the process id from the pid file, or else from a listing. 0: the container does not run."""
         if pid := self.watch.pid_of(container):
             return pid
-        listing = (await self.cli.listing()).get()
+        listing = (await self.cli.listings.get()).get()
         found = listing.by_id.get(container)
         return found.pid if found else 0
 
@@ -72,7 +72,7 @@ class PodmanRuntime:
 
     async def existing_workloads(self, agent: str) -> list[Existing]:
         """One listing is sufficient for all workloads and for the following calls of `workload_id`."""
-        listing = (await self._cli.listing(max_age=LISTED_BEFORE)).get()
+        listing = (await self._cli.listings.get(max_age=LISTED_BEFORE)).get()
         by_name: dict[InstanceName, list[Container]] = {}
         for container in listing.of_agent(agent):
             name = container.instance_name
@@ -99,7 +99,7 @@ class PodmanRuntime:
         [impl->swdd~podman-workload-update-workload-state-on-start-failure~1]
         """
         try:
-            listing = (await self._cli.listing(self._podman.watch.now())).get()
+            listing = (await self._cli.listings.get(not_before=self._podman.watch.now())).get()
             left = {container.id for container in listing.of_instance(name)} | ({reused} if reused else set())
             for container in left:
                 await self._cli.remove(container)
@@ -107,7 +107,7 @@ class PodmanRuntime:
             _log.warning("cannot clean up after the failed start of '%s': %s", name, fault)
 
     async def workload_id(self, name: InstanceName) -> WorkloadId | None:
-        containers = (await self._cli.listing()).get().of_instance(name)
+        containers = (await self._cli.listings.get()).get().of_instance(name)
         return _best(name, containers).id if containers else None
 
     def start_checker(self, spec: WorkloadSpec, workload: WorkloadId, sink: StateSink) -> StateChecker:

@@ -113,7 +113,7 @@ class _Pause:
 
 def _known_listing(cli: PodmanCli, settled: bool) -> Loaded[Listing] | None:
     """While changes are detected by watches, the age of a listing does not matter."""
-    return cli.newest_listing(inf if settled else MAX_AGE)
+    return cli.listings.newest(inf if settled else MAX_AGE)
 
 
 class PodmanStateGetter:
@@ -133,7 +133,7 @@ class PodmanStateGetter:
     async def get_state(self) -> ExecutionState:
         state = self._view.state(_known_listing(self._cli, self._view.settled))
         while state is None:
-            state = self._view.state(await self._cli.listing(self._view.watch.since))
+            state = self._view.state(await self._cli.listings.get(not_before=self._view.watch.since))
         self._state = state
         return state
 
@@ -189,7 +189,8 @@ class PodmanKubeStateGetter:
                 return pods_state(states) if states else LOST
             if loaded is not None and isinstance(loaded.value, RuntimeFailed):
                 return PODS_UNREADABLE
-            loaded = await self._cli.listing(max((view.watch.since for view in self._views.values()), default=0.0))
+            newest_fact = max((view.watch.since for view in self._views.values()), default=0.0)
+            loaded = await self._cli.listings.get(not_before=newest_fact)
 
     def _update_members(self, pods: Sequence[str], listing: Listing) -> None:
         self._members = {pod: [container.id for container in listing.of_pod(pod)] for pod in pods}
