@@ -1,7 +1,7 @@
 """The containerd connector and its calls of nerdctl."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,9 @@ class RecordingNerdctl(NerdctlCli):
         self.answers: dict[str, Any] = {"": "", **answers}
         self.lines: list[str] = []
 
-    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
+    async def _call_now(
+        self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         line = " ".join(arguments)
         self.lines.append(line)
         answer = self.answers[max((key for key in self.answers if line.startswith(key)), key=len)]

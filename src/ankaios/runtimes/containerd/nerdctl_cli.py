@@ -1,13 +1,10 @@
-"""All calls of the program nerdctl, and the last listing of all its containers.
+"""All calls of the program nerdctl.
 
-Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`. As with podman, each call has a
-time limit, few calls run at the same time, and one listing serves all requests that arrive at about the same time.
+Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Mapping
 
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -18,75 +15,37 @@ from ankaios.common.execution_state import (
     ExecutionState,
     exited,
 )
-from ankaios.runtimes.call_slots import CallSlots
-from ankaios.runtimes.check_command import run_in_container
-from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
-from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
-from ankaios.runtimes.state_cache import StateCache
+from ankaios.runtimes.cli_settings import CliSettings
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.container_cli import ContainerCli
+from ankaios.runtimes.runtime_connector import RuntimeFailed
 
-MAX_CHECKS = 1000
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
 
 
-class NerdctlSettings(Struct, frozen=True):
-    """Limits are in seconds, as for podman."""
-
+class NerdctlSettings(CliSettings, frozen=True):
     program: str = "nerdctl"
-    query_limit: float = 30.0
-    run_limit: float = 900.0
-    stop_limit: float = 180.0
     calls_at_a_time: int = 2
-    stops_at_a_time: int = 8
-    environment: Mapping[str, str] | None = None
 
 
-class NerdctlCli:
+class NerdctlCli(ContainerCli[dict[str, ExecutionState]]):
     def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
-        self.settings = settings
-        self._slots = CallSlots(settings.calls_at_a_time)
-        self._stop_slots = CallSlots(settings.stops_at_a_time)
-        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
-        self.listings: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
-
-    async def _call(self, arguments: Sequence[str], limit: float) -> str:
-        async with self._slots.slot():
-            return await self._call_now(arguments, limit)
-
-    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
-        return await run_command(self.settings.program, arguments, limit=limit, env=self.settings.environment)
-
-    async def start(self, arguments: Sequence[str]) -> str:
-        """Call `run` or `start`; return the id of the container."""
-        try:
-            container = (await self._call(arguments, self.settings.run_limit)).strip()
-        finally:
-            self.listings.reset()
-        if not container:
-            raise CommandFailed(command_text(self.settings.program, arguments), "nerdctl printed no container id")
-        return container.rsplit(maxsplit=1)[-1]
+        super().__init__(settings)
 
     async def remove(self, container: str) -> None:
-        """Remove a container. A container that does not exist counts as removed."""
-        try:
-            for arguments in (["stop", container], ["rm", container]):
-                await self._remove_step(arguments)
-        finally:
-            self.listings.reset()
-
-    async def _remove_step(self, arguments: Sequence[str]) -> None:
-        try:
-            async with self._stop_slots.slot():
-                await self._call_now(arguments, self.settings.stop_limit)
-        except CommandFailed as fault:
-            if "no such container" not in fault.why.lower():
-                raise
+        for arguments in (["stop", container], ["rm", container]):
+            try:
+                await self._stop(arguments)
+            except CommandFailed as fault:
+                if "no such container" not in fault.why.lower():
+                    raise
 
     async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
         """Return the labels of each container with this label, by container id."""
         arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
-        return parse_labels(await self._call(arguments, self.settings.query_limit))
+        return parse_labels(await self._call(arguments))
 
-    async def _list_states(self) -> dict[str, ExecutionState]:
+    async def _list(self) -> dict[str, ExecutionState]:
         limit = self.settings.query_limit
         ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
         return await self._inspect(ids) if ids else {}
@@ -101,20 +60,9 @@ class NerdctlCli:
                 return found
             raise
 
-    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
-        async with self._check_slots.slot():
-            after = (container, *command)
-            return await run_in_container(self.settings.program, ["exec"], after, limit, self.settings.environment)
-
     async def pid_of(self, container: str) -> int:
-        text = await self._call(["inspect", "--format={{.State.Pid}}", container], self.settings.query_limit)
+        text = await self._call(["inspect", "--format={{.State.Pid}}", container])
         return int(text) if text.strip().isdigit() else 0
-
-    def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
-        return stream_command(self.settings.program, arguments, self.settings.environment)
-
-    async def close(self) -> None:
-        await self.listings.close()
 
 
 def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
