@@ -7,25 +7,24 @@ and one listing serves all requests that arrive at about the same time.
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.check_command import run_in_container
 from ankaios.runtimes.cli_settings import CliSettings
 from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
+from ankaios.runtimes.container_listing import Listing
 from ankaios.runtimes.runtime_connector import CommandResult
 from ankaios.runtimes.state_cache import StateCache
 
-L = TypeVar("L")  # a listing
 MAX_CHECKS = 1000
 
 
-class ContainerCli(ABC, Generic[L]):
+class ContainerCli(ABC):
     """Every call that changes containers invalidates earlier listings."""
 
     def __init__(self, settings: CliSettings) -> None:
         self.settings = settings
-        self.listings: StateCache[L] = StateCache(self._list)
+        self.listings: StateCache[Listing] = StateCache(self._list)
         self.calls_under_way = 0  # calls that may change the state of containers
         self._environment = settings.call_environment()
         self._slots = CallSlots(settings.calls_at_a_time)
@@ -33,7 +32,7 @@ class ContainerCli(ABC, Generic[L]):
         self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
 
     @abstractmethod
-    async def _list(self) -> L:
+    async def _list(self) -> Listing:
         """List all containers. Uses no slot: only one listing runs at a time, and it must not wait for slow starts."""
 
     async def _call_now(

@@ -1,7 +1,8 @@
 """The containerd connector and its calls of nerdctl."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,18 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.container_listing import Container
 from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime, NerdctlStateGetter
 from ankaios.runtimes.containerd.nerdctl_cli import (
     NERDCTL_UNREADABLE,
     NerdctlCli,
     NerdctlSettings,
     nerdctl_state,
+    parse_containers,
     parse_labels,
-    parse_states,
 )
-from ankaios.runtimes.runtime_connector import Existing, Extras, RuntimeFailed
+from ankaios.runtimes.exit_watch import process_start
+from ankaios.runtimes.runtime_connector import CheckTarget, Existing, Extras, RuntimeFailed
 from tests.support.builders import a_workload, an_instance
 from tests.unit.runtimes.recording_cli import failed
 
@@ -63,6 +66,14 @@ def row(container: str, name: object = NAME, agent: str = "agent_A") -> str:
 def inspected(**states: tuple[str, int]) -> str:
     entries = [{"Id": key, "State": {"Status": word, "ExitCode": code}} for key, (word, code) in states.items()]
     return json.dumps(entries)
+
+
+def parsed_states(text: str) -> dict[str, ExecutionState]:
+    return states_of(parse_containers(text, {}))
+
+
+def states_of(containers: Iterable[Container]) -> dict[str, ExecutionState]:
+    return {container.id: container.state for container in containers}
 
 
 @pytest.mark.parametrize(
@@ -100,12 +111,12 @@ def test_garbage_instead_of_lines_is_an_error() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "x"])
 def test_garbage_instead_of_states_is_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the states of containers"):
-        parse_states(text)
+        parsed_states(text)
 
 
 def test_one_odd_state_does_not_spoil_the_others() -> None:
     text = '[3, {"Id": "a"}, {"Id": "b", "State": {"Status": "running"}}, {"Id": "c", "State": {"Status": 3}}]'
-    assert parse_states(text) == {"a": FAILED_UNKNOWN, "b": RUNNING_OK, "c": FAILED_UNKNOWN}
+    assert parsed_states(text) == {"a": FAILED_UNKNOWN, "b": RUNNING_OK, "c": FAILED_UNKNOWN}
 
 
 async def test_run_and_start_have_the_same_arguments_as_for_podman() -> None:
@@ -127,33 +138,33 @@ async def test_existing_workloads_are_found_by_label_and_inspected_together() ->
     cli = RecordingNerdctl(ps=rows, inspect=inspected(c1=("running", 0), c2=("exited", 2)))
     found = await ContainerdRuntime(cli).existing_workloads("agent_A")
     assert found == [Existing(NAME, RUNNING_OK, "c1"), Existing(other, exited(2), "c2")]
-    assert cli.lines == [
-        "ps --all --no-trunc --filter label=agent=agent_A --format=json",
-        PS,
-        "inspect c1 c2 c3 c4",
-    ]
+    assert cli.lines == [PS, "inspect c1 c2 c3 c4"]
 
 
 async def test_without_containers_nothing_is_inspected() -> None:
     cli = RecordingNerdctl()
     runtime = ContainerdRuntime(cli)
     assert await runtime.existing_workloads("agent_A") == []
-    assert (await cli.listings.get()).get() == {}
-    assert cli.lines == ["ps --all --no-trunc --filter label=agent=agent_A --format=json", PS]
+    assert (await cli.listings.get()).get().by_id == {}
+    assert cli.lines == [PS]
 
 
 async def test_the_id_of_a_workload_is_found_by_label() -> None:
-    cli = RecordingNerdctl(ps=row("c1") + "\n" + row("c2"))
-    assert await ContainerdRuntime(cli).workload_id(NAME) == "c1"
-    assert cli.lines == [f"ps --all --no-trunc --filter label=name={NAME} --format=json"]
+    rows = "\n".join([row("c1", an_instance("job")), row("c2"), row("c3")])
+    inspect = inspected(c1=("running", 0), c2=("exited", 0), c3=("running", 0))
+    cli = RecordingNerdctl(ps=rows, inspect=inspect)
+    assert await ContainerdRuntime(cli).workload_id(NAME) == "c3"
+    assert await ContainerdRuntime(cli).workload_id(an_instance("none")) is None
+    assert cli.lines == [PS, "inspect c1 c2 c3"]
 
 
 async def test_a_failed_run_removes_what_it_left() -> None:
-    cli = RecordingNerdctl(ps=row("half"), **{"--namespace": failed("no such image")})
+    failing = {"--namespace": failed("no such image")}
+    cli = RecordingNerdctl(ps=row("half"), inspect=inspected(half=("created", 0)), **failing)
     with pytest.raises(CommandFailed, match="no such image"):
         await ContainerdRuntime(cli).create_workload(SPEC, Extras())
-    assert cli.lines[1:] == [f"ps --all --no-trunc --filter label=name={NAME} --format=json", "stop half", "rm half"]
-    cli = RecordingNerdctl(ps=failed("broken"), **{"--namespace": failed("no such image")})
+    assert cli.lines[1:] == [PS, "inspect half", "stop half", "rm half"]
+    cli = RecordingNerdctl(ps=failed("broken"), **failing)
     with pytest.raises(CommandFailed, match="no such image"):
         await ContainerdRuntime(cli).create_workload(SPEC, Extras())
 
@@ -191,7 +202,7 @@ async def test_a_container_that_is_removed_meanwhile_does_not_hide_the_others(
     error: CommandFailed, states: dict[str, ExecutionState]
 ) -> None:
     cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
-    assert (await cli.listings.get()).get() == states
+    assert states_of((await cli.listings.get()).get().by_id.values()) == states
 
 
 @pytest.mark.parametrize(
@@ -215,6 +226,41 @@ async def test_if_nerdctl_fails_the_state_is_unknown() -> None:
     assert cli.lines == [PS, PS]
 
 
+def inspected_process(pid: int, word: str = "running") -> str:
+    return json.dumps([{"Id": "c1", "State": {"Status": word, "ExitCode": 0, "Pid": pid}}])
+
+
+async def test_the_process_of_a_container_is_in_the_listing_and_remembered() -> None:
+    cli = RecordingNerdctl(ps=row("c1"), inspect=inspected_process(os.getpid()))
+    runtime = ContainerdRuntime(cli)
+    assert runtime.processes("c1") == []  # nothing is listed yet
+    target = await runtime.check_target("c1")
+    assert target == CheckTarget(os.getpid(), process_start(os.getpid()) or 0)
+    cli.answers["ps"] = failed("hangs")
+    cli.listings.reset()
+    assert await runtime.check_target("c1") == target
+    assert runtime.processes("c1") == [os.getpid()]
+    assert cli.lines == [PS, "inspect c1"]
+
+
+@pytest.mark.parametrize("text", [inspected_process(2**22 + 1), inspected_process(0), inspected_process(1, "exited")])
+async def test_a_container_without_a_process_cannot_be_checked(text: str) -> None:
+    """The listing of an ended container can have the id of an earlier process."""
+    runtime = ContainerdRuntime(RecordingNerdctl(ps=row("c1"), inspect=text))
+    for container in ("c1", "c2"):
+        with pytest.raises(RuntimeFailed, match="cannot find the process of the workload"):
+            await runtime.check_target(container)
+        assert runtime.processes(container) == []
+
+
+async def test_the_usage_of_a_listed_container_needs_no_call() -> None:
+    cli = RecordingNerdctl(ps=row("c1"), inspect=inspected_process(os.getpid()))
+    runtime = ContainerdRuntime(cli)
+    assert (await NerdctlStateGetter(cli, "c1").get_state()) == RUNNING_OK
+    assert runtime.processes("c1") == [os.getpid()]
+    assert cli.lines == [PS, "inspect c1"]
+
+
 async def test_a_start_without_an_id_is_refused() -> None:
     runtime = ContainerdRuntime(RecordingNerdctl())
     with pytest.raises(RuntimeFailed, match="printed no container id"):
@@ -233,8 +279,8 @@ async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
 def test_containers_can_be_listed_in_one_array_or_in_one_array_each() -> None:
     """The second form is that of nerdctl 1.7."""
     one, two = ({"Id": name, "State": {"Status": "running"}} for name in ("c1", "c2"))
-    assert parse_states(json.dumps([one, two])) == {"c1": RUNNING_OK, "c2": RUNNING_OK}
-    assert parse_states(f"{json.dumps([one])}\n{json.dumps([two])}\n") == {"c1": RUNNING_OK, "c2": RUNNING_OK}
+    assert parsed_states(json.dumps([one, two])) == {"c1": RUNNING_OK, "c2": RUNNING_OK}
+    assert parsed_states(f"{json.dumps([one])}\n{json.dumps([two])}\n") == {"c1": RUNNING_OK, "c2": RUNNING_OK}
 
 
 def test_labels_can_be_a_map() -> None:

@@ -18,9 +18,12 @@ from ankaios.common.execution_state import (
 from ankaios.runtimes.cli_settings import CliSettings
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_cli import ContainerCli
+from ankaios.runtimes.container_listing import NO_LABELS, Container, Listing
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
+LIST_CONTAINERS = ("ps", "--all", "--no-trunc", "--format=json")
+_WITH_PROCESS = ("running", "paused")  # the process id of other containers can be that of an earlier process
 
 
 class NerdctlSettings(CliSettings, frozen=True):
@@ -28,7 +31,7 @@ class NerdctlSettings(CliSettings, frozen=True):
     calls_at_a_time: int = 2
 
 
-class NerdctlCli(ContainerCli[dict[str, ExecutionState]]):
+class NerdctlCli(ContainerCli):
     def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
         super().__init__(settings)
 
@@ -40,29 +43,21 @@ class NerdctlCli(ContainerCli[dict[str, ExecutionState]]):
                 if "no such container" not in fault.why.lower():
                     raise
 
-    async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
-        """Return the labels of each container with this label, by container id."""
-        arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
-        return parse_labels(await self._call(arguments))
+    async def _list(self) -> Listing:
+        """`ps` lists the labels, `inspect` the states and processes."""
+        labels = parse_labels(await self._call_now(LIST_CONTAINERS, self.settings.query_limit))
+        return Listing(await self._inspect(labels) if labels else [])
 
-    async def _list(self) -> dict[str, ExecutionState]:
-        limit = self.settings.query_limit
-        ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
-        return await self._inspect(ids) if ids else {}
-
-    async def _inspect(self, ids: list[str]) -> dict[str, ExecutionState]:
+    async def _inspect(self, labels: Mapping[str, Mapping[str, str]]) -> list[Container]:
         """A container that was removed meanwhile is missing in the result: the call fails, but prints the others."""
         try:
-            return parse_states(await self._call_now(["inspect", *ids], self.settings.query_limit))
+            return parse_containers(await self._call_now(["inspect", *labels], self.settings.query_limit), labels)
         except CommandFailed as fault:
-            found = parse_states(fault.output) if fault.output else {}
-            if all(each in found or f"no such object {each}" in fault.why for each in ids):
+            found = parse_containers(fault.output, labels) if fault.output else []
+            missing = labels.keys() - {container.id for container in found}
+            if all(f"no such object {each}" in fault.why for each in missing):
                 return found
             raise
-
-    async def pid_of(self, container: str) -> int:
-        text = await self._call(["inspect", "--format={{.State.Pid}}", container])
-        return int(text) if text.strip().isdigit() else 0
 
 
 def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
@@ -93,7 +88,7 @@ def _labels(value: object) -> Mapping[str, str]:
     return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
 
 
-def parse_states(text: str) -> dict[str, ExecutionState]:
+def parse_containers(text: str, labels: Mapping[str, Mapping[str, str]]) -> list[Container]:
     """Parse one JSON array, or one array for each container: nerdctl 1.x prints several."""
     entries: list[object] = []
     rest = text.strip()
@@ -108,15 +103,20 @@ def parse_states(text: str) -> dict[str, ExecutionState]:
         rest = rest[end:].lstrip()
         if not rest:
             break
-    found: dict[str, ExecutionState] = {}
+    found = []
     for entry in entries:
         match entry:
             case {"Id": str(container), "State": {"Status": str(word), **more}}:
-                code = more.get("ExitCode")
-                found[container] = nerdctl_state(word, code if isinstance(code, int) else None)
+                state = nerdctl_state(word, _integer(more.get("ExitCode")))
+                pid = _integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
+                found.append(Container(container, state, pid or 0, labels=labels.get(container, NO_LABELS)))
             case {"Id": str(container)}:
-                found[container] = FAILED_UNKNOWN
+                found.append(Container(container, FAILED_UNKNOWN, labels=labels.get(container, NO_LABELS)))
     return found
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
 
 
 def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:

@@ -15,15 +15,16 @@ from ankaios.runtimes.check_command import parse_image_healthcheck
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.command import CommandFailed, command_text, finish_command
 from ankaios.runtimes.container_cli import ContainerCli
+from ankaios.runtimes.container_listing import Listing
 from ankaios.runtimes.podman.early_listing import EarlyListing
 from ankaios.runtimes.podman.environment import options_take_environment, settings_take_environment
-from ankaios.runtimes.podman.listing import Listing, parse_listing, parse_pod_names, parse_pods, parse_volumes
+from ankaios.runtimes.podman.listing import parse_listing, parse_pod_names, parse_pods, parse_volumes
 from ankaios.runtimes.podman.podman_settings import LIST_CONTAINERS, PodmanSettings
 
 _log = logging.getLogger(__name__)
 
 
-class PodmanCli(ContainerCli[Listing]):
+class PodmanCli(ContainerCli):
     """Shared by both podman connectors, so that they share the listing and the limit of concurrent calls."""
 
     settings: PodmanSettings

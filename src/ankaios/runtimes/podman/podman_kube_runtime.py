@@ -14,6 +14,8 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_config import log_arguments
+from ankaios.runtimes.container_listing import Container
+from ankaios.runtimes.container_runtime import LISTED_BEFORE
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman.kube_manifest import exits_are_final, is_pod_of
 from ankaios.runtimes.podman.kube_workload import (
@@ -23,9 +25,8 @@ from ankaios.runtimes.podman.kube_workload import (
     prepared_manifest,
     read_workload,
 )
-from ankaios.runtimes.podman.listing import Container
 from ankaios.runtimes.podman.merged_logs import LogSource, merged_logs
-from ankaios.runtimes.podman.podman_runtime import LISTED_BEFORE, Podman
+from ankaios.runtimes.podman.podman_runtime import Podman
 from ankaios.runtimes.podman.podman_state_getter import PodmanKubeStateGetter
 from ankaios.runtimes.runtime_connector import (
     CheckTarget,

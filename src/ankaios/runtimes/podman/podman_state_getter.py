@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.runtimes.container_listing import Container, Listing
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
 from ankaios.runtimes.podman.container_watch import ContainerWatch
-from ankaios.runtimes.podman.listing import Container, Listing
 from ankaios.runtimes.podman.podman_cli import PodmanCli
 from ankaios.runtimes.podman.podman_watch import PodmanWatch
 from ankaios.runtimes.podman.states import (
@@ -20,7 +20,6 @@ from ankaios.runtimes.podman.states import (
     METADATA_UNREADABLE,
     PODMAN_UNREADABLE,
     PODS_UNREADABLE,
-    container_state,
     pods_state,
 )
 from ankaios.runtimes.runtime_connector import RuntimeFailed
@@ -67,9 +66,9 @@ class ContainerView:
         if container is None:
             self.watch.update(LOST, asked)
             return LOST
-        state = container_state(container.state, container.exit_code)
+        state = container.state
         running = state == RUNNING_OK and self.watch.attach(container.pid)
-        if not running and self._end_is_not_recorded(container, state, asked):
+        if not running and self._end_is_not_recorded(container, asked):
             return self.watch.fact or RUNNING_OK
         if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
             # The listing is older than the watch, and the process cannot be watched: it may have ended since.
@@ -78,7 +77,7 @@ class ContainerView:
         self.watch.update(state if is_final(state) else None, asked)
         return state
 
-    def _end_is_not_recorded(self, container: Container, state: ExecutionState, asked: float) -> bool:
+    def _end_is_not_recorded(self, container: Container, asked: float) -> bool:
         """Return whether the watch has seen the end of the process but podman has not recorded it yet.
 
         That can take long if many containers end at the same time.
@@ -86,7 +85,7 @@ class ContainerView:
         ended = self.watch.seen_ending
         if not ended or (self.watch.fact is None and asked > self.watch.since + RECORD_LIMIT):
             return False
-        return state.state == "Stopping" or (state == RUNNING_OK and container.pid == ended)
+        return container.state.state == "Stopping" or (container.state == RUNNING_OK and container.pid == ended)
 
     @property
     def settled(self) -> bool:
