@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ankaios.runtimes.call_slots import CallSlots
 from ankaios.runtimes.check_command import run_in_container
-from ankaios.runtimes.cli_settings import CliSettings
 from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
 from ankaios.runtimes.container_listing import Listing
+from ankaios.runtimes.program_settings import ProgramSettings
 from ankaios.runtimes.runtime_connector import CommandResult
 from ankaios.runtimes.state_cache import StateCache
 
@@ -22,7 +22,7 @@ MAX_CHECKS = 1000
 class ContainerCli(ABC):
     """Every call that changes containers invalidates earlier listings."""
 
-    def __init__(self, settings: CliSettings) -> None:
+    def __init__(self, settings: ProgramSettings) -> None:
         self.settings = settings
         self.listings: StateCache[Listing] = StateCache(self._list)
         self.calls_under_way = 0  # calls that may change the state of containers

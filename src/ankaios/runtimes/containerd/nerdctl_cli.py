@@ -15,10 +15,10 @@ from ankaios.common.execution_state import (
     ExecutionState,
     exited,
 )
-from ankaios.runtimes.cli_settings import CliSettings
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_cli import ContainerCli
 from ankaios.runtimes.container_listing import NO_LABELS, Container, Listing
+from ankaios.runtimes.program_settings import ProgramSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
@@ -26,7 +26,7 @@ LIST_CONTAINERS = ("ps", "--all", "--no-trunc", "--format=json")
 _WITH_PROCESS = ("running", "paused")  # the process id of other containers can be that of an earlier process
 
 
-class NerdctlSettings(CliSettings, frozen=True):
+class NerdctlSettings(ProgramSettings, frozen=True):
     program: str = "nerdctl"
     calls_at_a_time: int = 2
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ankaios.runtimes.cli_settings import CliSettings
 from ankaios.runtimes.podman.environment import with_late_collector
+from ankaios.runtimes.program_settings import ProgramSettings
 
 LIST_CONTAINERS = ("ps", "--all", "--format=json")
 
 
-class PodmanSettings(CliSettings, frozen=True):
+class PodmanSettings(ProgramSettings, frozen=True):
     """`list_limit` is the time limit of the first listing; it is doubled for each further attempt up to `query_limit`.
 
     `resync` is the interval of listings without hints of a change. `socket` is the path of a podman service that is

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
-class CliSettings(Struct, frozen=True):
+class ProgramSettings(Struct, frozen=True):
     """Limits are in seconds. `run_limit` includes the download of an image, `stop_limit` the end of the workload.
 
     `environment` None: the environment of this process.
