@@ -16,7 +16,7 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
-from ankaios.runtimes.podman import container_watch, podman_state_getter
+from ankaios.runtimes.podman import container_watch
 from ankaios.runtimes.podman.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
 from ankaios.runtimes.podman.podman_watch import PodmanWatch
 from ankaios.runtimes.podman.states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
@@ -208,7 +208,7 @@ async def test_a_state_that_podman_keeps_reporting_is_finally_accepted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0,))
-    monkeypatch.setattr(podman_state_getter, "RECORD_LIMIT", 0.0)
+    monkeypatch.setattr(container_watch, "RECORD_LIMIT", 0.0)
     monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()

@@ -9,88 +9,15 @@ Podman is called only if no other source has the state.
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
-from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
-from ankaios.runtimes.container_listing import Container, Listing
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.runtimes.container_listing import Listing
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
 from ankaios.runtimes.podman.container_watch import ContainerWatch
 from ankaios.runtimes.podman.podman_cli import PodmanCli
 from ankaios.runtimes.podman.podman_watch import PodmanWatch
-from ankaios.runtimes.podman.states import (
-    LOST,
-    METADATA_UNREADABLE,
-    PODMAN_UNREADABLE,
-    PODS_UNREADABLE,
-    pods_state,
-)
+from ankaios.runtimes.podman.states import METADATA_UNREADABLE, PODS_UNREADABLE, is_final, pods_state
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import MAX_AGE, Loaded
-
-RECORD_LIMIT = 5.0  # seconds
-
-_ENDED = (SUCCEEDED_OK, FAILED_EXEC_FAILED)
-
-
-def is_final(state: ExecutionState) -> bool:
-    return any(state.is_same(end) for end in _ENDED)
-
-
-class ContainerView:
-    """Combines the watch and the listing of one container."""
-
-    def __init__(self, watch: ContainerWatch) -> None:
-        self.watch = watch
-
-    def state(self, loaded: Loaded[Listing] | None) -> ExecutionState | None:
-        """Return None if a new listing is needed.
-
-        [impl->swdd~podman-state-getter-uses-podmancli~1]
-        """
-        watch = self.watch
-        if watch.fact is None and watch.read_exit_now():
-            return watch.fact
-        if loaded is not None and loaded.asked >= watch.since:
-            if isinstance(loaded.value, RuntimeFailed):
-                return self._without_podman()
-            return self._as_listed(loaded.value.by_id.get(watch.container), loaded.asked)
-        return watch.fact or (RUNNING_OK if watch.attach() else None)
-
-    def _without_podman(self) -> ExecutionState:
-        """Without a listing, a process that is alive counts as running.
-
-        [impl->swdd~podman-state-getter-returns-unknown-state~1]
-        """
-        return RUNNING_OK if self.watch.attach() else self.watch.fact or PODMAN_UNREADABLE
-
-    def _as_listed(self, container: Container | None, asked: float) -> ExecutionState | None:
-        """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
-        if container is None:
-            self.watch.update(LOST, asked)
-            return LOST
-        state = container.state
-        running = state == RUNNING_OK and self.watch.attach(container.pid)
-        if not running and self._end_is_not_recorded(container, asked):
-            return self.watch.fact or RUNNING_OK
-        if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
-            # The listing is older than the watch, and the process cannot be watched: it may have ended since.
-            self.watch.update(None, self.watch.began)
-            return None
-        self.watch.update(state if is_final(state) else None, asked)
-        return state
-
-    def _end_is_not_recorded(self, container: Container, asked: float) -> bool:
-        """Return whether the watch has seen the end of the process but podman has not recorded it yet.
-
-        That can take long if many containers end at the same time.
-        """
-        ended = self.watch.seen_ending
-        if not ended or (self.watch.fact is None and asked > self.watch.since + RECORD_LIMIT):
-            return False
-        return container.state.state == "Stopping" or (container.state == RUNNING_OK and container.pid == ended)
-
-    @property
-    def settled(self) -> bool:
-        """Whether the next change is detected without a listing."""
-        return self.watch.alive or self.watch.fact is not None
 
 
 class _Pause:
@@ -101,7 +28,7 @@ class _Pause:
         self._next = POLL_INTERVAL
 
     def after(self, state: ExecutionState, settled: bool) -> float | None:
-        if settled or state == LOST or is_final(state):
+        if settled or state == FAILED_LOST or is_final(state):
             self._next = POLL_INTERVAL
             return None
         if state == RUNNING_OK:
@@ -124,23 +51,23 @@ class PodmanStateGetter:
         self._container = container
         self._exits_are_final = exits_are_final
         self._pause = _Pause(cli.settings.resync)
-        self._state = LOST
+        self._state = FAILED_LOST
 
     def open(self, hint: Callable[[], None]) -> None:
-        self._view = ContainerView(self._watches.watch(self._container, self._exits_are_final, hint))
+        self._watch = self._watches.watch(self._container, self._exits_are_final, hint)
 
     async def get_state(self) -> ExecutionState:
-        state = self._view.state(_known_listing(self._cli, self._view.settled))
+        state = self._watch.state(_known_listing(self._cli, self._watch.settled))
         while state is None:
-            state = self._view.state(await self._cli.listings.get(not_before=self._view.watch.since))
+            state = self._watch.state(await self._cli.listings.get(not_before=self._watch.since))
         self._state = state
         return state
 
     def pause(self) -> float | None:
-        return self._pause.after(self._state, self._view.settled)
+        return self._pause.after(self._state, self._watch.settled)
 
     def close(self) -> None:
-        self._view.watch.close()
+        self._watch.close()
 
 
 class PodmanKubeStateGetter:
@@ -161,10 +88,10 @@ class PodmanKubeStateGetter:
         self._watches = watches
         self._find_pods = find_pods
         self._exits_are_final = exits_are_final
-        self._views: dict[str, ContainerView] = {}
+        self._by_container: dict[str, ContainerWatch] = {}
         self._members: dict[str, list[str]] | None = None
         self._pause = _Pause(cli.settings.resync)
-        self._state = LOST
+        self._state = FAILED_LOST
 
     def open(self, hint: Callable[[], None]) -> None:
         self._hint = hint
@@ -185,19 +112,19 @@ class PodmanKubeStateGetter:
                 self._update_members(pods, loaded.value)
             states = self._container_states(loaded)
             if states is not None:
-                return pods_state(states) if states else LOST
+                return pods_state(states)
             if loaded is not None and isinstance(loaded.value, RuntimeFailed):
                 return PODS_UNREADABLE
-            newest_fact = max((view.watch.since for view in self._views.values()), default=0.0)
+            newest_fact = max((watch.since for watch in self._by_container.values()), default=0.0)
             loaded = await self._cli.listings.get(not_before=newest_fact)
 
     def _update_members(self, pods: Sequence[str], listing: Listing) -> None:
         self._members = {pod: [container.id for container in listing.of_pod(pod)] for pod in pods}
         present = {container for members in self._members.values() for container in members}
-        for container in present - self._views.keys():
-            self._views[container] = ContainerView(self._watches.watch(container, self._exits_are_final, self._hint))
-        for container in self._views.keys() - present:
-            self._views.pop(container).watch.close()
+        for container in present - self._by_container.keys():
+            self._by_container[container] = self._watches.watch(container, self._exits_are_final, self._hint)
+        for container in self._by_container.keys() - present:
+            self._by_container.pop(container).close()
 
     def _container_states(self, loaded: Loaded[Listing] | None) -> list[list[ExecutionState]] | None:
         """Return None if a newer listing is needed."""
@@ -205,7 +132,7 @@ class PodmanKubeStateGetter:
             return None
         found: list[list[ExecutionState]] = []
         for members in self._members.values():
-            states = [self._views[container].state(loaded) for container in members]
+            states = [self._by_container[container].state(loaded) for container in members]
             known = [state for state in states if state is not None]
             if len(known) < len(states):
                 return None
@@ -213,15 +140,15 @@ class PodmanKubeStateGetter:
         return found
 
     def containers(self) -> list[str]:
-        return list(self._views)
+        return list(self._by_container)
 
     @property
     def _settled(self) -> bool:
-        return bool(self._views) and all(view.settled for view in self._views.values())
+        return bool(self._by_container) and all(watch.settled for watch in self._by_container.values())
 
     def pause(self) -> float | None:
         return self._pause.after(self._state, self._settled)
 
     def close(self) -> None:
-        for view in self._views.values():
-            view.watch.close()
+        for watch in self._by_container.values():
+            watch.close()
