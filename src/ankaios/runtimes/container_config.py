@@ -19,6 +19,10 @@ from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported, 
 CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
 
 
+def unreadable_config(why: str) -> Unsupported:
+    return Unsupported(f"cannot read the runtimeConfig: {why}")
+
+
 def config_mapping(text: str) -> dict[str, Any]:
     """Parse the runtimeConfig as a mapping."""
     try:
@@ -26,13 +30,13 @@ def config_mapping(text: str) -> dict[str, Any]:
     except Rejected as fault:
         raise Unsupported(str(fault)) from fault
     if not isinstance(found, dict):
-        raise Unsupported("cannot read the runtimeConfig: expected a mapping of keys to values")
+        raise unreadable_config("expected a mapping of keys to values")
     return found
 
 
 def required_text(config: dict[str, Any], key: str) -> str:
     if key not in config:
-        raise Unsupported(f"cannot read the runtimeConfig: missing field `{key}`")
+        raise unreadable_config(f"missing field `{key}`")
     return _text(config[key], key)
 
 
@@ -44,7 +48,7 @@ def text_list(config: dict[str, Any], key: str) -> tuple[str, ...]:
     """Return a list of strings, empty if absent. Unquoted numbers are rejected: YAML does not keep their spelling."""
     items = config.get(key, [])
     if not isinstance(items, list):
-        raise Unsupported(f"cannot read the runtimeConfig: {key}: expected a list of strings, found {_kind(items)}")
+        raise unreadable_config(f"{key}: expected a list of strings, found {_kind(items)}")
     return tuple(_text(item, f"{key}[{index}]") for index, item in enumerate(items))
 
 
@@ -52,7 +56,7 @@ def _text(value: object, where: str) -> str:
     if isinstance(value, str):
         return value
     shown = "" if value is None or isinstance(value, (dict, list)) else f" `{value}`; write it in quotes"
-    raise Unsupported(f"cannot read the runtimeConfig: {where}: expected a string, found {_kind(value)}{shown}")
+    raise unreadable_config(f"{where}: expected a string, found {_kind(value)}{shown}")
 
 
 def _kind(value: object) -> str:
