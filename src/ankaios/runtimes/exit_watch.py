@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _PIECE = 64 * 1024
+_POLL_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class ExitWatch:
@@ -52,6 +53,21 @@ def watch_exit(pid: int, is_expected: Callable[[int], bool], on_exit: Callable[[
         os.close(descriptor)
         return None
     return ExitWatch(pid, descriptor, on_exit)
+
+
+async def wait_for_exit(pid: int, has_ended: Callable[[], bool]) -> None:
+    """Wait until `has_ended` returns true. Polls only if the process cannot be watched on this system."""
+    pauses = iter(_POLL_PAUSES)
+    while not has_ended():
+        over = asyncio.Event()
+        watch = watch_exit(pid, lambda _: not has_ended(), over.set)
+        if watch is None:
+            await asyncio.sleep(next(pauses, _POLL_PAUSES[-1]))
+            continue
+        try:
+            await over.wait()
+        finally:
+            watch.close()
 
 
 def _has_ended(descriptor: int) -> bool:
