@@ -19,7 +19,7 @@ from typing import Any
 
 from ankaios.runtimes.native.cgroups import END_LIMIT, PAUSE, make_cgroups, remove_cgroups, was_killed_for_memory
 from ankaios.runtimes.native.exec import FAILED, become_workload
-from ankaios.runtimes.native.log_writer import Log, keep_output
+from ankaios.runtimes.native.log_writer import Log
 from ankaios.runtimes.native.mounts import MountPoints
 from ankaios.runtimes.native.privileges import SET_CHILD_SUBREAPER, Kernel
 
@@ -134,7 +134,8 @@ def start(order: dict[str, Any], points: MountPoints, cgroups: list[str]) -> tup
         os._exit(127)
     for descriptor in (outputs[0][1], outputs[1][1], report, wait_for_start):
         os.close(descriptor)
-    write_file("process", process_text(child))  # before the command runs, so that the agent can always find it
+    # Written before the command runs, so that the agent can always find the workload and its keeper.
+    write_file("process", identity(child) + identity(os.getpid()))
     os.write(allow_start, b".")
     note, failed, why = read_all(result).partition(FAILED)
     if failed:
@@ -158,11 +159,6 @@ def detach() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
-
-
-def process_text(pid: int) -> bytes:
-    """Return the identities of the workload and of the keeper."""
-    return identity(pid) + identity(os.getpid())
 
 
 def identity(pid: int) -> bytes:
@@ -223,7 +219,7 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, 
         for _ in range(MOST_LEFT):  # processes that left the group can continue to print
             if not forward(number, stream, log):
                 break
-        keep_output(log, number, b"", end=True)
+        log.add(number, b"", end=True)
     if os.path.exists("process"):  # noqa: PTH110
         if killed_for_memory:
             write_file("oom", b"")
@@ -272,7 +268,7 @@ def forward(number: int, stream: int, log: Log) -> bytes | None:
         data = os.read(stream, READ_SIZE)
     except BlockingIOError:
         return None
-    keep_output(log, number, data)
+    log.add(number, data)
     return data
 
 
