@@ -108,8 +108,13 @@ def is_restarted_by_runtime(runtime_config: str) -> bool:
 
 
 def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
-    """Return the arguments that start the workload, in a new container or in the container to be reused."""
-    return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
+    """Return the arguments that start the workload, in a new container or in the container to be reused.
+
+    [impl->swdd~podman-workload-starts-container~1]
+    """
+    if extras.reuse:
+        return [*config.general_options, "start", extras.reuse]
+    return run_arguments(config, name, extras)
 
 
 def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
@@ -133,11 +138,6 @@ def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -
         config.image,
         *config.command_args,
     ]
-
-
-def start_arguments(config: ContainerConfig, container: WorkloadId) -> list[str]:
-    """[impl->swdd~podman-workload-starts-container~1]"""
-    return [*config.general_options, "start", container]
 
 
 def log_arguments(container: WorkloadId, options: LogOptions) -> list[str]:
