@@ -346,7 +346,7 @@ async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
     checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
     await _settle()
     cli.show(labelled("c1", "exited", ExitCode=9))
-    podman.watch.on_states_written()
+    podman.watch.states_written.set()
     async with asyncio.timeout(60):
         await came.wait()
     checker.stop()

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class PodmanWatch:
     """All watched containers of one podman.
 
-    `on_change` is called after an event that earlier listings do not contain. `on_states_written` is called when podman
+    `on_change` is called after an event that earlier listings do not contain. `states_written` is set when podman
     stored the state of any container: some states, such as paused, are visible only in a listing.
     """
 
@@ -31,7 +31,7 @@ class PodmanWatch:
 
     def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self.on_change = on_change
-        self.on_states_written: Callable[[], None] = lambda: None
+        self.states_written = asyncio.Event()
         self.now = now
         self.places = Places()
         self._watches: dict[str, list[ContainerWatch]] = {}
@@ -114,7 +114,7 @@ class PodmanWatch:
             for watch in self._all():
                 watch.invalidate()
         elif f"{folder}/{name}" in self.places.state_files:
-            self.on_states_written()
+            self.states_written.set()
         elif folder == self.places.containers_folder:
             self._invalidate(name)
         elif self.places.pid_file_pattern and name == os.path.basename(self.places.pid_file_pattern[1]):  # noqa: PTH119
