@@ -20,57 +20,69 @@ from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import MAX_AGE, Loaded
 
 
-class _Pause:
-    """The time until the next listing. It grows, because a container can stay in an unusual state forever."""
+class _WatchedContainers:
+    """The watches of the containers of one workload, and the time until its next listing."""
 
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._next = POLL_INTERVAL
+    def __init__(self, cli: PodmanCli, watches: PodmanWatch, exits_are_final: bool) -> None:
+        self._cli = cli
+        self._podman_watch = watches
+        self._exits_are_final = exits_are_final
+        self._watches: dict[str, ContainerWatch] = {}
+        self._state = FAILED_LOST
+        self._next_pause = POLL_INTERVAL
 
-    def after(self, state: ExecutionState, settled: bool) -> float | None:
-        if settled or state == FAILED_LOST or is_final(state):
-            self._next = POLL_INTERVAL
+    def open(self, hint: Callable[[], None]) -> None:
+        self._hint = hint
+
+    def _watch(self, container: str) -> ContainerWatch:
+        watch = self._watches[container] = self._podman_watch.watch(container, self._exits_are_final, self._hint)
+        return watch
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the next change is detected without a listing."""
+        return bool(self._watches) and all(watch.settled for watch in self._watches.values())
+
+    def _known_listing(self) -> Loaded[Listing] | None:
+        """While changes are detected by watches, the age of a listing does not matter."""
+        return self._cli.listings.newest(inf if self._settled else MAX_AGE)
+
+    def pause(self) -> float | None:
+        """Return a pause that grows, because a container can stay in an unusual state forever."""
+        if self._settled or self._state == FAILED_LOST or is_final(self._state):
+            self._next_pause = POLL_INTERVAL
             return None
-        if state == RUNNING_OK:
+        if self._state == RUNNING_OK:
             return POLL_INTERVAL  # its end can only be detected by polling
-        pause, self._next = self._next, min(self._next * 2, self._longest)
+        pause, self._next_pause = self._next_pause, min(self._next_pause * 2, self._cli.settings.resync)
         return pause
 
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
 
-def _known_listing(cli: PodmanCli, settled: bool) -> Loaded[Listing] | None:
-    """While changes are detected by watches, the age of a listing does not matter."""
-    return cli.listings.newest(inf if settled else MAX_AGE)
 
-
-class PodmanStateGetter:
+class PodmanStateGetter(_WatchedContainers):
     """The state of one container."""
 
     def __init__(self, cli: PodmanCli, watches: PodmanWatch, container: str, exits_are_final: bool) -> None:
-        self._cli = cli
-        self._watches = watches
+        super().__init__(cli, watches, exits_are_final)
         self._container = container
-        self._exits_are_final = exits_are_final
-        self._pause = _Pause(cli.settings.resync)
-        self._state = FAILED_LOST
 
     def open(self, hint: Callable[[], None]) -> None:
-        self._watch = self._watches.watch(self._container, self._exits_are_final, hint)
+        super().open(hint)
+        self._watch(self._container)
 
     async def get_state(self) -> ExecutionState:
-        state = self._watch.state(_known_listing(self._cli, self._watch.settled))
+        watch = self._watches[self._container]
+        state = watch.state(self._known_listing())
         while state is None:
-            state = self._watch.state(await self._cli.listings.get(not_before=self._watch.since))
+            state = watch.state(await self._cli.listings.get(not_before=watch.since))
         self._state = state
         return state
 
-    def pause(self) -> float | None:
-        return self._pause.after(self._state, self._watch.settled)
 
-    def close(self) -> None:
-        self._watch.close()
-
-
-class PodmanKubeStateGetter:
+class PodmanKubeStateGetter(_WatchedContainers):
     """The combined state of all containers of all pods of a workload.
 
     `find_pods` returns the ids of the pods, None if they are unknown; it may call podman.
@@ -84,17 +96,9 @@ class PodmanKubeStateGetter:
         find_pods: Callable[[], Awaitable[Sequence[str] | None]],
         exits_are_final: bool,
     ) -> None:
-        self._cli = cli
-        self._watches = watches
+        super().__init__(cli, watches, exits_are_final)
         self._find_pods = find_pods
-        self._exits_are_final = exits_are_final
-        self._by_container: dict[str, ContainerWatch] = {}
         self._members: dict[str, list[str]] | None = None
-        self._pause = _Pause(cli.settings.resync)
-        self._state = FAILED_LOST
-
-    def open(self, hint: Callable[[], None]) -> None:
-        self._hint = hint
 
     async def get_state(self) -> ExecutionState:
         try:
@@ -106,7 +110,7 @@ class PodmanKubeStateGetter:
         return self._state
 
     async def _pods_state(self, pods: Sequence[str]) -> ExecutionState:
-        loaded = _known_listing(self._cli, self._settled)
+        loaded = self._known_listing()
         while True:
             if loaded is not None and isinstance(loaded.value, Listing):
                 self._update_members(pods, loaded.value)
@@ -115,16 +119,16 @@ class PodmanKubeStateGetter:
                 return pods_state(states)
             if loaded is not None and isinstance(loaded.value, RuntimeFailed):
                 return PODS_UNREADABLE
-            newest_fact = max((watch.since for watch in self._by_container.values()), default=0.0)
+            newest_fact = max((watch.since for watch in self._watches.values()), default=0.0)
             loaded = await self._cli.listings.get(not_before=newest_fact)
 
     def _update_members(self, pods: Sequence[str], listing: Listing) -> None:
         self._members = {pod: [container.id for container in listing.of_pod(pod)] for pod in pods}
         present = {container for members in self._members.values() for container in members}
-        for container in present - self._by_container.keys():
-            self._by_container[container] = self._watches.watch(container, self._exits_are_final, self._hint)
-        for container in self._by_container.keys() - present:
-            self._by_container.pop(container).close()
+        for container in present - self._watches.keys():
+            self._watch(container)
+        for container in self._watches.keys() - present:
+            self._watches.pop(container).close()
 
     def _container_states(self, loaded: Loaded[Listing] | None) -> list[list[ExecutionState]] | None:
         """Return None if a newer listing is needed."""
@@ -132,7 +136,7 @@ class PodmanKubeStateGetter:
             return None
         found: list[list[ExecutionState]] = []
         for members in self._members.values():
-            states = [self._by_container[container].state(loaded) for container in members]
+            states = [self._watches[container].state(loaded) for container in members]
             known = [state for state in states if state is not None]
             if len(known) < len(states):
                 return None
@@ -140,15 +144,4 @@ class PodmanKubeStateGetter:
         return found
 
     def containers(self) -> list[str]:
-        return list(self._by_container)
-
-    @property
-    def _settled(self) -> bool:
-        return bool(self._by_container) and all(watch.settled for watch in self._by_container.values())
-
-    def pause(self) -> float | None:
-        return self._pause.after(self._state, self._settled)
-
-    def close(self) -> None:
-        for watch in self._by_container.values():
-            watch.close()
+        return list(self._watches)
