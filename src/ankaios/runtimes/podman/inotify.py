@@ -31,9 +31,8 @@ class Inotify:
         self._libc, self._errno = ctypes.CDLL(None, use_errno=True), ctypes.get_errno
         self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._on_change = on_change
-        self._folders: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
         self._watches: dict[str, int] = {}
-        self._files: set[str] = set()
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
     def _check(self, result: int) -> int:
@@ -49,19 +48,18 @@ class Inotify:
     def add_file(self, path: str) -> None:
         """Calls `on_change` with the folder and the name of the file whenever it is written."""
         self._add(path, IN_MODIFY)
-        self._files.add(path)
 
     def _add(self, path: str, mask: int) -> None:
         if path in self._watches:
             return
         watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask))
-        self._folders[watch] = path
+        self._paths[watch] = path
         self._watches[path] = watch
 
     def remove(self, folder: str) -> None:
         watch = self._watches.pop(folder, None)
         if watch is not None:
-            self._folders.pop(watch, None)
+            self._paths.pop(watch, None)
             self._libc.inotify_rm_watch(self._descriptor, watch)
 
     def _read(self) -> None:
@@ -72,14 +70,14 @@ class Inotify:
     def _handle(self, watch: int, mask: int, name: str) -> None:
         if mask & IN_Q_OVERFLOW:
             self._on_change("", "")
-        elif folder := self._folders.get(watch):
-            if mask & IN_IGNORED:  # the folder was removed, and the kernel removed the watch
-                del self._folders[watch]
-                self._watches.pop(folder, None)
-            elif folder in self._files:
-                self._on_change(*os.path.split(folder))
-            else:
-                self._on_change(folder, name)
+        elif path := self._paths.get(watch):
+            if mask & IN_IGNORED:  # the folder or file was removed, and the kernel removed the watch
+                del self._paths[watch]
+                self._watches.pop(path, None)
+            elif name:
+                self._on_change(path, name)
+            else:  # a file
+                self._on_change(*os.path.split(path))
 
     def close(self) -> None:
         if self._descriptor >= 0:
