@@ -17,6 +17,7 @@ from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported, WorkloadId
 
 CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
+_KINDS = {type(None): "null", bool: "boolean", int: "number", float: "number", str: "string", list: "list"}
 
 
 def unreadable_config(why: str) -> Unsupported:
@@ -48,7 +49,7 @@ def text_list(config: dict[str, Any], key: str) -> tuple[str, ...]:
     """Return a list of strings, empty if absent. Unquoted numbers are rejected: YAML does not keep their spelling."""
     items = config.get(key, [])
     if not isinstance(items, list):
-        raise unreadable_config(f"{key}: expected a list of strings, found {_kind(items)}")
+        raise unreadable_config(f"{key}: expected a list of strings, found {_KINDS.get(type(items), 'mapping')}")
     return tuple(_text(item, f"{key}[{index}]") for index, item in enumerate(items))
 
 
@@ -56,22 +57,11 @@ def _text(value: object, where: str) -> str:
     if isinstance(value, str):
         return value
     shown = "" if value is None or isinstance(value, (dict, list)) else f" `{value}`; write it in quotes"
-    raise unreadable_config(f"{where}: expected a string, found {_kind(value)}{shown}")
+    raise unreadable_config(f"{where}: expected a string, found {_KINDS.get(type(value), 'mapping')}{shown}")
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "list"
-    return "mapping"
+    return _KINDS.get(type(value), "mapping")
 
 
 class ContainerConfig(Struct, frozen=True):

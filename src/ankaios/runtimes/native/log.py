@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime
 from io import BufferedReader
 from itertools import islice
@@ -62,13 +62,12 @@ async def read_log(folder: Path, options: LogOptions, ended: Callable[[], bool])
 async def _read(
     folder: Path, options: LogOptions, ended: Callable[[], bool], since: bytes | None, until: bytes | None
 ) -> AsyncGenerator[bytes, None]:
-    follower = _Follower(folder)
     last: deque[bytes] | None = None
-    if options.tail is not None and options.tail >= 0:
-        last = deque(maxlen=options.tail)
-        if until is None:
-            follower.skip_to_last(options.tail * LONGEST_RECORD)
-    try:
+    with closing(_Follower(folder)) as follower:
+        if options.tail is not None and options.tail >= 0:
+            last = deque(maxlen=options.tail)
+            if until is None:
+                follower.skip_to_last(options.tail * LONGEST_RECORD)
         while True:
             over, found = ended(), False  # evaluated before reading, so that the last lines are not missed
             for lines in _batches(follower.lines()):
@@ -86,8 +85,6 @@ async def _read(
             last = None
             if not found:
                 await asyncio.sleep(FOLLOW_PAUSE)
-    finally:
-        follower.close()
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
