@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from ankaios.runtimes.native.descriptors import opened
+
 TRIES = 20
 PAUSE = 0.005
 END_LIMIT = 5.0
@@ -163,8 +165,5 @@ def remove_below(folder: str) -> None:
 
 
 def write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

@@ -17,11 +17,12 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from ankaios.runtimes.kernel import Kernel
 from ankaios.runtimes.native.cgroups import END_LIMIT, PAUSE, make_cgroups, remove_cgroups, was_killed_for_memory
 from ankaios.runtimes.native.exec import FAILED, become_workload
 from ankaios.runtimes.native.log_writer import Log
 from ankaios.runtimes.native.mounts import MountPoints
-from ankaios.runtimes.native.privileges import SET_CHILD_SUBREAPER, Kernel
+from ankaios.runtimes.native.privileges import SET_CHILD_SUBREAPER
 
 READ_SIZE = 64 * 1024
 SIGKILL, SIGTERM = 9, 15

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from ankaios.runtimes.kernel import Kernel
+
 IN_MODIFY = 0x2
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
@@ -26,20 +28,12 @@ class Inotify:
     """Calls `on_change(folder, name)`. An empty name means that the kernel dropped events."""
 
     def __init__(self, on_change: Callable[[str, str], None]) -> None:
-        import ctypes  # loaded only if something is watched, because it is slow
-
-        self._libc, self._errno = ctypes.CDLL(None, use_errno=True), ctypes.get_errno
-        self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._kernel = Kernel()
+        self._descriptor = self._kernel.call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
         self._on_change = on_change
         self._paths: dict[int, str] = {}
         self._watches: dict[str, int] = {}
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
-
-    def _check(self, result: int) -> int:
-        if result < 0:
-            number = self._errno()
-            raise OSError(number, os.strerror(number))
-        return result
 
     def add(self, folder: str) -> None:
         """Raises OSError if the folder cannot be watched."""
@@ -52,7 +46,7 @@ class Inotify:
     def _add(self, path: str, mask: int) -> None:
         if path in self._watches:
             return
-        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask))
+        watch = self._kernel.call("inotify_add_watch", self._descriptor, os.fsencode(path), mask)
         self._paths[watch] = path
         self._watches[path] = watch
 
@@ -60,7 +54,8 @@ class Inotify:
         watch = self._watches.pop(folder, None)
         if watch is not None:
             self._paths.pop(watch, None)
-            self._libc.inotify_rm_watch(self._descriptor, watch)
+            with suppress(OSError):  # the kernel may have removed it
+                self._kernel.call("inotify_rm_watch", self._descriptor, watch)
 
     def _read(self) -> None:
         with suppress(BlockingIOError):
