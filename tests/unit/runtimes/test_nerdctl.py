@@ -28,7 +28,7 @@ from ankaios.runtimes.containerd.nerdctl_cli import (
     NerdctlSettings,
     nerdctl_state,
     parse_containers,
-    parse_labels,
+    parse_ids,
 )
 from ankaios.runtimes.exit_watch import process_start
 from ankaios.runtimes.runtime_connector import CheckTarget, Existing, Extras, RuntimeFailed
@@ -37,7 +37,7 @@ from tests.unit.runtimes.recording_cli import failed
 
 SPEC = a_workload("web", "agent_A", "containerd", "image: alpine:3\ngeneralOptions: [--namespace, k8s.io]")
 NAME = SPEC.instance_name
-PS = "ps --all --no-trunc --format=json"
+PS = "ps --all --quiet --no-trunc"
 
 
 class RecordingNerdctl(NerdctlCli):
@@ -59,17 +59,20 @@ class RecordingNerdctl(NerdctlCli):
         return str(answer)
 
 
-def row(container: str, name: object = NAME, agent: str = "agent_A") -> str:
-    return json.dumps({"ID": container, "Labels": f"nerdctl/x=y,name={name},agent={agent}"})
+def entry(container: str, word: str = "running", code: int = 0, pid: int = 0, name: object = NAME) -> dict[str, Any]:
+    labels = {"name": str(name), "agent": "agent_A", "nerdctl/networks": '["none"]'}
+    state = {"Status": word, "ExitCode": code, "Pid": pid}
+    return {"Id": container, "State": state, "Config": {"Labels": labels}}
 
 
-def inspected(**states: tuple[str, int]) -> str:
-    entries = [{"Id": key, "State": {"Status": word, "ExitCode": code}} for key, (word, code) in states.items()]
-    return json.dumps(entries)
+def nerdctl_with(*entries: dict[str, Any], **answers: Any) -> RecordingNerdctl:
+    """Lists these containers."""
+    ids = "\n".join(each["Id"] for each in entries)
+    return RecordingNerdctl(**{"ps": ids, "inspect": json.dumps(list(entries)), **answers})
 
 
 def parsed_states(text: str) -> dict[str, ExecutionState]:
-    return states_of(parse_containers(text, {}))
+    return states_of(parse_containers(text))
 
 
 def states_of(containers: Iterable[Container]) -> dict[str, ExecutionState]:
@@ -96,16 +99,20 @@ def test_each_word_of_nerdctl_has_its_state(word: str, code: int | None, state: 
     assert nerdctl_state(word, code) == state
 
 
-def test_labels_come_as_one_text_per_line() -> None:
-    found = parse_labels(f"{row('c1')}\n\n3\n{{\n{{}}\n" + json.dumps({"ID": "c2", "Labels": None}))
-    assert found["c1"] == {"nerdctl/x": "y", "name": str(NAME), "agent": "agent_A"}
-    assert found["c2"] == {}
-    assert parse_labels("") == {}
+def test_ids_are_listed_in_one_line_each() -> None:
+    assert parse_ids("c1\n\nlevel=warning\nc2\n") == ["c1", "c2"]
+    assert parse_ids("") == []
 
 
-def test_garbage_instead_of_lines_is_an_error() -> None:
+def test_garbage_instead_of_ids_is_an_error() -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers: time="):
-        parse_labels("time=now level=fatal")
+        parse_ids("time=now level=fatal")
+
+
+@pytest.mark.parametrize("labels", [None, [], {"name": 1}])
+def test_odd_labels_are_left_out(labels: object) -> None:
+    (container,) = parse_containers(json.dumps([entry("c1") | {"Config": {"Labels": labels}}]))
+    assert container.labels == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "x"])
@@ -133,9 +140,9 @@ async def test_run_and_start_have_the_same_arguments_as_for_podman() -> None:
 
 
 async def test_existing_workloads_are_found_by_label_and_inspected_together() -> None:
-    other = an_instance("job")
-    rows = "\n".join([row("c1"), row("c2", other), row("c3", "odd"), row("c4", an_instance(agent="agent_B"))])
-    cli = RecordingNerdctl(ps=rows, inspect=inspected(c1=("running", 0), c2=("exited", 2)))
+    other, foreign = an_instance("job"), an_instance(agent="agent_B")
+    entries = [entry("c1"), entry("c2", "exited", 2, name=other), entry("c3", name="odd"), entry("c4", name=foreign)]
+    cli = nerdctl_with(*entries)
     found = await ContainerdRuntime(cli).existing_workloads("agent_A")
     assert found == [Existing(NAME, RUNNING_OK, "c1"), Existing(other, exited(2), "c2")]
     assert cli.lines == [PS, "inspect c1 c2 c3 c4"]
@@ -150,9 +157,7 @@ async def test_without_containers_nothing_is_inspected() -> None:
 
 
 async def test_the_id_of_a_workload_is_found_by_label() -> None:
-    rows = "\n".join([row("c1", an_instance("job")), row("c2"), row("c3")])
-    inspect = inspected(c1=("running", 0), c2=("exited", 0), c3=("running", 0))
-    cli = RecordingNerdctl(ps=rows, inspect=inspect)
+    cli = nerdctl_with(entry("c1", name=an_instance("job")), entry("c2", "exited"), entry("c3"))
     assert await ContainerdRuntime(cli).workload_id(NAME) == "c3"
     assert await ContainerdRuntime(cli).workload_id(an_instance("none")) is None
     assert cli.lines == [PS, "inspect c1 c2 c3"]
@@ -160,7 +165,7 @@ async def test_the_id_of_a_workload_is_found_by_label() -> None:
 
 async def test_a_failed_run_removes_what_it_left() -> None:
     failing = {"--namespace": failed("no such image")}
-    cli = RecordingNerdctl(ps=row("half"), inspect=inspected(half=("created", 0)), **failing)
+    cli = nerdctl_with(entry("half", "created"), **failing)
     with pytest.raises(CommandFailed, match="no such image"):
         await ContainerdRuntime(cli).create_workload(SPEC, Extras())
     assert cli.lines[1:] == [PS, "inspect half", "stop half", "rm half"]
@@ -180,7 +185,7 @@ async def test_a_container_that_is_gone_counts_as_deleted() -> None:
 
 
 async def test_states_come_from_one_shared_listing() -> None:
-    cli = RecordingNerdctl(ps=row("c1") + "\n" + row("c2"), inspect=inspected(c1=("running", 0), c2=("exited", 1)))
+    cli = nerdctl_with(entry("c1"), entry("c2", "exited", 1))
     getters = [NerdctlStateGetter(cli, container) for container in ("c1", "c2", "c3")]
     assert [await getter.get_state() for getter in getters] == [RUNNING_OK, exited(1), FAILED_LOST]
     assert cli.lines == [PS, "inspect c1 c2"]
@@ -194,28 +199,28 @@ def inspect_failed(why: str, output: str) -> CommandFailed:
 @pytest.mark.parametrize(
     ("error", "states"),
     [
-        (inspect_failed("1 errors: [no such object b]", inspected(a=("running", 0))), {"a": RUNNING_OK}),
+        (inspect_failed("1 errors: [no such object b]", json.dumps([entry("a")])), {"a": RUNNING_OK}),
         (inspect_failed("2 errors: [no such object a no such object b]", ""), {}),
     ],
 )
 async def test_a_container_that_is_removed_meanwhile_does_not_hide_the_others(
     error: CommandFailed, states: dict[str, ExecutionState]
 ) -> None:
-    cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
+    cli = RecordingNerdctl(ps="a\nb", inspect=error)
     assert states_of((await cli.listings.get()).get().by_id.values()) == states
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        inspect_failed("1 errors: [cannot read b]", inspected(a=("running", 0))),
+        inspect_failed("1 errors: [cannot read b]", json.dumps([entry("a")])),
         inspect_failed("1 errors: [no such object a]", ""),
         inspect_failed("1 errors: [no such object b]", "garbage"),
     ],
 )
 async def test_containers_that_cannot_be_inspected_do_not_count_as_removed(error: CommandFailed) -> None:
     """A removed container is restarted, so a second one would run beside it."""
-    cli = RecordingNerdctl(ps=row("a") + "\n" + row("b"), inspect=error)
+    cli = RecordingNerdctl(ps="a\nb", inspect=error)
     with pytest.raises(RuntimeFailed):
         (await cli.listings.get()).get()
 
@@ -226,12 +231,8 @@ async def test_if_nerdctl_fails_the_state_is_unknown() -> None:
     assert cli.lines == [PS, PS]
 
 
-def inspected_process(pid: int, word: str = "running") -> str:
-    return json.dumps([{"Id": "c1", "State": {"Status": word, "ExitCode": 0, "Pid": pid}}])
-
-
 async def test_the_process_of_a_container_is_in_the_listing_and_remembered() -> None:
-    cli = RecordingNerdctl(ps=row("c1"), inspect=inspected_process(os.getpid()))
+    cli = nerdctl_with(entry("c1", pid=os.getpid()))
     runtime = ContainerdRuntime(cli)
     assert runtime.processes("c1") == []  # nothing is listed yet
     target = await runtime.check_target("c1")
@@ -243,10 +244,10 @@ async def test_the_process_of_a_container_is_in_the_listing_and_remembered() -> 
     assert cli.lines == [PS, "inspect c1"]
 
 
-@pytest.mark.parametrize("text", [inspected_process(2**22 + 1), inspected_process(0), inspected_process(1, "exited")])
-async def test_a_container_without_a_process_cannot_be_checked(text: str) -> None:
+@pytest.mark.parametrize(("word", "pid"), [("running", 2**22 + 1), ("running", 0), ("exited", 1)])
+async def test_a_container_without_a_process_cannot_be_checked(word: str, pid: int) -> None:
     """The listing of an ended container can have the id of an earlier process."""
-    runtime = ContainerdRuntime(RecordingNerdctl(ps=row("c1"), inspect=text))
+    runtime = ContainerdRuntime(nerdctl_with(entry("c1", word, pid=pid)))
     for container in ("c1", "c2"):
         with pytest.raises(RuntimeFailed, match="cannot find the process of the workload"):
             await runtime.check_target(container)
@@ -254,7 +255,7 @@ async def test_a_container_without_a_process_cannot_be_checked(text: str) -> Non
 
 
 async def test_the_usage_of_a_listed_container_needs_no_call() -> None:
-    cli = RecordingNerdctl(ps=row("c1"), inspect=inspected_process(os.getpid()))
+    cli = nerdctl_with(entry("c1", pid=os.getpid()))
     runtime = ContainerdRuntime(cli)
     assert (await NerdctlStateGetter(cli, "c1").get_state()) == RUNNING_OK
     assert runtime.processes("c1") == [os.getpid()]
@@ -281,11 +282,3 @@ def test_containers_can_be_listed_in_one_array_or_in_one_array_each() -> None:
     one, two = ({"Id": name, "State": {"Status": "running"}} for name in ("c1", "c2"))
     assert parsed_states(json.dumps([one, two])) == {"c1": RUNNING_OK, "c2": RUNNING_OK}
     assert parsed_states(f"{json.dumps([one])}\n{json.dumps([two])}\n") == {"c1": RUNNING_OK, "c2": RUNNING_OK}
-
-
-def test_labels_can_be_a_map() -> None:
-    """As nerdctl 1.7 does."""
-    labels = {"name": "web.1.agent_A", "nerdctl/networks": '["none"]', "odd": 1}
-    assert parse_labels(json.dumps({"ID": "c1", "Labels": labels})) == {
-        "c1": {"name": "web.1.agent_A", "nerdctl/networks": '["none"]'}
-    }

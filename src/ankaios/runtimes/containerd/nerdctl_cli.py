@@ -22,7 +22,7 @@ from ankaios.runtimes.program_settings import ProgramSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
-LIST_CONTAINERS = ("ps", "--all", "--no-trunc", "--format=json")
+LIST_CONTAINERS = ("ps", "--all", "--quiet", "--no-trunc")
 _WITH_PROCESS = ("running", "paused")  # the process id of other containers can be that of an earlier process
 
 
@@ -44,51 +44,31 @@ class NerdctlCli(ContainerCli):
                     raise
 
     async def _list(self) -> Listing:
-        """`ps` lists the labels, `inspect` the states and processes."""
-        labels = parse_labels(await self._call_now(LIST_CONTAINERS, self.settings.query_limit))
-        return Listing(await self._inspect(labels) if labels else [])
+        ids = parse_ids(await self._call_now(LIST_CONTAINERS, self.settings.query_limit))
+        return Listing(await self._inspect(ids) if ids else [])
 
-    async def _inspect(self, labels: Mapping[str, Mapping[str, str]]) -> list[Container]:
+    async def _inspect(self, ids: list[str]) -> list[Container]:
         """A container that was removed meanwhile is missing in the result: the call fails, but prints the others."""
         try:
-            return parse_containers(await self._call_now(["inspect", *labels], self.settings.query_limit), labels)
+            return parse_containers(await self._call_now(["inspect", *ids], self.settings.query_limit))
         except CommandFailed as fault:
-            found = parse_containers(fault.output, labels) if fault.output else []
-            missing = labels.keys() - {container.id for container in found}
+            found = parse_containers(fault.output) if fault.output else []
+            missing = set(ids) - {container.id for container in found}
             if all(f"no such object {each}" in fault.why for each in missing):
                 return found
             raise
 
 
-def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
-    """Parse one JSON object per line. Lines without a container are skipped; if all are, `RuntimeFailed` is raised."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    found: dict[str, Mapping[str, str]] = {}
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        match entry:
-            case {"ID": str(container), **more} if container:
-                found[container] = _labels(more.get("Labels"))
-    if lines and not found:
+def parse_ids(text: str) -> list[str]:
+    """Lines that are no id are skipped; if all are, `RuntimeFailed` is raised."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ids = [line for line in lines if line.isalnum()]
+    if lines and not ids:
         raise RuntimeFailed(f"cannot read the list of containers: {lines[0][:200]}")
-    return found
+    return ids
 
 
-def _labels(value: object) -> Mapping[str, str]:
-    """Parse labels, which are a map in nerdctl 1.7 and `k=v,k=v,…` in other versions.
-
-    In the second form, a value with a comma produces parts without `=`, which are skipped.
-    """
-    if isinstance(value, dict):
-        return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
-    pieces = value.split(",") if isinstance(value, str) else []
-    return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
-
-
-def parse_containers(text: str, labels: Mapping[str, Mapping[str, str]]) -> list[Container]:
+def parse_containers(text: str) -> list[Container]:
     """Parse one JSON array, or one array for each container: nerdctl 1.x prints several."""
     entries: list[object] = []
     rest = text.strip()
@@ -102,17 +82,25 @@ def parse_containers(text: str, labels: Mapping[str, Mapping[str, str]]) -> list
         entries += part
         rest = rest[end:].lstrip()
         if not rest:
-            break
-    found = []
-    for entry in entries:
-        match entry:
-            case {"Id": str(container), "State": {"Status": str(word), **more}}:
-                state = nerdctl_state(word, _integer(more.get("ExitCode")))
-                pid = _integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
-                found.append(Container(container, state, pid or 0, labels=labels.get(container, NO_LABELS)))
-            case {"Id": str(container)}:
-                found.append(Container(container, FAILED_UNKNOWN, labels=labels.get(container, NO_LABELS)))
-    return found
+            return [container for entry in entries if (container := _container(entry))]
+
+
+def _container(entry: object) -> Container | None:
+    match entry:
+        case {"Id": str(container), "State": {"Status": str(word), **more}}:
+            state = nerdctl_state(word, _integer(more.get("ExitCode")))
+            pid = _integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
+            return Container(container, state, pid or 0, labels=_labels(entry))
+        case {"Id": str(container)}:
+            return Container(container, FAILED_UNKNOWN, labels=_labels(entry))
+    return None
+
+
+def _labels(entry: object) -> Mapping[str, str]:
+    match entry:
+        case {"Config": {"Labels": dict(labels)}}:
+            return {key: text for key, text in labels.items() if isinstance(text, str)}
+    return NO_LABELS
 
 
 def _integer(value: object) -> int | None:
