@@ -10,7 +10,7 @@ from ankaios.common.workload import InstanceName
 
 NAME_LABEL = "name"
 AGENT_LABEL = "agent"
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Container(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Container(Struct, frozen=True):
     pid: int = 0
     pod: str = ""
     infra: bool = False
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     names: tuple[str, ...] = ()
 
     @property
@@ -59,3 +59,14 @@ class Listing:
     def pods(self) -> set[str]:
         """Return the ids of all pods that have containers."""
         return set(self._by_pod)
+
+
+def integer(value: object) -> int | None:
+    """Return None for an invalid value in the output of a program."""
+    return value if type(value) is int else None
+
+
+def text_labels(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        return _NO_LABELS
+    return {key: text for key, text in value.items() if isinstance(text, str)}

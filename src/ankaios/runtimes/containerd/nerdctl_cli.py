@@ -4,7 +4,6 @@ Input: calls of the containerd connector. Output: ids and listings, or `CommandF
 """
 
 import json
-from collections.abc import Mapping
 
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -17,7 +16,7 @@ from ankaios.common.execution_state import (
 )
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_cli import ContainerCli
-from ankaios.runtimes.container_listing import NO_LABELS, Container, Listing
+from ankaios.runtimes.container_listing import Container, Listing, integer, text_labels
 from ankaios.runtimes.program_settings import ProgramSettings
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -87,24 +86,20 @@ def parse_containers(text: str) -> list[Container]:
 
 def _container(entry: object) -> Container | None:
     match entry:
-        case {"Id": str(container), "State": {"Status": str(word), **more}}:
-            state = nerdctl_state(word, _integer(more.get("ExitCode")))
-            pid = _integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
-            return Container(container, state, pid or 0, labels=_labels(entry))
-        case {"Id": str(container)}:
-            return Container(container, FAILED_UNKNOWN, labels=_labels(entry))
+        case {"Id": str(container), **more}:
+            state, pid = _state_and_process(more.get("State"))
+            config = more.get("Config")
+            labels = text_labels(config.get("Labels") if isinstance(config, dict) else None)
+            return Container(container, state, pid, labels=labels)
     return None
 
 
-def _labels(entry: object) -> Mapping[str, str]:
-    match entry:
-        case {"Config": {"Labels": dict(labels)}}:
-            return {key: text for key, text in labels.items() if isinstance(text, str)}
-    return NO_LABELS
-
-
-def _integer(value: object) -> int | None:
-    return value if type(value) is int else None
+def _state_and_process(state: object) -> tuple[ExecutionState, int]:
+    match state:
+        case {"Status": str(word), **more}:
+            pid = integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
+            return nerdctl_state(word, integer(more.get("ExitCode"))), pid or 0
+    return FAILED_UNKNOWN, 0
 
 
 def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:

@@ -5,10 +5,9 @@ unreadable field gets a neutral default.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from ankaios.runtimes.container_listing import NO_LABELS, Container, Listing
+from ankaios.runtimes.container_listing import Container, Listing, integer, text_labels
 from ankaios.runtimes.podman.states import container_state
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -34,14 +33,14 @@ def _container(entry: object) -> Container | None:
     container_id = entry.get("Id")
     if not isinstance(container_id, str) or not container_id:
         return None
-    exit_code = None if _was_interrupted(entry) else _exit_code(entry.get("ExitCode"))
+    exit_code = None if _was_interrupted(entry) else integer(entry.get("ExitCode"))
     return Container(
         id=container_id,
         state=container_state(_text(entry.get("State")), exit_code),
-        pid=_pid(entry.get("Pid")),
+        pid=max(integer(entry.get("Pid")) or 0, 0),
         pod=_text(entry.get("Pod")),
         infra=entry.get("IsInfra") is True,
-        labels=_labels(entry.get("Labels")),
+        labels=text_labels(entry.get("Labels")),
         names=tuple(name for name in _list(entry.get("Names")) if isinstance(name, str)),
     )
 
@@ -54,24 +53,10 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _exit_code(value: object) -> int | None:
-    return value if type(value) is int else None
-
-
 def _was_interrupted(entry: dict[str, Any]) -> bool:
     """Return whether it ran during a power loss: newer versions of podman report it as exited with code 0."""
     started, ended = entry.get("StartedAt"), entry.get("ExitedAt")
     return isinstance(started, int) and isinstance(ended, int) and ended < started
-
-
-def _pid(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0
-
-
-def _labels(value: object) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        return NO_LABELS
-    return {key: text for key, text in value.items() if isinstance(text, str)}
 
 
 def parse_pods(text: str) -> list[str]:
