@@ -29,7 +29,7 @@ def make_cgroups(plan: dict[str, Any]) -> tuple[list[str], list[str]]:
         except OSError:
             continue
     enable_controllers(plan["controllers"])
-    unset = []
+    unset = list(plan["unsupported"])
     for limit, files, value in plan["limits"]:
         try:
             set_limit(files, value)

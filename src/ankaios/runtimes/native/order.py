@@ -177,7 +177,7 @@ class User(Struct, frozen=True):
     name: str
 
 
-NO_CGROUPS: Mapping[str, Any] = {"processes": None, "folders": [], "controllers": [], "limits": []}
+NO_CGROUPS: Mapping[str, Any] = {"processes": None, "folders": [], "controllers": [], "limits": [], "unsupported": []}
 
 
 def make_order(
@@ -215,7 +215,6 @@ def make_order(
         "capabilities": _bounding_set(config, user),
         "no_new_privileges": _no_new_privileges(config, user),
         "cgroups": dict(cgroups),
-        "unset_limits": [],
         "token": token,
         "mounts": _mounts(extras),
         "log_size": LOG_SIZE,

@@ -113,8 +113,7 @@ def prepare_cgroups(order: dict[str, Any]) -> list[str]:
     plan = order["cgroups"]
     # Written before the cgroups are created: if the keeper is killed, the agent removes them.
     write_file("cgroups", os.fsencode("\0".join(plan["folders"])))
-    made, unset = make_cgroups(plan)
-    order["unset_limits"] = [*order["unset_limits"], *unset]
+    made, order["unset_limits"] = make_cgroups(plan)
     if plan["processes"] not in made:
         Kernel().control(SET_CHILD_SUBREAPER, 1)
     return made
